@@ -1,6 +1,5 @@
 /** Live eviction at work: observes at an interval, from the caches alone, and starts moves. */
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { keyOf } from "../../src/api/names.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
@@ -11,7 +10,7 @@ import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
 import { type Departure, MOVE_MS, type Moving } from "./moving.ts";
-import { candidatesFor, observeReplicas, type Seen } from "./observe.ts";
+import { candidatesFor, mayHaveSeveralPods, observeReplicas, type Seen } from "./observe.ts";
 import {
   chooseMove,
   type LiveEvictionSettings,
@@ -75,7 +74,12 @@ async function pass(
     if (replica === undefined || move === undefined) continue;
     // Also where it may not leave: it is asked again after the cool-down, not at every interval.
     after = noteMove(after, one.service, nowMs);
-    if (!(await mayLeave(options, replica))) continue;
+    const why = await whyItStays(options, replica);
+    if (why !== undefined) {
+      log.info({ service: one.service, name: replica.name, on: one.on }, `not moved: ${why}`);
+      tell(options, replica, "MoveBlocked", `${replica.name} stays on ${one.on}: ${why}`);
+      continue;
+    }
     const { because, notTo } = move;
     moving.start(one.service, { by: replica.by, machine: one.on, because, sinceMs: nowMs, notTo });
     tell(options, replica, "FitnessFell", `moving ${replica.name}: ${because}`);
@@ -94,10 +98,12 @@ function isThere(
     : podsOfService.of(service).some(({ spec }) => spec.nodeName === machine);
 }
 
-/** Pods: what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
-async function mayLeave(options: MoverOptions, seen: Seen): Promise<boolean> {
-  if (seen.by === "replica") return true;
-  const { connection, caches, log } = options;
+/** Pods: where there is more than one, or by what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
+async function whyItStays({ connection, caches }: MoverOptions, seen: Seen): Promise<string | undefined> {
+  if (seen.by === "replica") return undefined;
+  const { deploymentsOfService, autoscalersOfService } = caches;
+  if (mayHaveSeveralPods(deploymentsOfService.of(seen.service), autoscalersOfService.of(seen.service)))
+    return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
   const namespace = caches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
   const answer = await connection.request({
@@ -106,11 +112,7 @@ async function mayLeave(options: MoverOptions, seen: Seen): Promise<boolean> {
     body: JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata }),
     timeoutMs: TIMEOUT_MS,
   });
-  if (answer.ok) return true;
-  const { message } = answer.error;
-  log.info({ pod: keyOf(metadata), service: seen.service }, `not moved: ${message}`);
-  tell(options, seen, "MoveBlocked", `${seen.name} stays on ${seen.on}: ${message}`);
-  return false;
+  return answer.ok ? undefined : answer.error.message;
 }
 
 function tell({ caches, record }: MoverOptions, { service: key }: Seen, reason: string, note: string): void {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Node, Pod } from "../../src/kube/workload-objects.ts";
-import { admits, hasRoom } from "./observe.ts";
+import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
+import { admits, hasRoom, mayHaveSeveralPods } from "./observe.ts";
 
 const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
   metadata: { name: "chat" },
@@ -58,4 +58,23 @@ test("a node has room for a pod beside those of services, so that none has to be
   const { "nvidia.com/gpu": _gpus, ...plain } = node.status?.allocatable ?? {};
   expect(hasRoom({ ...node, status: { allocatable: plain } }, [], pod("1", "1Gi"))).toBe(false);
   expect(hasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
+});
+
+test("a service may have several pods by its Deployment, or by what its autoscaler may do later", () => {
+  const scaled = (replicas?: number): Deployment => ({
+    metadata: { name: "chat" },
+    spec: {
+      ...(replicas === undefined ? {} : { replicas }),
+      selector: {},
+      template: { spec: { containers: [] } },
+    },
+  });
+  const upTo = (maxReplicas: number): HorizontalPodAutoscaler => ({
+    metadata: { name: "chat" },
+    spec: { scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "chat" }, maxReplicas },
+  });
+  expect(mayHaveSeveralPods([], [])).toBe(false);
+  expect(mayHaveSeveralPods([scaled()], [upTo(1)])).toBe(false);
+  expect(mayHaveSeveralPods([scaled(2)], [])).toBe(true);
+  expect(mayHaveSeveralPods([scaled(1)], [upTo(2)])).toBe(true);
 });

@@ -11,7 +11,7 @@ import { machineOf } from "../../src/fitness/machine.ts";
 import { nodeMachineFor } from "../../src/fitness/node.ts";
 import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
 import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
 import type { Caches } from "../cache/caches.ts";
 import { readReportedNode } from "../cache/nodes.ts";
@@ -79,6 +79,17 @@ function onNodes(caches: Sees, service: InferenceService, model: Model, match: (
 
 function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["metadata"]) {
   return { replica: uid, name, sinceMs: Date.parse(creationTimestamp) || 0 };
+}
+
+/** A move replaces all pods of a Deployment: with more than one, those that serve on good nodes would leave them too. */
+export function mayHaveSeveralPods(
+  deployments: readonly Deployment[],
+  autoscalers: readonly HorizontalPodAutoscaler[],
+): boolean {
+  return (
+    deployments.some(({ spec }) => (spec.replicas ?? 1) > 1) ||
+    autoscalers.some(({ spec }) => spec.maxReplicas > 1)
+  );
 }
 
 /** Machines with their scores, and whether they would take it now. */

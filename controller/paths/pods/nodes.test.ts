@@ -6,6 +6,7 @@ import { readNode } from "../../../src/fitness/node.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { canAnswer, reportIn } from "./node-probes.ts";
 import { choiceOf, judgeNodes, nodesCondition, type Settling, settle } from "./nodes.ts";
+import { isMakingRoom } from "./pods.ts";
 
 const { records } = readCatalog(
   readFileSync(new URL("../../../catalog/models.jsonl", import.meta.url), "utf8"),
@@ -93,8 +94,11 @@ const WIDER = { avoid: ["fast.example", "small.example"], prefer: [] };
 /** Pods serve by a choice that is still the right one, and nothing else changes. */
 const CALM: Settling = {
   ...{ before: CHOSEN, fresh: CHOSEN, isTemplateSame: true, judged: JUDGED, leaving: new Set() },
-  pods: { isServing: true, isWaiting: false, isRoomMade: false, hasOld: false, isRollingOut: false },
-  ...{ move: undefined, nowMs: Date.parse(NOW) },
+  pods: {
+    ...{ isServing: true, isWaiting: false, isRoomMade: false, hasOld: false, isRollingOut: false },
+    on: ["slow"],
+  },
+  ...{ move: undefined, hasMoveStrategy: false, nowMs: Date.parse(NOW) },
 };
 const settled = ({ pods, ...rest }: Omit<Partial<Settling>, "pods"> & { pods?: Partial<Settling["pods"]> }) =>
   settle({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
@@ -133,6 +137,23 @@ test("a move continues by what the Deployment says until no old pod is left, wha
   expect(settled({ ...after, pods: { hasOld: false } })).toEqual({ choice: AWAY });
 });
 
+test("a move whose annotation is lost or unreadable still stops no pod that serves", () => {
+  const lost = { before: AWAY, fresh: AWAY, hasMoveStrategy: true };
+  const hasOld = true;
+  expect(settled({ ...lost, pods: { hasOld } })).toEqual({ choice: AWAY, move: { since: NOW } });
+  expect(settled({ ...lost, pods: { hasOld, isServing: false } })).toEqual({ choice: AWAY });
+  expect(settled(lost)).toEqual({ choice: AWAY });
+  expect(settled({ ...lost, isTemplateSame: false, pods: { hasOld } })).toEqual({ choice: AWAY });
+  expect(settled({ ...lost, hasMoveStrategy: false, pods: { hasOld } })).toEqual({ choice: AWAY });
+});
+
+test("a move that begins in the future takes no longer than another", () => {
+  const move = { since: "2999-01-01T00:00:00Z", before: CHOSEN };
+  const on = { before: AWAY, fresh: CHOSEN, move, pods: { hasOld: true } };
+  expect(settled(on)).toEqual({ choice: AWAY, move, recheckAfterMs: 1_800_000 });
+  expect(settled({ ...on, before: CHOSEN })).toEqual({ choice: CHOSEN, move, recheckAfterMs: 1_800_000 });
+});
+
 test("a move returns to the earlier choice where pods find no node or are not Ready in time, still with one pod more", () => {
   const move = { since: NOW, before: CHOSEN };
   const on = { before: AWAY, fresh: CHOSEN, move };
@@ -140,11 +161,34 @@ test("a move returns to the earlier choice where pods find no node or are not Re
   expect(settled({ ...on, pods: waits })).toEqual({ choice: CHOSEN, move, givenUp: "NoNode" });
   expect(settled({ ...on, pods: { ...waits, isRoomMade: true } })).toMatchObject({ choice: AWAY, move });
   const late = { ...on, nowMs: CALM.nowMs + 1_800_000, pods: { hasOld: true } };
-  expect(settled(late)).toEqual({ choice: CHOSEN, move, givenUp: "NotReady" });
-  // Until the pods of the move are gone; their node is not left again because they wait.
-  const back = { ...late, before: CHOSEN, fresh: AWAY };
-  expect(settled({ ...back, pods: waits })).toEqual({ choice: CHOSEN, move });
+  const home = { since: "2026-01-01T00:30:00Z", before: CHOSEN };
+  expect(settled(late)).toEqual({ choice: CHOSEN, move: home, givenUp: "NotReady" });
+  // Until the pods of the move are gone, or for as long again; their node is not left again because they wait.
+  const back = { ...late, before: CHOSEN, fresh: AWAY, move: home };
+  expect(settled({ ...back, pods: waits })).toEqual({
+    choice: CHOSEN,
+    move: home,
+    recheckAfterMs: 1_800_000,
+  });
   expect(settled({ ...back, pods: { isWaiting: true } })).toEqual({ choice: CHOSEN });
+  expect(settled({ ...back, nowMs: CALM.nowMs + 3_600_000, pods: waits })).toEqual({ choice: CHOSEN });
+});
+
+test("a move does not return where no pod is on a node that it leaves", () => {
+  const on = { before: AWAY, fresh: CHOSEN, move: { since: NOW, before: CHOSEN } };
+  const waits = { hasOld: true, isWaiting: true, on: ["fast"] };
+  const stays = { choice: AWAY, move: { since: NOW } };
+  expect(settled({ ...on, pods: waits })).toEqual(stays);
+  expect(settled({ ...on, before: AWAY, fresh: AWAY, move: stays.move, pods: waits })).toEqual(stays);
+  expect(settled({ ...on, pods: { ...waits, on: [] } })).toEqual(stays);
+});
+
+test("a pod that is being deleted makes room, as does one that others are preempted for", () => {
+  const pod = { metadata: { name: "chat" }, spec: { containers: [] } };
+  const deletionTimestamp = NOW;
+  expect(isMakingRoom(pod)).toBe(false);
+  expect(isMakingRoom({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } })).toBe(true);
+  expect(isMakingRoom({ ...pod, status: { nominatedNodeName: "fast" } })).toBe(true);
 });
 
 test("no move begins while pods wait, or during a rollout", () => {

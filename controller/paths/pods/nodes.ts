@@ -125,13 +125,17 @@ export interface Settling {
   readonly leaving: ReadonlySet<string>;
   /** As the Deployment has it. */
   readonly move: NodeMove | undefined;
+  /** The Deployment has a move's strategy, and the service asks for another. */
+  readonly hasMoveStrategy: boolean;
   readonly pods: {
     /** One is ready. */
     readonly isServing: boolean;
     /** Some find no node. */
     readonly isWaiting: boolean;
-    /** Others are preempted for one of these. */
+    /** Others are preempted for one of these, or one of its own is being deleted. */
     readonly isRoomMade: boolean;
+    /** Names of the nodes of those that live. */
+    readonly on: readonly string[];
     /** Some that live are of another template than the Deployment's. */
     readonly hasOld: boolean;
     /** By the Deployment itself: a cache of pods that is ahead of it shows pods of a template that it does not have yet. */
@@ -155,28 +159,58 @@ export interface Settled {
  * nor are nodes that join or leave.
  */
 export function settle(input: Settling): Settled {
-  const { before, fresh, isTemplateSame, judged, leaving, pods, nowMs } = input;
+  const { before, fresh, isTemplateSame, judged, leaving } = input;
   if (before === undefined || !isTemplateSame) return { choice: fresh };
-  const move = pods.hasOld ? input.move : undefined;
-  const kept = { choice: before, ...(move === undefined ? {} : { move }) };
-  // A choice that was returned to is no longer on its way anywhere.
-  const home = isDeepEqual(move?.before, before) ? undefined : move?.before;
+  const move = moveOf(input);
   const isStarting = judged.some(
     ({ name, hostname }) => leaving.has(name) && !before.avoid.includes(hostname),
   );
-  if (home === undefined && !isStarting) return whileWaiting(input, before, move) ?? kept;
-  const leftMs = home === undefined ? MOVE_MS : Date.parse(move?.since ?? "") + MOVE_MS - nowMs;
-  const isAmid = isStarting && move === undefined && pods.isRollingOut;
-  const givenUp = whyGivenUp(pods, leftMs, isAmid);
-  if (givenUp !== undefined) return { ...kept, choice: home ?? before, givenUp };
-  if (!isStarting) return { ...kept, recheckAfterMs: leftMs };
+  if (isStarting) return begin(input, before, move);
+  const home = move?.before;
+  if (move !== undefined && home !== undefined) return goOn(input, before, { ...move, before: home });
+  return whileWaiting(input, before, move) ?? keptBy(before, move);
+}
+
+/** Until no old pod is left. Where the annotation is lost, the service's own strategy would stop what serves. */
+function moveOf({ move, hasMoveStrategy, pods, nowMs }: Settling): NodeMove | undefined {
+  if (!pods.hasOld) return undefined;
+  const isLost = move === undefined && hasMoveStrategy && pods.isServing;
+  return isLost ? { since: isoSeconds(nowMs) } : move;
+}
+
+function keptBy(choice: NodeChoice, move: NodeMove | undefined): Settled {
+  return { choice, ...(move === undefined ? {} : { move }) };
+}
+
+function begin({ fresh, pods, nowMs }: Settling, before: NodeChoice, move: NodeMove | undefined): Settled {
+  const kept = keptBy(before, move);
+  if (findsNoNode(pods)) return { ...kept, givenUp: "NoNode" };
+  if (move === undefined && pods.isRollingOut) return { ...kept, givenUp: "RollingOut" };
   return { choice: fresh, move: { since: isoSeconds(nowMs), before: move?.before ?? before } };
 }
 
-function whyGivenUp(pods: Settling["pods"], leftMs: number, isAmid: boolean): Settled["givenUp"] {
-  if (pods.isWaiting && !pods.isRoomMade) return "NoNode";
-  if (leftMs <= 0) return "NotReady";
-  return isAmid ? "RollingOut" : undefined;
+type Returnable = NodeMove & { readonly before: NodeChoice };
+
+/** A move to this choice, or the return to it: each has its time. */
+function goOn({ judged, pods, nowMs }: Settling, choice: NodeChoice, move: Returnable): Settled {
+  const { since, before: home } = move;
+  // The annotation may be edited, and clocks differ.
+  const leftMs = Math.min(MOVE_MS, Date.parse(since) + MOVE_MS - nowMs);
+  const onTheWay = { choice, move, recheckAfterMs: leftMs };
+  if (isDeepEqual(home, choice)) return leftMs > 0 ? onTheWay : { choice };
+  if (leftMs > 0 && !findsNoNode(pods)) return onTheWay;
+  const now = isoSeconds(nowMs);
+  const isOnLeft = judged.some(
+    ({ name, hostname }) => choice.avoid.includes(hostname) && pods.on.includes(name),
+  );
+  // Otherwise none is left that could stay there.
+  if (!isOnLeft) return { choice, move: { since: now } };
+  const givenUp = findsNoNode(pods) ? "NoNode" : "NotReady";
+  return { choice: home, move: { since: now, before: home }, givenUp };
+}
+
+function findsNoNode({ isWaiting, isRoomMade }: Settling["pods"]): boolean {
+  return isWaiting && !isRoomMade;
 }
 
 /** Undefined: no other choice would help. */
@@ -185,7 +219,7 @@ function whileWaiting(
   before: NodeChoice,
   move: NodeMove | undefined,
 ): Settled | undefined {
-  if (!pods.isWaiting || move?.before !== undefined) return undefined;
+  if (!pods.isWaiting) return undefined;
   const freed = judged.filter(
     ({ hostname, fit }) =>
       fit.at === "fits" && before.avoid.includes(hostname) && !fresh.avoid.includes(hostname),

@@ -35,7 +35,7 @@ import {
 } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
-import { type PodsSeen, readPods } from "./pods.ts";
+import { isMakingRoom, type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { isLive, planRollout, podsToAsk, type Rollout, revisionOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
@@ -164,6 +164,9 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
   const leaving = new Set(departures.map(({ machine }) => machine));
   const { choice, move, givenUp, recheckAfterMs } = settle({
     ...{ before, judged, leaving, move: moveUnderWay(deployment), nowMs: clock.nowMs() },
+    hasMoveStrategy:
+      resolution.workload.deployment.spec.strategy?.type === "Recreate" &&
+      deployment?.spec.strategy?.type === ONE_MORE.type,
     fresh: choiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
     isTemplateSame:
       kept?.at === "resolved" &&
@@ -172,7 +175,8 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
     pods: {
       isServing: pods.ready > 0,
       isWaiting: pods.unscheduled !== undefined,
-      isRoomMade: own.pods.some(({ status }) => status?.nominatedNodeName !== undefined),
+      isRoomMade: own.pods.some(isMakingRoom),
+      on: own.pods.filter(isLive).flatMap(({ spec }) => spec.nodeName ?? []),
       hasOld: own.pods.some((one) => isLive(one) && revisionOf(one) !== last),
       isRollingOut: deployment !== undefined && isRollingOut(deployment),
     },
@@ -192,9 +196,10 @@ function isRollingOut({ metadata, status = {} }: Deployment): boolean {
 }
 
 const WHY_GIVEN_UP = {
-  NoNode: ({ unscheduled }: PodsSeen) => `pods find no other node, and stay: ${unscheduled?.message ?? ""}`,
-  NotReady: () => "no other pod was Ready within 30 minutes; those that serve stay",
-  RollingOut: () => "a rollout is in progress; the pods stay on their nodes",
+  NoNode: ({ unscheduled }: PodsSeen) =>
+    `the pod finds no other node, and stays: ${unscheduled?.message ?? ""}`,
+  NotReady: () => "no other pod was Ready within 30 minutes; the one that serves stays",
+  RollingOut: () => "a rollout is in progress; the pod stays on its node",
 };
 
 function giveUpMove({ moving, record }: PodsPorts, { key, service }: LiveService, note: string): void {

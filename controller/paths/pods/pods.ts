@@ -75,6 +75,11 @@ export function engineOf({ status }: Pod): ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === ENGINE_CONTAINER);
 }
 
+/** For a pod that waits: others are preempted for this one, or this one is being deleted. */
+export function isMakingRoom({ metadata, status }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined || status?.nominatedNodeName !== undefined;
+}
+
 /** It reads its weights for the first time; one that has crashed is not worth protecting. */
 export function isLoading(pod: Pod): boolean {
   const { started, restartCount = 0, state } = engineOf(pod) ?? {};

@@ -88,6 +88,22 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
       return own.map(({ spec }) => spec.nodeName);
     };
+    /** The Deployment has seen so many; returns how few it has seen since. */
+    const watchAvailable = async (name: string, replicas: number) => {
+      const resourceVersion = await vi.waitFor(async () => {
+        const { metadata, status } = await get<Deployment>(`deployment/${name}`);
+        expect(status?.availableReplicas).toBe(replicas);
+        return metadata.resourceVersion ?? "";
+      }, WAIT);
+      return async () => {
+        const query = `watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=5&fieldSelector=metadata.name=${name}`;
+        const path = `/apis/apps/v1/namespaces/${NS}/deployments?${query}`;
+        const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
+        expect(lines).not.toEqual([]);
+        const seen = lines.map((line): Deployment => JSON.parse(line).object);
+        return Math.min(...seen.map(({ status }) => status?.availableReplicas ?? 0));
+      };
+    };
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);
       expect(end).toMatchObject({ code: 0 });
@@ -147,8 +163,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await apply("aged", { replicas: 2, maxPodLifetimeIdleTimeoutSeconds: 600 });
       await until("aged", { phase: "Ready", ready: "2/2" });
       const before = await pods("aged");
-      const { resourceVersion } = (await get<{ metadata: { resourceVersion: string } }>("deployments"))
-        .metadata;
+      const leastAvailable = await watchAvailable("aged", 2);
       await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 1 } });
       await until("aged", { phase: "Progressing", reason: "PodsBusy", ready: "2/2" });
       expect(await pods("aged")).toEqual(before);
@@ -157,13 +172,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       inFlight = 0;
       await until("aged", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
       expect((await pods("aged")).filter((uid) => before.includes(uid))).toEqual([]);
-      const path = `/apis/apps/v1/namespaces/${NS}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
-      const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
-      const seen = lines.map((line): Deployment => JSON.parse(line).object);
-      const available = seen.flatMap(({ metadata, status }) =>
-        metadata.name === "aged" ? [status?.availableReplicas ?? 0] : [],
-      );
-      expect(Math.min(...available)).toBeGreaterThanOrEqual(2);
+      expect(await leastAvailable()).toBeGreaterThanOrEqual(2);
       await vi.waitFor(async () => {
         const { strategy } = (await get<Deployment>("deployment/aged")).spec;
         expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 1, maxSurge: 1 } });
@@ -269,7 +278,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const settled = (await get<Deployment>("deployment/auto")).spec;
       await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
       await reported(/^FitnessFell: /m);
-      await reported(/^MoveBlocked: pods find no other node, and stay: .*Insufficient memory/m);
+      await reported(/^MoveBlocked: the pod finds no other node, and stays: .*Insufficient memory/m);
       await vi.waitFor(async () => {
         const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
         expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
@@ -336,36 +345,43 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         WAIT,
       );
 
-      // A Recreate would stop the pods that are left once none is on the node that fell.
+      // A Recreate would stop the pod that serves before another is Ready.
       const whole = 128 * 2 ** 30;
-      for (const node of ["gpu-1", "gpu-3", "gpu-4"]) await publish(whole, 24 * 2 ** 30, node);
-      for (const name of ["gpu-3", "gpu-4"])
-        await bench.addNode({ name, capacity: { "nvidia.com/gpu": "1" } });
-      await patch("isvc/auto-gpu", { spec: { replicas: 2 } });
-      await until("auto-gpu", { phase: "Ready", ready: "2/2" });
-      const { items: onGpus } = await get<{ items: Pod[] }>("pods");
-      const names = onGpus.map(({ metadata }) => metadata.name).filter((name) => name.startsWith("auto-gpu"));
-      expect(names).toHaveLength(2);
-      await vi.waitFor(() => expect(observed).toEqual(expect.arrayContaining(names)), WAIT);
-      const fallen = "gpu-1";
-      expect(await nodesOf("auto-gpu")).toContain(fallen);
-      const { resourceVersion } = (await get<{ metadata: { resourceVersion: string } }>("deployments"))
-        .metadata;
+      for (const node of ["gpu-1", "gpu-3"]) await publish(whole, 24 * 2 ** 30, node);
+      await bench.addNode({ name: "gpu-3", capacity: { "nvidia.com/gpu": "1" } });
+      const isObserved = async () => {
+        const { items } = await get<{ items: Pod[] }>("pods");
+        const names = items
+          .map(({ metadata }) => metadata.name)
+          .filter((name) => name.startsWith("auto-gpu"));
+        await vi.waitFor(() => expect(observed).toEqual(expect.arrayContaining(names)), WAIT);
+      };
+      await until("auto-gpu", { phase: "Ready", ready: "1/1" });
+      await isObserved();
+      const [fallen = ""] = await nodesOf("auto-gpu");
+      const leastAvailable = await watchAvailable("auto-gpu", 1);
       await publish(whole, 2 ** 30, fallen);
       await vi.waitFor(async () => {
         const { metadata, spec } = await get<Deployment>("deployment/auto-gpu");
         expect(metadata.annotations?.["metalbridge.dev/node-choice"]).toContain(fallen);
         expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/node-move");
         expect(spec.strategy).toEqual({ type: "Recreate" });
+        expect(await nodesOf("auto-gpu")).toEqual([expect.not.stringMatching(fallen)]);
       }, WAIT);
-      await until("auto-gpu", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
-      const path = `/apis/apps/v1/namespaces/${NS}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
-      const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
-      const seen = lines.map((line): Deployment => JSON.parse(line).object);
-      const available = seen.flatMap(({ metadata, status: is }) =>
-        metadata.name === "auto-gpu" ? [is?.availableReplicas ?? 0] : [],
+      await until("auto-gpu", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
+      expect(await leastAvailable()).toBe(1);
+
+      await publish(whole, 24 * 2 ** 30, fallen);
+      await patch("isvc/auto-gpu", { spec: { replicas: 2 } });
+      await until("auto-gpu", { phase: "Ready", ready: "2/2" });
+      await isObserved();
+      const both = await pods("auto-gpu");
+      const [next = ""] = await nodesOf("auto-gpu");
+      await publish(whole, 2 ** 30, next);
+      await reported(
+        new RegExp(`^MoveBlocked: auto-gpu-\\S+ stays on ${next}: .* only services with a single pod`, "m"),
       );
-      expect(Math.min(...available)).toBe(2);
+      expect(await pods("auto-gpu")).toEqual(both);
       await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },
