@@ -9,6 +9,8 @@ import type { Clock } from "../../src/ports.ts";
 export type Handle = (request: IncomingMessage, response: ServerResponse, body: unknown) => Promise<void>;
 
 export const MOST_SESSIONS = 64;
+/** An open stream alone keeps a session this long. */
+const SILENT_STREAM_MS = 30 * 60_000;
 
 /** Keeps nothing between requests, so that any replica may answer the next one. */
 export async function answerOnce(build: () => McpServer, ...[request, response, body]: Parameters<Handle>) {
@@ -28,24 +30,26 @@ interface Session {
   readonly mcp: McpServer;
   readonly transport: StreamableHTTPServerTransport;
   usedMs: number;
-  /** Requests and streams. */
-  open: number;
+  /** Open ones. */
+  requests: number;
+  /** Open ones, which the client asks for by GET. */
+  streams: number;
 }
 
-/** Many clients leave without a word: where all places are taken, the session that was silent longest is closed. */
+/** Many clients leave without a word: where all places are taken, the session that has been idle longest is closed. */
 export function createSessions(
   build: () => McpServer,
   { monotonicMs }: Pick<Clock, "monotonicMs">,
 ): Sessions {
   const sessions = new Map<string, Session>();
   const open = async (): Promise<Session | undefined> => {
-    if (sessions.size >= MOST_SESSIONS && !(await closeIdle(sessions))) return undefined;
+    if (sessions.size >= MOST_SESSIONS && !(await closeIdle(sessions, monotonicMs()))) return undefined;
     const mcp = build();
     const transport = new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void sessions.set(id, session),
     });
-    const session = { mcp, transport, usedMs: monotonicMs(), open: 0 };
+    const session = { mcp, transport, usedMs: monotonicMs(), requests: 0, streams: 0 };
     transport.onclose = () => void sessions.delete(transport.sessionId ?? "");
     await mcp.connect(transport as Transport);
     return session;
@@ -58,12 +62,16 @@ export function createSessions(
         return id === undefined
           ? refuse(response, 503, "too many sessions")
           : refuse(response, 404, "unknown session");
-      session.open += 1;
-      response.once("close", () => {
-        session.open -= 1;
-        session.usedMs = monotonicMs();
-      });
-      await session.transport.handleRequest(request, response, body);
+      // A client that left while its token was read: `close` has been emitted already.
+      if (!response.destroyed) {
+        const kind = request.method === "GET" ? "streams" : "requests";
+        session[kind] += 1;
+        response.once("close", () => {
+          session[kind] -= 1;
+          session.usedMs = monotonicMs();
+        });
+        await session.transport.handleRequest(request, response, body);
+      }
       // Not an initialization: nothing of it is kept.
       if (session.transport.sessionId === undefined) await session.mcp.close();
     },
@@ -73,10 +81,12 @@ export function createSessions(
   };
 }
 
-/** False where each of them has an open request or stream. */
-async function closeIdle(sessions: ReadonlyMap<string, Session>): Promise<boolean> {
-  const idle = [...sessions.values()].filter(({ open }) => open === 0);
-  const [oldest] = idle.sort((a, b) => a.usedMs - b.usedMs);
+/** False where each of them has an open request, or a stream and was used a short while ago. */
+async function closeIdle(sessions: ReadonlyMap<string, Session>, nowMs: number): Promise<boolean> {
+  const idle = [...sessions.values()].filter(
+    ({ requests, streams, usedMs }) => requests === 0 && (streams === 0 || nowMs - usedMs > SILENT_STREAM_MS),
+  );
+  const [oldest] = idle.sort((a, b) => a.streams - b.streams || a.usedMs - b.usedMs);
   await oldest?.mcp.close();
   return oldest !== undefined;
 }

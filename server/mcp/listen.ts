@@ -22,6 +22,8 @@ const MOST_BODY_BYTES = 64 * 1024;
 /** Until then the rest of a body that is too large is read and forgotten, so that its sender sees the answer. */
 const MOST_READ_BYTES = 16 * 1024 * 1024;
 const REQUEST_MS = 30_000;
+/** Streams are silent for long: without probes, a client whose machine is gone would keep its session for good. */
+const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelay: 60_000 };
 const MOST_CONNECTIONS = 128;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
 
@@ -43,7 +45,7 @@ export async function listenMcp(options: ListenMcpOptions): Promise<number> {
       command: "metalbridge mcp --http --token-file <file>",
     });
   const sessions = createSessions(() => createMcp(options), options.clock);
-  const server = createServer({ requestTimeout: REQUEST_MS }, (request, response) => {
+  const server = createServer({ requestTimeout: REQUEST_MS, ...KEEP_ALIVE }, (request, response) => {
     answer(request, response, sessions, tokenFile).catch((error: unknown) =>
       fail(response, options.log, error),
     );
