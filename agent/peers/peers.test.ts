@@ -143,6 +143,51 @@ test(
   },
 );
 
+test(
+  "a chunk that could not be written ends the taking, and no peer is blamed for it",
+  PATIENCE,
+  async () => {
+    const { farm, source, bytes } = await begin();
+    const first = await join(farm, "first");
+    await fetchOn(first, source);
+    const second = await join(farm, "second");
+    const handle = await open(joinPath(second.dir, "probe"), "w");
+    const files = Object.getPrototypeOf(handle) as FileHandle;
+    await handle.close();
+    const write = files.write;
+    const isNextVerified = Promise.withResolvers<void>();
+    const updateIf = vi.spyOn(PrefixHash.prototype, "updateIf").mockImplementation(function (
+      this: PrefixHash,
+      ...chunk
+    ) {
+      if (updateIf.mock.calls.length === 3) isNextVerified.resolve();
+      return updateIfBefore.apply(this, chunk);
+    });
+    const failing = vi.spyOn(files, "write").mockImplementation(async function (
+      this: FileHandle,
+      ...args: unknown[]
+    ) {
+      if (args[3] !== CHUNK_BYTES) return Reflect.apply(write, this, args);
+      failing.mockRestore();
+      await isNextVerified.promise;
+      // The round ends while the chunk is being written: another host has the content too.
+      const offers = [{ sha256: sum, since: "2026-01-01T00:00:00Z", complete: true }];
+      farm.publish(hostOf("other", first.port, first.identity.fingerprint, { offers }));
+      throw Object.assign(new Error("EIO: i/o error, write"), { code: "EIO" });
+    } as typeof write);
+    onTestFinished(() => {
+      updateIf.mockRestore();
+      failing.mockRestore();
+    });
+    const fetched = second.store.fetch({ source, sha256: sum }, fetchOptions());
+    await expect(fetched).rejects.toThrow(/EIO/);
+    expect(dropped(second)).toEqual([]);
+    farm.remove("other");
+    expect((await fetchOn(second, source)).equals(content)).toBe(true);
+    expect(bytes()).toBe(1);
+  },
+);
+
 test("several peers give parts of one file at once", PATIENCE, async () => {
   const { farm, source } = await begin();
   const given = new Map<string, number>();

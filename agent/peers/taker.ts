@@ -141,6 +141,7 @@ class Flight implements Omit<PeerFlight, "end"> {
 
   /** Until the file is whole, a giver fails, or others are to be asked. */
   async #round(growing: GrowingFile, context: DownloadContext): Promise<void> {
+    await growing.beginRound();
     const choice = this.#choice();
     if (choice.from === "origin") return;
     const { directory, identity } = this.#options;
@@ -153,7 +154,6 @@ class Flight implements Omit<PeerFlight, "end"> {
     const clients = peers.map((peer) => createPeerClient({ identity, peer, ...this.#limits }));
     // A second request under way keeps the line full where there is one giver.
     const lanes = clients.length === 1 ? [...clients, ...clients] : clients;
-    growing.beginRound();
     try {
       const runs = lanes.map((client) =>
         this.#lane(client, growing, signal).catch((error: unknown) => {
@@ -243,8 +243,10 @@ class GrowingFile {
     return this.totalBytes !== undefined && this.#bytes >= this.totalBytes;
   }
 
-  /** Chunks that a failed lane had are fetched again. */
-  beginRound(): void {
+  /** Chunks that a failed lane had are fetched again. Rejects where one could not be written. */
+  async beginRound(): Promise<void> {
+    // A round that was broken off reports no failed write, and the file then has fewer bytes than are verified.
+    await this.#written;
     this.#claimed = this.#bytes / CHUNK_BYTES;
   }
 
