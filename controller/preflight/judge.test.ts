@@ -210,6 +210,29 @@ test("pods hold their draft model and adapters too", () => {
   expect(onGpu(96, { on, draftModel, loraModels: [undefined] })).toMatchObject({ at: "fits" });
 });
 
+test("adapters are on the GPU with the layers that are there", () => {
+  const loraModels = [
+    modelSchema.parse({
+      metadata: { name: "style", namespace: "team" },
+      spec: { source: "hf://org/style/style.gguf" },
+      status: { phase: "Ready", format: "gguf", sizeBytes: 20e9 },
+    }),
+  ];
+  const on = { contextSize: 4096, loraAdapters: [{ modelRef: "style" }] };
+  expect(onGpu(48, { on, loraModels })).toMatchObject({ at: "nowhere" });
+  expect(onGpu(96, { on, loraModels })).toMatchObject({ at: "fits" });
+  expect(onGpu(48, { on: { ...on, gpuLayers: 32 }, loraModels })).toMatchObject({ at: "fits" });
+});
+
+test("on GPUs a program of runtime generic counts with its whole margin", () => {
+  const on = { runtime: "generic", image: "ghcr.io/org/program:1" };
+  expect(onGpu(40, { on })).toMatchObject({
+    at: "nowhere",
+    message: expect.stringContaining("needs 39.1 GiB"),
+  });
+  expect(onGpu(48, { on })).toMatchObject({ at: "fits" });
+});
+
 test("while the header is unread, hosts count that the service may run on, and that have its runtime", () => {
   const big = host("big", 128);
   const unread = (placement: object, more: object = {}) =>

@@ -1,5 +1,5 @@
 /** Host memory that a pod asks for where the service names none: the claim that hosts are planned with. Pure. */
-import type { EngineSettings } from "../api/engine-settings.ts";
+import type { EngineSettings, Runtime } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
@@ -82,11 +82,14 @@ function isUnsized({ tensorOverrides = [], extraArgs = [] }: EngineSettings): bo
 /** What the GPUs hold of it at least; undefined where nothing says how much stays in host memory. */
 export function claimOnGPUs(
   claim: MemoryClaim,
+  runtime: Runtime,
   settings: EngineSettings,
   layerCount = 0,
 ): number | undefined {
   const { gpuLayers = -1, moeCPULayers = 0 } = settings;
   if (isUnsized(settings) || (layerCount === 0 && (gpuLayers > 0 || moeCPULayers > 0))) return undefined;
+  // Of a program we know the weights alone: all of its margin may be on the GPUs.
+  if (runtime === "generic") return claim.claimBytes;
   return Math.max(0, claim.claimBytes - besideGPUs(claim, settings, layerCount));
 }
 
@@ -98,9 +101,10 @@ function besideGPUs(claim: MemoryClaim, settings: EngineSettings, layerCount = 0
   const off = gpuLayers < 0 ? 0 : layerCount === 0 ? 1 : partOf(layerCount - gpuLayers);
   // Experts are most of such a model.
   const experts = moeCPUOffload === true ? 1 : partOf(moeCPULayers);
-  const weights = Math.max(off, experts) * weightsBytes;
+  // Adapters are where the weights are that they change.
+  const weights = Math.max(off, experts) * (weightsBytes + loraBytes);
   const kv = (noKvOffload === true ? 1 : off) * kvBytes;
-  return weights + kv + outputBytes + promptCacheBytes + loraBytes + overheadBytes;
+  return weights + kv + outputBytes + promptCacheBytes + overheadBytes;
 }
 
 /** The file's bytes stand in for those of its tensors: never less. */

@@ -71,7 +71,9 @@ export function podNeed(
     claimBytes: (on) => {
       if (stated !== undefined) return parseQuantity(stated);
       const claim = claimInPod({ ...others, model, runtime }, settings, on);
-      return count === 0 ? claim?.claimBytes : claim && claimOnGPUs(claim, settings, gguf?.layerCount);
+      return count === 0
+        ? claim?.claimBytes
+        : claim && claimOnGPUs(claim, runtime, settings, gguf?.layerCount);
     },
   };
 }
