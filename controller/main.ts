@@ -65,9 +65,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   try {
     const routes = routesOf(state, metrics);
     const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
-    options.onListening?.(port);
-    log.info({ server: connection.server, identity, healthPort: port }, "controller started");
-    await ensureNamespaces({ client, clock, log, signal });
+    // In the same turn: no probe may find this pod Ready before.
     const match = createMatcher(options.records ?? []);
     const preflight = preflightOf(config);
     if (preflight !== undefined)
@@ -80,6 +78,9 @@ export async function runController(options: ControllerOptions): Promise<void> {
         match,
         onListening: options.onPreflight,
       });
+    options.onListening?.(port);
+    log.info({ server: connection.server, identity, healthPort: port }, "controller started");
+    await ensureNamespaces({ client, clock, log, signal });
     state.waitingFor = "leadership";
     await runLeaderElection({
       client,

@@ -1,9 +1,16 @@
 /** The webhook over HTTP: what is no review, and a judge that fails. */
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { parseControllerConfig } from "../config.ts";
+import { runController } from "../main.ts";
 import { createHandler } from "./preflight.ts";
 
 const review = JSON.stringify({
@@ -34,4 +41,47 @@ test("where the judge fails, the service is let through, the failure is logged a
   expect(lines).toContainEqual(expect.objectContaining({ level: "error" }));
   expect(await ask(review)).toMatchObject({ response: { uid: "u-1", allowed: false } });
   expect(await ask("no review")).toBe(400);
+});
+
+test("a controller that has not listed its Secret is not Ready, for 30 seconds at most", async () => {
+  await using folder = await temporaryFolder();
+  const kubeconfig = path.join(folder.path, "nowhere.kubeconfig");
+  await writeFile(
+    kubeconfig,
+    `apiVersion: v1
+kind: Config
+clusters: [{ name: c, cluster: { server: "https://127.0.0.1:1" } }]
+contexts: [{ name: c, context: { cluster: c, user: u } }]
+users: [{ name: u, user: { token: t } }]
+current-context: c
+`,
+  );
+  const flags = {
+    kubeconfig,
+    healthAddress: "127.0.0.1",
+    healthPort: 0,
+    preflight: "Deny",
+    preflightPort: 0,
+  };
+  let nowMs = 0;
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  const listening = Promise.withResolvers<number>();
+  const running = runController({
+    ...{ config: parseControllerConfig(flags), log: quietLog, signal: stop.signal },
+    clock: { ...systemClock, monotonicMs: () => nowMs },
+    onListening: listening.resolve,
+  });
+  const port = await Promise.race([listening.promise, running]);
+  const ready = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz/preflight`);
+    return `${answer.status} ${await answer.text()}`;
+  };
+  expect(await ready()).toBe("503 the preflight webhook has not listed its Secret yet\n");
+  nowMs = 29_999;
+  expect(await ready()).toMatch(/^503/);
+  nowMs = 30_000;
+  expect(await ready()).toBe("200 ok\n");
+  stop.abort();
+  await running;
 });

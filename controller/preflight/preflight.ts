@@ -39,17 +39,19 @@ const REQUEST_MS = 10_000;
 const MOST_CONNECTIONS = 256;
 
 const LISTEN_RETRY_MS = 1_000;
+/** No longer is the first list waited for: without the right to it, no rollout would end. */
+const FIRST_LIST_MS = 30_000;
 
 export interface PreflightState {
   /** Why the webhook is not served; undefined while it is. */
   readonly notServed: () => string | undefined;
-  /** The same, except while there is no certificate: a leader must be able to come up and make it. */
+  /** The same, except where the Secret has no certificate, or cannot be listed: a leader must be able to come up and make it. */
   readonly trouble: () => string | undefined;
 }
 
 /** Listens once the Secret holds a certificate, and serves each new one from then on. Ends with the signal. */
 export function startPreflight(options: PreflightOptions): PreflightState {
-  const { log } = options;
+  const { log, clock } = options;
   const server = createServer(
     { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
     createHandler(options, createJudge(options)),
@@ -57,7 +59,8 @@ export function startPreflight(options: PreflightOptions): PreflightState {
   server.maxConnections = MOST_CONNECTIONS;
   let at: "waiting" | "trying" | "listening" = "waiting";
   let failure = "";
-  startReflector<Secret>({
+  const startedMs = clock.monotonicMs();
+  const secrets = startReflector<Secret>({
     ...options,
     kind: SECRETS,
     namespace: options.secret.namespace ?? "",
@@ -66,7 +69,7 @@ export function startPreflight(options: PreflightOptions): PreflightState {
       if (!useCertificate(server, secret, log) || at !== "waiting") return;
       at = "trying";
       keepTrying(() => listenOn(server, options), options, {
-        ...{ clock: options.clock, log, what: "the preflight webhook", retryMs: LISTEN_RETRY_MS },
+        ...{ clock, log, what: "the preflight webhook", retryMs: LISTEN_RETRY_MS },
         onListening: (port) => {
           at = "listening";
           options.onListening?.(port);
@@ -77,7 +80,11 @@ export function startPreflight(options: PreflightOptions): PreflightState {
       });
     },
   });
-  const trouble = () => (at === "trying" ? `the preflight webhook does not listen yet${failure}` : undefined);
+  const isListing = () => !secrets.isSynced() && clock.monotonicMs() - startedMs < FIRST_LIST_MS;
+  const trouble = () => {
+    if (at === "trying") return `the preflight webhook does not listen yet${failure}`;
+    return isListing() ? "the preflight webhook has not listed its Secret yet" : undefined;
+  };
   const notServed = () =>
     at === "waiting" ? "waiting for the certificate of the preflight webhook" : trouble();
   return { trouble, notServed };
