@@ -302,15 +302,19 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         const lists = { runtimes: [], models: [], leftOut: [] };
         return JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists });
       };
-      const publish = (totalBytes: number, memoryBytes: number, node = "gpu-1") =>
-        bench.apply({
+      const publish = (totalBytes: number, memoryBytes: number, node = "gpu-1") => {
+        const report = {
           ...{ apiVersion: "v1", kind: "ConfigMap" },
           metadata: {
             ...{ name: nodeReportName(node), namespace: NAMESPACE_SYSTEM },
             labels: { [LABEL_NODE_REPORT]: "true" },
           },
           data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
-        });
+        };
+        // A probe may have written it.
+        const apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        return bench.cluster.kubectl(apply, { input: JSON.stringify(report) });
+      };
       await publish(128 * 2 ** 30, 24 * 2 ** 30);
       await scored("auto-gpu", "NodesScored", /^prefers: gpu-1 \(score \d+ of 100/);
       await publish(2 ** 30, 24 * 2 ** 30);
