@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS, PODS } from "../../src/kube/kinds.ts";
 import type { Container, Pod } from "../../src/kube/workload-objects.ts";
+import { STOP_SECONDS } from "../../src/linux/drain.ts";
 import { ONE_THREAD } from "../bed/agent.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
@@ -117,7 +118,10 @@ describe.skipIf(why !== undefined)(
           expect(await once(run(exec.command), "close")).toEqual([0, null]);
           const ended = once(engine, "close");
           engine.kill("SIGTERM");
+          // llama-server answers no request that came since the hook's last reading, and waits for its client.
+          const graceOver = setTimeout(() => engine.kill("SIGKILL"), STOP_SECONDS * 1_000);
           await ended;
+          clearTimeout(graceOver);
         },
       };
     }
