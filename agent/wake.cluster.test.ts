@@ -1,9 +1,9 @@
 /** A whole agent whose machine sleeps, simulated by clocks that the test moves. */
 import { randomBytes } from "node:crypto";
 import { expect, test, vi } from "vitest";
-import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock } from "../src/ports.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
+import { movableClock } from "../test/fixtures/movable-clock.ts";
 import { startAgent } from "./fixtures/agent.ts";
 
 const HOUR = 3_600_000;
@@ -15,13 +15,7 @@ test.each([
 ])("a machine %s renews its Lease and relists as soon as it wakes", async (_, countedMs) => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
-  let wallMs = 0;
-  let monotonicMs = 0;
-  const clock: Clock = {
-    ...systemClock,
-    nowMs: () => systemClock.nowMs() + wallMs,
-    monotonicMs: () => systemClock.monotonicMs() + monotonicMs,
-  };
+  const { clock, sleep } = movableClock();
   await using agent = await startAgent({ kubeconfig, hostName, register: true, clock });
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
   // On the agent's clock: how long kubectl takes to tell is not measured.
@@ -42,8 +36,7 @@ test.each([
     apartMs = renewed - before;
     before = renewed;
   }
-  wallMs += HOUR;
-  monotonicMs += countedMs;
+  sleep(HOUR, countedMs);
   const wokeAt = clock.nowMs();
   expect((await renewedAfter(wokeAt)) - wokeAt).toBeLessThan(7_000);
   expect(agent.lines.filter(({ message }) => message.includes("slept"))).toHaveLength(1);
@@ -53,18 +46,18 @@ test.each([
 test("a wall clock that is set back is no sleep, and changes nothing", async () => {
   const { kubeconfig } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
-  let wallMs = 0;
+  const { clock: moved, setWall } = movableClock();
   let looks = 0;
   const clock: Clock = {
-    ...systemClock,
+    ...moved,
     nowMs: () => {
       looks += 1;
-      return systemClock.nowMs() + wallMs;
+      return moved.nowMs();
     },
   };
   await using agent = await startAgent({ kubeconfig, hostName, register: true, clock });
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  wallMs -= HOUR;
+  setWall(-HOUR);
   const from = performance.now();
   const before = looks;
   // The clocks are read every 2.5 s.

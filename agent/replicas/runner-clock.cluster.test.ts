@@ -1,36 +1,13 @@
 /** Clocks that are set, and machines that sleep: neither ends an engine, cuts a request or holds anything back. */
 import { expect, test, vi } from "vitest";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import type { Clock } from "../../src/ports.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { movableClock } from "../../test/fixtures/movable-clock.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import { createEngineDrivers, type RegistryOptions } from "../engines/registry.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const HOUR = 3_600_000;
-
-/** The machine's clocks, each of which can be moved. */
-function movableClock() {
-  let wallMs = 0;
-  let monotonicMs = 0;
-  const clock: Clock = {
-    ...systemClock,
-    nowMs: () => systemClock.nowMs() + wallMs,
-    monotonicMs: () => systemClock.monotonicMs() + monotonicMs,
-  };
-  return {
-    clock,
-    setWall: (byMs: number) => {
-      wallMs += byMs;
-    },
-    /** As on a system whose monotonic clock runs on in sleep. */
-    sleep: (ms: number) => {
-      wallMs += ms;
-      monotonicMs += ms;
-    },
-  };
-}
 
 it(
   "a wall clock that is set forward ends no drain before its deadline",

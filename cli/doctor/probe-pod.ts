@@ -1,6 +1,6 @@
 /** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
-import { whyWaiting } from "../../src/linux/probe-pod.ts";
+import { runOnce, whyWaiting } from "../../src/linux/probe-pod.ts";
 
 /** A connection that is not made in this time is not made. */
 const CONNECT_MS = 5_000;
@@ -31,40 +31,15 @@ Promise.all(tries).then((all) => {
   console.log(failed.join("\\n"));
 });`;
 
-/** Allowed at the restricted security level; without a token of the API server. */
-export function probePod({ name, namespace, image, pullSecrets, targets, deadlineSeconds }: PodPlan): Pod {
+export function probePod({ name, namespace, targets, ...plan }: PodPlan): Pod {
   return {
     metadata: { name, namespace, labels: { "app.kubernetes.io/name": "metalbridge-probe" } },
-    spec: {
-      restartPolicy: "Never",
-      activeDeadlineSeconds: deadlineSeconds,
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
-      terminationGracePeriodSeconds: 0,
-      imagePullSecrets: pullSecrets,
-      securityContext: {
-        runAsNonRoot: true,
-        runAsUser: 65_532,
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-      containers: [
-        {
-          name: "probe",
-          image,
-          // In the controller's image Node is in no folder of the usual PATH.
-          env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
-          command: ["node", "-e", SCRIPT, ...targets],
-          // What a failed container printed is then in the pod's status: reading logs would be a right of its own.
-          terminationMessagePolicy: "FallbackToLogsOnError",
-          resources: { requests: { cpu: "10m", memory: "32Mi" }, limits: { memory: "128Mi" } },
-          securityContext: {
-            allowPrivilegeEscalation: false,
-            readOnlyRootFilesystem: true,
-            capabilities: { drop: ["ALL"] },
-          },
-        },
-      ],
-    },
+    spec: runOnce(plan, {
+      // In the controller's image Node is in no folder of the usual PATH.
+      env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
+      command: ["node", "-e", SCRIPT, ...targets],
+      resources: { requests: { cpu: "10m", memory: "32Mi" }, limits: { memory: "128Mi" } },
+    }),
   };
 }
 

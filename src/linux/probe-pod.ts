@@ -1,5 +1,6 @@
-/** The probe pod of one node, and what its status says. Pure. */
-import type { Node, Pod, PodSpec } from "../kube/workload-objects.ts";
+/** Pods that run once: the one that reads a node, and what the status of any says. Pure. */
+import type { Container, Node, Pod, PodSpec } from "../kube/workload-objects.ts";
+import { POD_USER } from "./pod.ts";
 
 export const LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
@@ -29,40 +30,58 @@ const NVIDIA_TOOLS = [
   { name: "NVIDIA_DRIVER_CAPABILITIES", value: "utility" },
 ];
 
-/** Bound past the scheduler. Allowed at the restricted security level; without a token of the API server. */
-export function fitPod({ name, namespace, node, run, image, ...plan }: PodPlan): Pod {
-  const { pullSecrets, deadlineSeconds, runtimeClassName } = plan;
+/** Bound past the scheduler. */
+export function fitPod({ name, namespace, node, run, ...plan }: PodPlan): Pod {
+  const { runtimeClassName } = plan;
+  const spec = runOnce(plan, {
+    args: ["cluster-fit", "--probe-to", ANSWER_FILE],
+    ...(runtimeClassName === undefined ? {} : { env: NVIDIA_TOOLS }),
+    terminationMessagePath: ANSWER_FILE,
+    resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },
+  });
   return {
     metadata: { name, namespace, labels: run === undefined ? LABELS : { ...LABELS, [LABEL_RUN]: run } },
     spec: {
+      ...spec,
       nodeName: node,
       tolerations: [{ operator: "Exists" }],
-      restartPolicy: "Never",
-      // Stops it where the command was killed before it could delete it.
-      activeDeadlineSeconds: deadlineSeconds,
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
-      terminationGracePeriodSeconds: 0,
-      imagePullSecrets: pullSecrets,
       ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
-      securityContext: {
-        ...{ runAsNonRoot: true, runAsUser: 65_532 },
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-      containers: [
-        {
-          ...{ name: "probe", image, args: ["cluster-fit", "--probe-to", ANSWER_FILE] },
-          ...(runtimeClassName === undefined ? {} : { env: NVIDIA_TOOLS }),
-          // The answer is in the pod's status: reading logs would be a right of its own.
-          ...{ terminationMessagePath: ANSWER_FILE, terminationMessagePolicy: "FallbackToLogsOnError" },
-          resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },
-          securityContext: {
-            ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
-            capabilities: { drop: ["ALL"] },
-          },
-        },
-      ],
     },
+  };
+}
+
+/** One container that runs once and ends. Allowed at the restricted security level; without a token of the API server. */
+export function runOnce(
+  { image, pullSecrets, deadlineSeconds }: Pick<PodPlan, "image" | "pullSecrets" | "deadlineSeconds">,
+  container: Omit<Container, "name" | "image">,
+): PodSpec {
+  return {
+    restartPolicy: "Never",
+    // Stops it where the command was killed before it could delete it.
+    activeDeadlineSeconds: deadlineSeconds,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: 0,
+    imagePullSecrets: pullSecrets,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: POD_USER,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    containers: [
+      {
+        name: "probe",
+        image,
+        ...container,
+        // What it printed is then in the pod's status: reading logs would be a right of its own.
+        terminationMessagePolicy: "FallbackToLogsOnError",
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        },
+      },
+    ],
   };
 }
 
