@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { createLlmfitRest, type LlmfitRest, type RestFacts } from "../../src/fitness/llmfit/rest/rest.ts";
+import { readBody } from "../../src/http/body.ts";
 import type { Answer } from "../../src/http/listener.ts";
 import { isFromProgram, isLoopback } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/ports.ts";
@@ -44,7 +45,7 @@ export function serveLlmfit(options: LlmfitOptions): void {
   const otherwise = async (request: IncomingMessage): Promise<Answer> => {
     if (tokenFile === undefined && !isFromProgram(request.headers))
       return { status: 403, body: { error: "only programs of this machine may ask" } };
-    const body = await readBody(request);
+    const body = await readBody(request, MOST_BODY_BYTES);
     if (body === undefined) return { status: 413, body: "length limit exceeded" };
     const { method = "", url = "", headers, socket } = request;
     const isLocal = isLoopback(socket.remoteAddress ?? "");
@@ -59,17 +60,4 @@ export function serveLlmfit(options: LlmfitOptions): void {
     { address, port, signal, routes: {}, otherwise, ...token },
     { clock, log, what: "llmfit's REST API" },
   );
-}
-
-/** Undefined where it is longer than any that is answered. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  // The connection has to stay for the refusal.
-  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-    size += (chunk as Buffer).length;
-    if (size > MOST_BODY_BYTES) return undefined;
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -6,6 +6,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
+import { readBody } from "../../src/http/body.ts";
 import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
@@ -151,7 +152,7 @@ async function answer(
   { mode, log }: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,
 ): Promise<void> {
-  const body = await readBody(request).catch(() => undefined);
+  const body = await readBody(request, MOST_BODY_BYTES).catch(() => undefined);
   const review = body === undefined ? undefined : readReview(body);
   if (request.method !== "POST" || review === undefined) {
     response.writeHead(400, { "content-type": "text/plain; charset=utf-8" });
@@ -176,16 +177,4 @@ function verdictOn(review: Review, mode: PreflightMode, log: Log, judge: Judge):
     log.error({ err, namespace: review.namespace }, "preflight: cannot judge a service; it is let through");
     return { at: "unknown", why: "the judgement failed" };
   }
-}
-
-/** Undefined where it is too long. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request) {
-    bytes += (chunk as Buffer).length;
-    if (bytes > MOST_BODY_BYTES) return undefined;
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -1,6 +1,7 @@
 /** `/mcp` on a listener of its own: for this machine alone, or for whoever has the token. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { readBody } from "../../src/http/body.ts";
 import { listenOn, refuseStranger } from "../../src/http/listener.ts";
 import { isFromProgram } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/ports.ts";
@@ -19,8 +20,6 @@ export interface ListenMcpOptions extends McpOptions {
 
 export const MCP_PATH = "/mcp";
 const MOST_BODY_BYTES = 64 * 1024;
-/** Until then the rest of a body that is too large is read and forgotten, so that its sender sees the answer. */
-const MOST_READ_BYTES = 16 * 1024 * 1024;
 const REQUEST_MS = 30_000;
 /** Streams are silent for long: without probes, a client whose machine is gone would keep its session for good. */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelay: 60_000 };
@@ -64,7 +63,7 @@ async function answer(
   const refusal = await refusalOf(request, response, tokenFile);
   if (refusal !== undefined) return refuse(response, refusal.status, refusal.message);
   if (request.method !== "POST") return sessions.handle(request, response, undefined);
-  const body = await readBody(request);
+  const body = await readBody(request, MOST_BODY_BYTES);
   if (body === undefined) return refuse(response, 413, `a request has at most ${MOST_BODY_BYTES} bytes`);
   let message: unknown;
   try {
@@ -83,18 +82,6 @@ async function refusalOf(request: IncomingMessage, response: ServerResponse, tok
     return { status: 403, message: "only programs of this machine may ask" };
   const path = request.url?.split("?")[0];
   return path === MCP_PATH ? undefined : { status: 404, message: "not found" };
-}
-
-/** Undefined where it is too large. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= MOST_BODY_BYTES) chunks.push(chunk);
-    if (size > MOST_READ_BYTES) break;
-  }
-  return size > MOST_BODY_BYTES ? undefined : Buffer.concat(chunks).toString("utf8");
 }
 
 function fail(response: ServerResponse, log: Log, error: unknown): void {

@@ -10,6 +10,7 @@ import { ollamaModel, registryAt } from "../models/source/registries.ts";
 import type { RemoteSource, Source } from "../models/source/source.ts";
 import type { Weights } from "./contract.ts";
 import { FETCH_EXIT } from "./fetch-result.ts";
+import { POD_USER } from "./pod.ts";
 
 export interface CacheSettings {
   /** Image of Metalbridge itself; undefined: no Job can be made. */
@@ -71,8 +72,6 @@ const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
 const SHARED_CLAIM = "metalbridge-model-cache";
 const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
-/** User and group of the image. */
-const USER = 65_532;
 const DAY_SECONDS = 86_400;
 /** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
 const RETRIES = 6;
@@ -186,9 +185,9 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           ),
           securityContext: {
             runAsNonRoot: true,
-            runAsUser: USER,
-            runAsGroup: USER,
-            fsGroup: USER,
+            runAsUser: POD_USER,
+            runAsGroup: POD_USER,
+            fsGroup: POD_USER,
             fsGroupChangePolicy: "OnRootMismatch",
             seccompProfile: { type: "RuntimeDefault" },
           },
