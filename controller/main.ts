@@ -94,10 +94,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
       renewDeadlineMs: config.leaseRenewDeadlineSeconds * 1000,
       retryMs: config.leaseRetrySeconds * 1000,
       onAnswered: catchUp.answered,
-      onLead: (leading, guarded) => {
+      onLead: (leading, mayWrite) => {
         metrics.setLeading(true);
         state.waitingFor = "the first lists (are the CRDs installed?)";
-        const shared = { connection, client: guarded, clock, metrics, signal: leading };
+        const writer = createClient(connection, { userAgent: USER_AGENT, mayWrite });
+        const shared = { connection, client: writer, clock, metrics, signal: leading };
         if (preflight !== undefined) keepCertificate({ ...preflight, ...shared, log });
         return lead({
           ...shared,

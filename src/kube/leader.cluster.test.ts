@@ -2,10 +2,13 @@
 import { expect, it, vi } from "vitest";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { movableClock } from "../../test/fixtures/movable-clock.ts";
 import { connect } from "./client/connect.ts";
 import { createClient } from "./client/create-client.ts";
+import { CONFIG_MAPS } from "./kinds.ts";
 import { runLeaderElection } from "./leader.ts";
 import { systemClock } from "./system-clock.ts";
+import type { KubeClient } from "./types.ts";
 
 it("a leader whose work fails makes room for another", async () => {
   const cluster = sharedCluster();
@@ -38,4 +41,46 @@ it("a leader whose work fails makes room for another", async () => {
   stop.abort();
   await Promise.all([bad, good]);
   connection.close();
+});
+
+it("a leader that has slept sends none of the writes that still wait for a connection", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  const { clock, sleep } = movableClock();
+  const elected = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const working = await connect({ kubeconfigPath: cluster.kubeconfig, maxRequests: 1 });
+  const stop = new AbortController();
+  const write = async (client: KubeClient, name: string) => {
+    const metadata = { namespace: namespace.name, name };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata };
+    const result = await client.create(CONFIG_MAPS, object);
+    return result.ok ? "written" : result.error.reason;
+  };
+  const results = await new Promise<readonly string[]>((resolve) => {
+    void runLeaderElection({
+      client: createClient(elected),
+      clock,
+      log: quietLog,
+      signal: stop.signal,
+      name: "controller",
+      namespace: namespace.name,
+      identity: "sleeper",
+      onLead: async (_, mayWrite) => {
+        const client = createClient(working, { mayWrite });
+        const waiting = Array.from({ length: 20 }, (_, index) => write(client, `waiting-${index}`));
+        await waiting[0];
+        sleep(60_000);
+        resolve(await Promise.all(waiting));
+      },
+    });
+  });
+  stop.abort();
+  expect(results.slice(0, 3)).toContain("written");
+  // The next in line may have been sent when the first was answered.
+  expect(new Set(results.slice(3))).toEqual(new Set(["NotLeading"]));
+  const listed = await createClient(elected).list(CONFIG_MAPS, { namespace: namespace.name });
+  const names = listed.ok ? listed.value.items.map(({ metadata }) => metadata.name) : [];
+  expect(names.filter((name) => name.startsWith("waiting-")).length).toBeLessThan(4);
+  elected.close();
+  working.close();
 });

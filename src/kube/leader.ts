@@ -2,7 +2,7 @@
 import type { Clock, Log } from "../ports.ts";
 import { isAway } from "./errors.ts";
 import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
-import type { ApiResult, KubeClient } from "./types.ts";
+import type { KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
 
 export interface LeaderElectionOptions {
@@ -19,8 +19,8 @@ export interface LeaderElectionOptions {
   /** A leader that has not renewed for this long stops leading; shorter than the duration. */
   readonly renewDeadlineMs?: number;
   readonly retryMs?: number;
-  /** Runs while we lead; its signal is aborted when we stop leading. The client refuses writes once another candidate may lead. */
-  readonly onLead: (signal: AbortSignal, client: KubeClient) => void | Promise<void>;
+  /** Runs while we lead; its signal is aborted when we stop leading. `mayWrite` is for its client: false once another candidate may lead. */
+  readonly onLead: (signal: AbortSignal, mayWrite: () => boolean) => void | Promise<void>;
   readonly onLost?: () => void;
   /** A leader's renewal was answered; with the monotonic time of the last one before that was not. */
   readonly onAnswered?: (failedAtMs: number | undefined) => void;
@@ -50,7 +50,7 @@ export async function runLeaderElection(options: LeaderElectionOptions): Promise
 }
 
 async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSinceMs: number): Promise<void> {
-  const { client, clock, log, name, identity, signal, onLead, onLost } = options;
+  const { clock, log, name, identity, signal, onLead, onLost } = options;
   const { renewDeadlineMs = RENEW_DEADLINE_MS } = options;
   const leading = new AbortController();
   const over = new AbortController();
@@ -60,9 +60,10 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
   log.info({ lease: name, identity }, "leading");
   let hasFailed = false;
   const term: Term = { renewedAtMs: heldSinceMs };
+  // A process that has slept continues its passes, and learns only from its next renewal that another one leads.
   const mayWrite = () => !leading.signal.aborted && clock.monotonicMs() < term.renewedAtMs + renewDeadlineMs;
   const work = Promise.resolve()
-    .then(() => onLead(leading.signal, guarded(client, mayWrite)))
+    .then(() => onLead(leading.signal, mayWrite))
     .catch((err: unknown) => {
       log.error({ err, lease: name }, "the leader's work failed");
       hasFailed = true; // a leader that no longer works must not keep other candidates out
@@ -80,23 +81,6 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
 interface Term {
   /** Counted from before the request: the server's copy is at least that new. */
   renewedAtMs: number;
-}
-
-/** A process that has slept continues its passes, and learns only from its next renewal that another one leads. */
-function guarded(client: KubeClient, mayWrite: () => boolean): KubeClient {
-  const message = "the Lease has run out: another controller may lead";
-  const refused: Promise<ApiResult<never>> = Promise.resolve({
-    ok: false,
-    error: { kind: "unreachable", status: 0, reason: "NotLeading", message },
-  });
-  return {
-    ...client,
-    create: (...args) => (mayWrite() ? client.create(...args) : refused),
-    update: (...args) => (mayWrite() ? client.update(...args) : refused),
-    apply: (...args) => (mayWrite() ? client.apply(...args) : refused),
-    jsonPatch: (...args) => (mayWrite() ? client.jsonPatch(...args) : refused),
-    remove: (...args) => (mayWrite() ? client.remove(...args) : refused),
-  };
 }
 
 /** Returns why we no longer lead. */

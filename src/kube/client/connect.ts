@@ -23,6 +23,7 @@ export interface RawRequest {
   readonly contentType?: string;
   readonly accept?: string;
   readonly userAgent?: string | undefined;
+  readonly mayStart?: Exchange["mayStart"];
   /** For the whole exchange; of a stream, for the time to its head. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;

@@ -24,9 +24,11 @@ export interface ClientOptions {
   /** For each request, body included. */
   readonly timeoutMs?: number;
   readonly userAgent?: string;
+  /** Asked before each write, and again when it is its turn to be sent. False: it is refused with `NotLeading`. */
+  readonly mayWrite?: () => boolean;
 }
 
-type Call = Omit<RawRequest, "timeoutMs" | "userAgent">;
+type Call = Omit<RawRequest, "timeoutMs" | "userAgent" | "mayStart">;
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 
@@ -47,10 +49,15 @@ export function createClient(connection: KubeConnection, options: ClientOptions 
 class Client {
   readonly #connection: KubeConnection;
   readonly #shared: { readonly timeoutMs: number; readonly userAgent?: string };
+  readonly #mayWrite: (() => boolean) | undefined;
 
-  constructor(connection: KubeConnection, { timeoutMs = DEFAULT_TIMEOUT_MS, userAgent }: ClientOptions) {
+  constructor(
+    connection: KubeConnection,
+    { timeoutMs = DEFAULT_TIMEOUT_MS, userAgent, mayWrite }: ClientOptions,
+  ) {
     this.#connection = connection;
     this.#shared = userAgent === undefined ? { timeoutMs } : { timeoutMs, userAgent };
+    this.#mayWrite = mayWrite;
   }
 
   get<T extends KubeObject>(kind: Kind<T>, ref: ObjectRef): Promise<ApiResult<T>> {
@@ -141,7 +148,8 @@ class Client {
   }
 
   #send(call: Call): Promise<ApiResult<string>> {
-    return this.#connection.request({ ...call, ...this.#shared });
+    const mayStart = call.method === "GET" ? undefined : this.#mayWrite;
+    return this.#connection.request({ ...call, ...this.#shared, mayStart });
   }
 }
 

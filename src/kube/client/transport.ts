@@ -13,6 +13,8 @@ export interface Exchange {
   readonly accept?: string;
   readonly userAgent: string;
   readonly signal: AbortSignal;
+  /** Asked at once, and again when there is a connection: a request waits for one while others hold them all. False: it is not sent. */
+  readonly mayStart?: (() => boolean) | undefined;
 }
 
 export type Opened =
@@ -30,6 +32,9 @@ export function openExchange(
   credential: Credential,
   agent: NonNullable<RequestOptions["agent"]>,
 ): Promise<Opened> {
+  const { mayStart } = exchange;
+  if (mayStart?.() === false)
+    return Promise.resolve({ ok: false, error: notLeading(), isStaleSocket: false });
   return new Promise((resolve) => {
     let request: ClientRequest;
     try {
@@ -40,8 +45,27 @@ export function openExchange(
     }
     request.on("error", (error) => resolve({ ok: false, error, isStaleSocket: isStale(request, error) }));
     request.on("response", (response) => resolve({ ok: true, response }));
-    request.end(exchange.body);
+    if (mayStart === undefined) request.end(exchange.body);
+    else
+      whenConnected(request, () => {
+        if (mayStart()) request.end(exchange.body);
+        else request.destroy(notLeading());
+      });
   });
+}
+
+function whenConnected(request: ClientRequest, then: () => void): void {
+  request.once("socket", (socket) => {
+    // Not declared by Node's types: true until the handshake has finished.
+    const isNew = "secureConnecting" in socket && socket.secureConnecting === true;
+    if (isNew) socket.once("secureConnect", then);
+    else then();
+  });
+}
+
+function notLeading(): Error {
+  const message = "the Lease has run out: another controller may lead";
+  return Object.assign(new Error(message), { code: "NotLeading" });
 }
 
 /** The rest of a response as text; rejects when it is cut. */
