@@ -10,7 +10,7 @@ import { oneAtATime } from "./one-at-a-time.ts";
 
 /** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
 const MOST_PATH_BYTES = 103;
-const ANSWER_MS = 2_000;
+const ANSWER_MS = 10_000;
 
 export interface StateDirLock {
   readonly socketPath: string;
@@ -146,7 +146,8 @@ function askPid(path: string): Promise<string | undefined> {
       socket.destroy();
       resolve(result);
     };
-    socket.setTimeout(ANSWER_MS, () => finish("unknown (it does not answer)"));
+    // An answer that came while this process was held up is still to be read.
+    socket.setTimeout(ANSWER_MS, () => setImmediate(finish, "unknown (it does not answer)"));
     socket.on("data", (chunk) => {
       answer += chunk.toString();
     });

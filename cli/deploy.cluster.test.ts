@@ -41,6 +41,9 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   expect(deploy.screen()).toMatch(/\nservice tiny +Ready\nask it something: metalbridge chat tiny$/);
 
   await left.shows("service left is created");
+  // It listens for Ctrl-C by the time that it says this.
+  await desk.status(INFERENCE_SERVICES, "left", { phase: "WaitingForCapacity" });
+  await left.shows(/service left +WaitingForCapacity/);
   left.pty.write("\u0003");
   expect(await left.exitCode).toBe(130);
   await desk.cluster.kubectl(["get", "isvc", "left", "-n", namespace]);

@@ -149,7 +149,8 @@ test("a pod asks the host's port; the pod is always deleted", async () => {
   expect(refused.stdout).toContain(
     `error    HostUnreachableFromCluster: a pod gets no connection to ${served}: ECONNREFUSED`,
   );
-  const late = await probe(undefined, "--timeout", "1s", "-o", "json");
+  // Long enough that the pod is seen, here and by the program.
+  const late = await probe(undefined, "--timeout", "10s", "-o", "json");
   expect(late.code).toBe(3);
   expect(JSON.parse(late.stdout)).toMatchObject({
     summary: { unknown: 1 },

@@ -58,7 +58,7 @@ test("after the timeout it says what is left and why, and the drain continues", 
   const host = await desk.host({ "spec.drain": true });
   await desk.replica("chat-0", host, { phase: "Ready" });
   await tellDrained(desk, host, "False", "DrainBlocked", "no other host has 12 GiB free");
-  const { code, stdout, stderr } = await runProgram(["drain", host, "--timeout", "5s"], desk);
+  const { code, stdout, stderr } = await runProgram(["drain", host, "--timeout", "12s"], desk);
   expect(code).toBe(1);
   expect(stdout).toContain("was being drained already");
   expect(stderr).toMatch(

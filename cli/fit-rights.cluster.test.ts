@@ -2,6 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
+import { until } from "../agent/fixtures/until.ts";
 import { MODELS } from "../src/api/kinds.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
@@ -34,6 +35,9 @@ async function account(desk: Desk, folder: string, name: string, verbs: readonly
     { apiVersion, kind: "ClusterRole", metadata, rules },
     { apiVersion, kind: "ClusterRoleBinding", metadata, subjects, roleRef },
   );
+  // The API server learns of new roles and bindings by a watch.
+  const user = `--as=system:serviceaccount:${namespace}:${name}`;
+  await until(() => cluster.kubectl(["auth", "can-i", "get", "models.metalbridge.dev", user]));
   const file = path.join(folder, `${name}.kubeconfig`);
   await writeAccountKubeconfig(cluster, { name, namespace, file });
   return file;

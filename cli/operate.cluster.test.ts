@@ -15,7 +15,7 @@ test("a change is followed, listed and undone", async () => {
   const rollout = (...args: string[]) => runProgram(["rollout", ...args, "-n", "team"], { kubeconfig });
   const change = (spec: object) => bench.apply(inferenceService("team", "chat", { replicas: 2, ...spec }));
   const followed = async () =>
-    expect(await rollout("status", "chat", "--timeout", "30s")).toMatchObject({
+    expect(await rollout("status", "chat", "--timeout", "120s")).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/is rolled out: 2 of 2 replicas/),
     });

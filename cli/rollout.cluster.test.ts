@@ -1,5 +1,6 @@
 /** `metalbridge rollout` against the real API server; status and revisions are written by the test, as the controller would. */
 import { expect, test } from "vitest";
+import { until } from "../agent/fixtures/until.ts";
 import { INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { type Desk, must, openDesk } from "../test/cli/objects.ts";
@@ -121,10 +122,10 @@ test("it ends with 1 after its time, when the service goes, and with 130 on Ctrl
   await using desk = await openDesk();
   await desk.service("chat");
   const args = ["rollout", "status", "chat", "-n", desk.namespace];
-  const late = await runProgram([...args, "--timeout", "5s"], desk);
+  const late = await runProgram([...args, "--timeout", "12s"], desk);
   expect(late).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^RolloutNotFinished: .*after 5s; .*not seen/),
+    stderr: expect.stringMatching(/^RolloutNotFinished: .*after 12s; .*not seen/),
   });
   {
     await using rollout = startProgram(args, desk);
@@ -224,10 +225,10 @@ test("undo holds against a controller that writes status all the time, and gives
   const writing = (async () => {
     while (!isOver) await tell(desk, "chat", { message: `status ${writes++}` });
   })();
+  await until(() => expect(writes).toBeGreaterThan(5));
   const undo = await runProgram(["rollout", "undo", "chat", "-n", desk.namespace], desk);
   isOver = true;
   await writing;
-  expect(writes).toBeGreaterThan(5);
   expect(undo).toMatchObject({ code: 0, stderr: "" });
   expect((await get(desk, "chat")).spec.contextSize).toBeUndefined();
 

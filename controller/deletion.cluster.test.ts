@@ -46,7 +46,7 @@ test.each(["background", "foreground", "orphan"])(
       "-n",
       ns,
       `--cascade=${propagation}`,
-      "--timeout=60s",
+      "--timeout=180s",
     ]);
     await expectNothingLeft(ns);
   },
@@ -56,7 +56,7 @@ test("a deleted namespace goes, with services in any state", async () => {
   const ns = "gone-whole";
   await serveIn(ns);
   await bench.apply(inferenceService(ns, "waits", { modelRef: "absent" }));
-  await bench.cluster.kubectl(["delete", "namespace", ns, "--timeout=60s"], { timeoutMs: 70_000 });
+  await bench.cluster.kubectl(["delete", "namespace", ns, "--timeout=180s"]);
   expect(await bench.client.get(NAMESPACES, { name: ns })).toMatchObject({
     ok: false,
     error: { kind: "notFound" },

@@ -174,16 +174,18 @@ test("a service that is stopped leaves a drained host without a successor", asyn
   await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", ns, "--replicas=0"]);
   await drainUntil("mac-1", "True HostDrained");
   await patchHost("mac-1", { drain: false });
-  const events = await bench.cluster.kubectl([
-    "get",
-    "events",
-    "-A",
-    "-o",
-    "jsonpath={range .items[?(@.involvedObject.name=='mac-1')]}{.type} {.reason}{'\\n'}{end}",
-  ]);
-  for (const line of ["Normal DrainInProgress", "Warning DrainBlocked", "Normal HostDrained"]) {
-    expect(events.split("\n")).toContain(line);
-  }
+  await vi.waitFor(async () => {
+    const events = await bench.cluster.kubectl([
+      "get",
+      "events",
+      "-A",
+      "-o",
+      "jsonpath={range .items[?(@.involvedObject.name=='mac-1')]}{.type} {.reason}{'\\n'}{end}",
+    ]);
+    for (const line of ["Normal DrainInProgress", "Warning DrainBlocked", "Normal HostDrained"]) {
+      expect(events.split("\n")).toContain(line);
+    }
+  }, WAIT);
 });
 
 test("live eviction moves a replica off a host that no longer holds its model, once another serves; the leader alone decides", async () => {
@@ -202,12 +204,15 @@ test("live eviction moves a replica off a host that no longer holds its model, o
   await patchHost(before, { memory: { gpuBudget: "1Gi" } });
   await vi.waitFor(async () => expect(await hostsOf(ns)).toEqual([other]), WAIT);
   await ready(ns, "1/1");
-  const events = await bench.cluster.kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "json"]);
-  const notes: string[] = JSON.parse(events).items.map(
-    ({ reason, note }: { readonly reason: string; readonly note: string }) => `${reason}: ${note}`,
-  );
-  const moves = notes.filter((note) => note.startsWith("FitnessFell"));
-  expect(moves).toHaveLength(1);
+  const moves = await vi.waitFor(async () => {
+    const events = await bench.cluster.kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "json"]);
+    const notes: string[] = JSON.parse(events).items.map(
+      ({ reason, note }: { readonly reason: string; readonly note: string }) => `${reason}: ${note}`,
+    );
+    const found = notes.filter((note) => note.startsWith("FitnessFell"));
+    expect(found).toHaveLength(1);
+    return found;
+  }, WAIT);
   expect(moves[0]).toMatch(
     new RegExp(`the score of ${before} has fallen by 100 %, from \\d+ to 0, in 3 .*; ${other} scores \\d+$`),
   );

@@ -50,6 +50,8 @@ async function quota(ns: string, hard: Record<string, string>): Promise<void> {
         await bench.apply({ apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard } });
       }
       attempts += 1;
+      // However long this takes, the host stays reachable.
+      await agent.renew();
       const found = await bench.cluster.kubectl([
         ...["get", "resourcequota", "few", "-n", ns, "-o", "jsonpath={.status}"],
       ]);

@@ -3,7 +3,8 @@ import { connect } from "node:net";
 import { parseAgentAnswer } from "../src/agent-answer.ts";
 import type { Agent } from "./plan/observed.ts";
 
-const ANSWER_MS = 2_000;
+/** A busy one answers late; one that is gone refuses at once. */
+const ANSWER_MS = 10_000;
 const MOST_BYTES = 64 << 10;
 
 /** Never rejects. "none" only when nothing listens there. */

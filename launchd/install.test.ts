@@ -334,7 +334,7 @@ test.runIf(isRoot)(
     terminal.stderr.setEncoding("utf8");
     try {
       for await (const text of terminal.stderr) if (text.includes('"agent started"')) break;
-      const ran = await machine.run(one, ["install", "--user", "farm", "--timeout-seconds", "5"]);
+      const ran = await machine.run(one, ["install", "--user", "farm", "--timeout-seconds", "60"]);
       expect(ran.err).toMatch(/^ServiceUnhealthy: .*(the service did not start|exits again and again)/);
       expect(ran.err).toContain("StateDirInUse");
     } finally {

@@ -91,6 +91,9 @@ function knownTroubles({ agent, current }: Observed): readonly string[] | undefi
     : undefined;
 }
 
+/** The version before has served: it gets the time that an agent takes on a busy machine, whatever the new one had. */
+const BACK_MS = 60_000;
+
 async function rollBack(
   ports: Ports,
   { choices, given, source, healthyWithinMs }: InstallInput,
@@ -110,7 +113,7 @@ async function rollBack(
     version: previous,
     knownTroubles: undefined,
     runsBefore: undefined,
-    withinMs: healthyWithinMs,
+    withinMs: Math.max(healthyWithinMs, BACK_MS),
   });
   if (!back.healthy)
     throw new MetalbridgeError("RollbackFailed", `${why}; version ${previous}: ${back.why}${logs}`);

@@ -11,23 +11,23 @@ async function listenOn(port: number, host: string) {
 
 describe("the port of an engine", () => {
   // Below those of the agents that other tests start.
-  const range = [20900, 20903] as const;
+  const range = [20600, 20603] as const;
 
   it("is the previous one if it is free, else the first free one", async () => {
-    const taken = new Set([20900]);
-    expect(await choosePort({ range, taken })).toBe(20901);
-    expect(await choosePort({ range, taken, previous: 20903 })).toBe(20903);
-    expect(await choosePort({ range, taken, previous: 20900 })).toBe(20901);
-    expect(await choosePort({ range, taken, previous: 80 })).toBe(20901);
+    const taken = new Set([20600]);
+    expect(await choosePort({ range, taken })).toBe(20601);
+    expect(await choosePort({ range, taken, previous: 20603 })).toBe(20603);
+    expect(await choosePort({ range, taken, previous: 20600 })).toBe(20601);
+    expect(await choosePort({ range, taken, previous: 80 })).toBe(20601);
   });
 
   it.each(["127.0.0.1", "0.0.0.0"])("is never one that a stranger listens on at %s", async (host) => {
-    await using _stranger = await listenOn(20901, host);
-    expect(await choosePort({ range, taken: new Set([20900]), previous: 20901 })).toBe(20902);
+    await using _stranger = await listenOn(20601, host);
+    expect(await choosePort({ range, taken: new Set([20600]), previous: 20601 })).toBe(20602);
   });
 
   it("is refused where all are taken or the address is not up", async () => {
-    const taken = new Set([20900, 20901, 20902, 20903]);
+    const taken = new Set([20600, 20601, 20602, 20603]);
     await expect(choosePort({ range, taken })).rejects.toMatchObject({ code: "PortsExhausted" });
     const gone = choosePort({ range, taken: new Set(), address: "192.0.2.1" });
     await expect(gone).rejects.toMatchObject({ code: "HostAddressMissing" });

@@ -49,7 +49,8 @@ export function answers(port: number, host: string, timeoutMs = CONNECT_TIMEOUT_
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(timeoutMs, () => done(false));
+    // An answer that came while this process was held up is still to be read.
+    socket.setTimeout(timeoutMs, () => setImmediate(done, false));
     socket.once("connect", () => done(true));
     socket.once("error", () => done(false));
   });

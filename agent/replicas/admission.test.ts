@@ -7,7 +7,7 @@ function setup(budget: number | undefined = 100, available: () => number | undef
     budget: () => budget,
     available,
     address: () => undefined,
-    portRange: [20_900, 20_909],
+    portRange: [20_610, 20_619],
     onFreed,
   });
   return { admission, onFreed };
@@ -25,7 +25,7 @@ test("what is asked for at the same time is still admitted one after the other",
 
 test("adopted engines count before anything is admitted", async () => {
   const { admission } = setup();
-  admission.adopt("old", { claimBytes: 90, port: 20_900 });
+  admission.adopt("old", { claimBytes: 90, port: 20_610 });
   expect(await admission.reserve("new", { claimBytes: 20, previousPort: undefined })).toBe("refused");
   admission.release("old");
   expect(await admission.reserve("new", { claimBytes: 20, previousPort: undefined })).toMatchObject({
@@ -35,26 +35,26 @@ test("adopted engines count before anything is admitted", async () => {
 
 test("a claim that goes down lets those who wait look again, one that goes up does not", () => {
   const { admission, onFreed } = setup();
-  admission.adopt("a", { claimBytes: 50, port: 20_900 });
-  admission.adopt("a", { claimBytes: 60, port: 20_900 });
+  admission.adopt("a", { claimBytes: 50, port: 20_610 });
+  admission.adopt("a", { claimBytes: 60, port: 20_610 });
   expect(onFreed).not.toHaveBeenCalled();
-  admission.adopt("a", { claimBytes: 40, port: 20_900 });
+  admission.adopt("a", { claimBytes: 40, port: 20_610 });
   expect(onFreed).toHaveBeenCalledTimes(1);
 });
 
 test("a replica's port stays its own while it is stopped, and is free when it is forgotten", async () => {
   const { admission, onFreed } = setup();
-  const first = await admission.reserve("a", { claimBytes: 1, previousPort: 20_903 });
-  expect(first).toMatchObject({ port: 20_903 });
+  const first = await admission.reserve("a", { claimBytes: 1, previousPort: 20_613 });
+  expect(first).toMatchObject({ port: 20_613 });
   admission.release("a");
   expect(onFreed).toHaveBeenCalledTimes(1);
-  expect(await admission.reserve("b", { claimBytes: 1, previousPort: 20_903 })).not.toMatchObject({
-    port: 20_903,
+  expect(await admission.reserve("b", { claimBytes: 1, previousPort: 20_613 })).not.toMatchObject({
+    port: 20_613,
   });
   admission.forget("a");
   admission.release("b");
-  expect(await admission.reserve("c", { claimBytes: 1, previousPort: 20_903 })).toMatchObject({
-    port: 20_903,
+  expect(await admission.reserve("c", { claimBytes: 1, previousPort: 20_613 })).toMatchObject({
+    port: 20_613,
   });
 });
 
@@ -73,7 +73,7 @@ test("nothing is admitted while the budget is unknown", async () => {
     budget: () => undefined,
     available: () => undefined,
     address: () => undefined,
-    portRange: [20_900, 20_909],
+    portRange: [20_610, 20_619],
     onFreed,
   });
   expect(await admission.reserve("a", { claimBytes: 0, previousPort: undefined })).toBe("refused");

@@ -26,7 +26,8 @@ it(
     await bench.startAgent({ timings: { propagationMs: 0 } });
     await bench.createReplica("chat-0-s", (spec) => {
       Object.assign(spec.template.engine, { contextSize: 4_096 });
-      Object.assign(spec, { drainSeconds: 600 });
+      // A probe that finds it frozen ends it.
+      Object.assign(spec, { drainSeconds: 600, probes: { timeoutSeconds: 120 } });
     });
     const { status } = await bench.untilPhase("chat-0-s", "Ready");
     const answer = await askForStream(`http://${bench.address}:${status?.port}`);
@@ -45,7 +46,8 @@ it(
       async () => expect((await bench.slice("chat-0-s"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
       PATIENT,
     );
-    expect(order).toEqual([]);
+    // Where the freeze came late, the answer may be whole; the engine must still be there.
+    expect(order).not.toContain("ended");
     process.kill(status?.pid ?? 0, "SIGCONT");
     expect(await text).toContain('"stop":true');
     await gone;

@@ -30,8 +30,8 @@ async function replaced(bench: Bench, name: string, reason: string, probes?: obj
   await bench.createReplica(name, (spec) => {
     if (probes !== undefined) Object.assign(spec, { probes });
   });
-  const before = await bench.untilPhase(name, "Ready");
-  const pid = before.status?.pid ?? 0;
+  // Not by its status: it may be Ready for less time than a look takes.
+  const [pid = 0] = await bench.lines("pids", 1);
   const held = await bench.untilExit(name, reason);
   expect(held.status).toMatchObject({ phase: "Backoff", reason, restarts: 1 });
   expect(held.status?.lastExit).toMatchObject({ killedByUs: true, signal: "SIGKILL" });

@@ -93,8 +93,9 @@ it(
     };
     const clients = [client(), client()];
     await secret("cert", certificate("second"));
-    await secret("keys", { apiKey: "new" });
+    // Before: the agent may read the key while kubectl is still on its way out.
     const changedAt = performance.now();
+    await secret("keys", { apiKey: "new" });
     await vi.waitFor(async () => {
       expect(await ask(bench, ready, ca, "new")).toEqual({ status: 200, servedBy: "second" });
     }, WAIT);

@@ -46,7 +46,7 @@ it("lets every stream finish, withdraws all, ends all, and says so", async () =>
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
-  const agent = await bench.startAgent({ timings: { propagationMs: 300 } });
+  const agent = await bench.startAgent({ timings: { propagationMs: 300, goodbyeMs: 60_000 } });
   const names = ["chat-0-ga", "chat-0-gb", "chat-0-gc"];
   await Promise.all(names.map((name) => bench.createReplica(name, withLongDrain)));
   const ready = await Promise.all(names.map((name) => bench.untilPhase(name, "Ready")));

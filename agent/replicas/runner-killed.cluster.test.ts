@@ -37,7 +37,7 @@ function isShim(pid: number): boolean {
 
 /** Checks on every turn of the event loop: the next step follows within a millisecond. */
 async function untilThere(path: string): Promise<void> {
-  const until = performance.now() + 10_000;
+  const until = performance.now() + 60_000;
   while (!existsSync(path)) {
     if (performance.now() > until) throw new Error(`${path} never came`);
     await new Promise((resolve) => setImmediate(resolve));

@@ -40,8 +40,11 @@ it(
     await bench.startAgent({ timings: { propagationMs: 2_000 } });
     await bench.createReplica("chat-0-sa");
     await bench.untilPhase("chat-0-sa", "Ready");
-    await bench.patchSpec("chat-0-sa", { drain: { reason: "HostDrain" } });
-    await bench.untilReason("chat-0-sa", "AwaitingPropagation");
+    // Beside each other: kubectl may exit after that reason.
+    await Promise.all([
+      bench.patchSpec("chat-0-sa", { drain: { reason: "HostDrain" } }),
+      bench.untilReason("chat-0-sa", "AwaitingPropagation"),
+    ]);
     await replaceSlice(bench, "chat-0-sa");
     await bench.untilPhase("chat-0-sa", "Stopped");
   }),

@@ -99,7 +99,7 @@ const cases: readonly Case[] = [
       });
     },
     requests: 3,
-    limits: { stallMs: 300, connectMs: 2_000 },
+    limits: { stallMs: 300, connectMs: 10_000 },
   },
   {
     name: "the wrong checksum",
@@ -193,7 +193,9 @@ test("a closed port, an unknown name and a server that never answers are disting
   await new Promise((resolve) => silent.once("listening", resolve));
   const address = silent.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  const store = await at.reopen({ limits: { attempts: 1, stallMs: 100, connectMs: 100, firstBackoffMs: 1 } });
+  const store = await at.reopen({
+    limits: { attempts: 1, stallMs: 100, connectMs: 10_000, firstBackoffMs: 1 },
+  });
   await expect(
     store.fetch({ source: `http://127.0.0.1:${port}/m.gguf` }, fetchOptions()),
   ).rejects.toMatchObject({ code: "SourceStalled" });

@@ -4,6 +4,7 @@ import { symlink } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { until } from "../../agent/fixtures/until.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { openDesk } from "../../test/cli/objects.ts";
 import { runProgram } from "../../test/cli/program.ts";
@@ -25,7 +26,8 @@ test("names from the cluster, and none where it cannot be asked", async () => {
   await desk.service("chat-a");
   await desk.service("chat-b");
   const service = ["scale", "-n", desk.namespace, "chat-"];
-  expect(await offered(service, desk.kubeconfig)).toEqual(["chat-a", "chat-b"]);
+  // A cluster that does not answer at once is not waited for.
+  await until(async () => expect(await offered(service, desk.kubeconfig)).toEqual(["chat-a", "chat-b"]));
   expect(await offered(service)).toEqual([]);
 });
 

@@ -19,8 +19,6 @@ export interface ClusterReadings {
   readonly routed: string | undefined;
 }
 
-const TIMEOUT_MS = 3_000;
-
 /** Where the kubeconfig leads; the error of one that cannot work. */
 export async function openCluster(config: AgentConfig): Promise<KubeConnection | MetalbridgeError> {
   try {
@@ -39,12 +37,15 @@ export async function readCluster(
     up,
     runtimes,
     serverFault,
+    timeoutMs,
   }: {
     readonly config: AgentConfig;
     readonly up: ReadonlySet<string>;
     readonly runtimes: Promise<FoundRuntimes>;
     /** Why the server's name has no address; undefined where it has one. */
     readonly serverFault: Promise<string | undefined>;
+    /** Of each request. */
+    readonly timeoutMs: number;
   },
 ): Promise<ClusterReadings> {
   if (connection instanceof MetalbridgeError) {
@@ -63,10 +64,10 @@ export async function readCluster(
       routed: undefined,
     };
   }
-  const [api, routed] = await Promise.all([askApi(connection), routedAddress(server)]);
+  const [api, routed] = await Promise.all([askApi(connection, timeoutMs), routedAddress(server)]);
   if (api.failure !== undefined)
     return { api: { value: api }, preflight: { unknown: "the API server gave no answer" }, routed };
-  const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
+  const client = createClient(connection, { timeoutMs });
   const { hostName, addresses } = config;
   // The agent may list Hosts, not get one.
   const hosts = await client.list<Host>(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
@@ -82,11 +83,11 @@ export async function readCluster(
 }
 
 /** /version needs no right. */
-async function askApi(connection: KubeConnection): Promise<ApiAnswer> {
+async function askApi(connection: KubeConnection, timeoutMs: number): Promise<ApiAnswer> {
   const { server } = connection;
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const signal = AbortSignal.timeout(timeoutMs);
   const sentMs = Date.now();
-  const answer = await connection.stream({ method: "GET", path: "/version", timeoutMs: TIMEOUT_MS, signal });
+  const answer = await connection.stream({ method: "GET", path: "/version", timeoutMs, signal });
   const receivedMs = Date.now();
   if (!answer.ok) {
     const { code, message } = explainFailure(answer.error);

@@ -35,6 +35,8 @@ import { known, mapReading, takeAll } from "./take.ts";
 const API_SERVER = "API server";
 /** Some readings ask several tools. */
 const TOOL_SHARE = 0.6;
+/** For one request to the API server. */
+const REQUEST_SHARE = 0.75;
 
 export interface Asked {
   readonly config: AgentConfig;
@@ -62,7 +64,8 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const runtimes = engines.then(runtimesOf);
   const names = readNames(server, config.huggingFace.endpoint);
   const serverFault = names.then((found) => found.find(({ use }) => use === API_SERVER)?.error);
-  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes, serverFault });
+  const timeoutMs = limitMs * REQUEST_SHARE;
+  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes, serverFault, timeoutMs });
   const tools: Tools = {
     ...{ run, config, limitMs, engines, server, tryReach },
     routed: cluster.then(({ routed }) => routed),

@@ -21,7 +21,8 @@ function tryPort(host: string, port: number): Promise<Reach> {
       socket.destroy();
       resolve(reach);
     };
-    socket.setTimeout(REACH_MS, () => finish("silent"));
+    // An answer that came while this process was held up is still to be read.
+    socket.setTimeout(REACH_MS, () => setImmediate(finish, "silent"));
     socket.once("connect", () => finish("answers"));
     socket.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ECONNREFUSED" || error.code === "ECONNRESET") finish("answers");

@@ -12,7 +12,7 @@ const CHUNK_BYTES = 256 * 1024;
 /** Kept to find the place again in a copy whose head was left out; long, because logs repeat themselves. */
 const RECENT_BYTES = 64 * 1024;
 /** Polls for the copy of a truncated log, after which it counts as truncated without one. */
-const POLLS_FOR_COPY = 10;
+const POLLS_FOR_COPY = 50;
 const NEWLINE = 0x0a;
 const NOTHING = Buffer.alloc(0);
 

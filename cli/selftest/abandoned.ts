@@ -31,11 +31,15 @@ export interface Adopted {
   readonly until: (at: ProcessState["at"], signal: AbortSignal) => Promise<ProcessState>;
 }
 
+/** Long: only the FIFOs are to bring news. */
+export const SWEEP_MS = 60_000;
+
 const engines = () =>
   createEngineProcesses({
     clock: systemClock,
     log: createJsonLog("silent"),
     identity: createIdentity(process.platform),
+    sweepMs: SWEEP_MS,
   });
 
 /** The other side of {@link startAbandoned}: one JSON line on standard input; it ends with that input. */

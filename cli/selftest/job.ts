@@ -13,7 +13,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { readService } from "../../src/macos/doctor/launchd.ts";
 import { type Bench, failed, notApplicable, type Outcome, ok, unknown } from "./step.ts";
 
-const START_MS = 5_000;
+const START_MS = 15_000;
 const LEAVE_MS = 10_000;
 
 /** Everything is below the bench's folder, as if that were the user's home. An agent that is installed is left alone. */

@@ -8,12 +8,12 @@ import { answers, isFree } from "../../agent/engines/ports.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
 import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
 import { engineMark } from "../../agent/instances/process/run-directory.ts";
-import { startAbandoned } from "./abandoned.ts";
+import { SWEEP_MS, startAbandoned } from "./abandoned.ts";
 import { type Bench, failed, notApplicable, type Outcome, ok, type Step } from "./step.ts";
 
 const BOTH = ["darwin", "linux"] as const;
-/** The FIFOs must report an exit long before the sweep would (10 s). */
-const NEWS_MS = 2_000;
+/** The FIFOs must report an exit long before the sweep would. */
+const NEWS_MS = SWEEP_MS / 3;
 
 export const processSteps: readonly Step[] = [
   { name: "identity", proves: "pid and start time identify a process", platforms: BOTH, run: checkIdentity },

@@ -46,7 +46,7 @@ export interface Bench {
   readonly cleanUp: (undo: () => Promise<void>) => void;
 }
 
-const LIMIT_MS = 15_000;
+const LIMIT_MS = 60_000;
 const CLEAN_UP_MS = 10_000;
 
 /** Only steps of this system. Ends early, without the remaining results, once `stop` is aborted. */

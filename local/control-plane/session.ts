@@ -27,7 +27,8 @@ interface SessionOptions {
 }
 
 const LONGEST_SOCKET_PATH = 103;
-const ANSWER_TIMEOUT_MS = 2_000;
+/** A socket without a listener refuses at once: this is for a process that is busy. */
+const ANSWER_TIMEOUT_MS = 10_000;
 
 /** Beside the state where the system's limit on socket names allows it, else in the temporary folder. */
 export function socketPath(dir: string): string {
@@ -43,8 +44,8 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const server = createServer((socket) => serve(socket, options));
   const first = await listen(server, file);
   if (first === "taken") {
-    const other = await findSession(options.dir);
-    if (other !== undefined) throw running(options.dir, other);
+    const answer = await ask(file, "info\n", ANSWER_TIMEOUT_MS);
+    if (answer !== undefined) throw running(options.dir, infoOf(answer));
     rmSync(file, { force: true });
     if ((await listen(server, file)) === "taken") throw running(options.dir, undefined);
   }
@@ -60,7 +61,10 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 /** The process that runs the control plane of this folder, if any. */
 export async function findSession(dir: string): Promise<SessionInfo | undefined> {
   const answer = await ask(socketPath(dir), "info\n", ANSWER_TIMEOUT_MS);
-  if (answer === undefined) return undefined;
+  return answer === undefined ? undefined : infoOf(answer);
+}
+
+function infoOf(answer: string): SessionInfo | undefined {
   try {
     return JSON.parse(answer) as SessionInfo;
   } catch {
@@ -71,7 +75,7 @@ export async function findSession(dir: string): Promise<SessionInfo | undefined>
 /** Resolves when the other process has stopped everything; false when there was none. */
 export async function stopSession(dir: string, timeoutMs: number): Promise<boolean> {
   const answer = await ask(socketPath(dir), "stop\n", timeoutMs);
-  return answer !== undefined;
+  return answer !== undefined && answer !== "";
 }
 
 function serve(socket: Socket, options: SessionOptions): void {
@@ -108,6 +112,7 @@ function listen(server: Server, file: string): Promise<"listening" | "taken"> {
   });
 }
 
+/** Undefined: there is no listener. Empty: it is silent. */
 function ask(file: string, question: string, timeoutMs: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -116,7 +121,7 @@ function ask(file: string, question: string, timeoutMs: number): Promise<string 
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(timeoutMs, () => finish(undefined));
+    socket.setTimeout(timeoutMs, () => finish(""));
     socket.once("connect", () => socket.write(question));
     socket.on("data", (chunk: Buffer) => chunks.push(chunk));
     socket.once("error", () => finish(undefined));

@@ -38,11 +38,14 @@ export async function download(url, target, { digest, stallMs } = {}) {
     throw new SetupError(`${url}: the partial download did not fit and was removed; run setup again`);
   }
   const flags = response.status === 206 ? "a" : "w";
+  const file = createWriteStream(part, { flags });
   await pipeline(
     Readable.fromWeb(response.body),
     watchForStall(abort, stallMs ?? STALL_TIMEOUT_MS),
-    createWriteStream(part, { flags }),
-  ).catch((cause) => {
+    file,
+  ).catch(async (cause) => {
+    // A write that is still under way counts for the next attempt.
+    if (!file.closed) await new Promise((resolve) => file.once("close", resolve));
     throw new SetupError(
       `${url}: the download broke off (${cause.message}); run setup again to continue`,
       [],

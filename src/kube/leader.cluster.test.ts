@@ -5,7 +5,7 @@ import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { movableClock } from "../../test/fixtures/movable-clock.ts";
 import { connect } from "./client/connect.ts";
 import { createClient } from "./client/create-client.ts";
-import { CONFIG_MAPS } from "./kinds.ts";
+import { CONFIG_MAPS, LEASES } from "./kinds.ts";
 import { runLeaderElection } from "./leader.ts";
 import { systemClock } from "./system-clock.ts";
 import type { KubeClient } from "./types.ts";
@@ -40,6 +40,37 @@ it("a leader whose work fails makes room for another", async () => {
   await vi.waitFor(() => expect(led).toContain("good"), { timeout: 60_000 });
   stop.abort();
   await Promise.all([bad, good]);
+  connection.close();
+});
+
+it("a leader that stops while it renews leaves the Lease to the next", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const client = createClient(connection);
+  const stop = new AbortController();
+  const election = { clock: systemClock, log: quietLog, name: "controller", namespace: namespace.name };
+  let updates = 0;
+  // The process is stopped while a renewal is on its way.
+  const renewing: KubeClient = {
+    ...client,
+    update: (...args) => {
+      updates += 1;
+      if (updates === 1) queueMicrotask(() => stop.abort());
+      return client.update(...args);
+    },
+  };
+  await runLeaderElection({
+    ...election,
+    client: renewing,
+    signal: stop.signal,
+    identity: "first",
+    durationSeconds: 120,
+    retryMs: 50,
+    onLead: () => {},
+  });
+  const lease = await client.get(LEASES, { namespace: namespace.name, name: "controller" });
+  expect(lease).toMatchObject({ ok: true, value: { spec: { holderIdentity: "" } } });
   connection.close();
 });
 

@@ -164,7 +164,7 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
 
   test("the preStop ends after drainSeconds although a request is in flight", async () => {
     await using folder = await temporaryFolder();
-    await using served = await serve(folder.path, 2);
+    await using served = await serve(folder.path, 5);
     const { container, url, engine } = served;
     const client = new AbortController();
     await generate(url, client.signal);

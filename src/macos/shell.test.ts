@@ -42,7 +42,7 @@ test("of a command that fails only a partial answer is taken", async () => {
 });
 
 test("a command that hangs is killed with its shell, and the next one has another", async () => {
-  const { run, folder } = shellWith({ ...PARENT, hangs: `echo $$ >"$0.pid"; exec sleep 600` }, 2_000);
+  const { run, folder } = shellWith({ ...PARENT, hangs: `echo $$ >"$0.pid"; exec sleep 600` }, 6_000);
   const before = await run("parent", []);
   expect(await run("hangs", [])).toBeUndefined();
   await hasExited(Number(readFileSync(join(folder, "hangs.pid"), "utf8")));

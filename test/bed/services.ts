@@ -67,12 +67,14 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
   /** Until it is Ready, and kube-proxy, a sync period behind, leads its ClusterIP to an engine. */
   async function untilReady(name: string): Promise<void> {
     await farm
-      .kubectl(
-        ["wait", `isvc/${name}`, "-n", NAMESPACE, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"],
-        {
-          timeoutMs: 70_000,
-        },
-      )
+      .kubectl([
+        "wait",
+        `isvc/${name}`,
+        "-n",
+        NAMESPACE,
+        "--for=jsonpath={.status.phase}=Ready",
+        "--timeout=120s",
+      ])
       .catch(async (error) => {
         const seen = await farm.kubectl(["get", "isvc,irep,mdl,mbhost,endpointslices", "-A", "-o", "yaml"]);
         throw new Error(

@@ -211,7 +211,11 @@ async function serveAsInstalled(): Promise<void> {
       value: { status: { phase: "Ready", readyReplicas: 2 } },
     });
   }, WAIT);
-  expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1");
+  await vi.waitFor(
+    async () =>
+      expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1"),
+    WAIT,
+  );
 
   await kubectl(["delete", "isvc", "chat", "--timeout=60s"]);
   await vi.waitFor(

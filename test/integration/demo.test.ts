@@ -89,8 +89,15 @@ describe.skipIf(!can)(`the demo${why}`, () => {
   it("leaves no engine running when its agent is killed, and says what ended", async () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
-    const [agent, ...more] = pidsNaming(dir, " agent --kubeconfig ");
-    if (agent === undefined || more.length > 0) throw new Error("there has to be one agent");
+    // A child of it that has only been forked looks like it for a moment.
+    const agent = await vi.waitFor(
+      () => {
+        const [one, ...more] = pidsNaming(dir, " agent --kubeconfig ");
+        if (one === undefined || more.length > 0) throw new Error("there has to be one agent");
+        return one;
+      },
+      { timeout: 60_000, interval: 50 },
+    );
     process.kill(agent, "SIGKILL");
     expect((await run.ended)[0]).toBe(1);
     expect(run.output()).toContain("DemoPartEnded: agent ended with SIGKILL");

@@ -161,24 +161,33 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       const replicas = (): Promise<readonly Replica[]> => on.farm.reader.list(INFERENCE_REPLICAS);
       const before = await replicas();
       await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
+      let readyAt = 0;
       const withdrawn = await vi.waitFor(async () => {
+        const lookedAt = monotonicEpochMs();
         const slices: readonly Slice[] = await on.farm.reader.list(
           ENDPOINT_SLICES,
           "kubernetes.io/service-name=chat",
         );
         const found = slices.find(({ endpoints }) => endpoints?.[0]?.conditions.ready === false);
+        if (found === undefined) readyAt = lookedAt;
         expect(found).toBeDefined();
         return found?.ports[0]?.port;
       }, OFTEN);
       const withdrawnAt = monotonicEpochMs();
       const going = before.find(({ status }) => status.port === withdrawn)?.status;
-      await vi.waitFor(() => expect(isAlive(going?.pid ?? 0)).toBe(false), OFTEN);
-      const tookMs = monotonicEpochMs() - withdrawnAt;
+      let aliveAt = withdrawnAt;
+      await vi.waitFor(() => {
+        const lookedAt = monotonicEpochMs();
+        const lives = isAlive(going?.pid ?? 0);
+        if (lives) aliveAt = lookedAt;
+        expect(lives).toBe(false);
+      }, OFTEN);
+      const goneAt = monotonicEpochMs();
       await clients.untilEachAsked(2);
       expect(lostOf(await clients.stop())).toEqual([]);
-      // The withdrawal is seen late where the machine is busy.
-      expect(tookMs).toBeGreaterThan(PROPAGATION_MS / 4);
-      expect(tookMs).toBeLessThan(PROPAGATION_MS + 300 + BUSY_MS);
+      // Each from the side on which this process, which may be held off, cannot be wrong.
+      expect(goneAt - readyAt).toBeGreaterThanOrEqual(PROPAGATION_MS);
+      expect(aliveAt - withdrawnAt).toBeLessThan(PROPAGATION_MS + 300 + BUSY_MS);
     },
     4 * MINUTE,
   );

@@ -152,7 +152,9 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     lines: (file, count) =>
       vi.waitFor(
         () => {
-          const found = readFileSync(join(root, file), "utf8").trim().split("\n");
+          const found = readFileSync(join(root, file), "utf8")
+            .split("\n")
+            .filter((line) => line !== "");
           if (found.length < count) throw new Error(`${found.length} of ${count} lines`);
           return found.map(Number);
         },

@@ -22,6 +22,7 @@ async function started(tiny: Awaited<ReturnType<typeof prepareTiny>>) {
     async () => {
       if (process.state().at === "gone") throw new Error(await process.logTail(2000));
       expect(await driver.probeHealth(target)).toBe("healthy");
+      expect(process.state().at).toBe("running");
     },
     { timeout: 60_000, interval: 50 },
   );

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
+import { launchOf, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   foundServer,
   ollama,
@@ -37,7 +37,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
       host: "127.0.0.1",
       modelAlias: expect.stringMatching(/^metalbridge-.*:latest$/),
     });
-    expect(await driver.probeHealth(target)).toBe("healthy");
+    expect(await driver.probeHealth(target, { timeoutMs: 60_000 })).toBe("healthy");
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.readWork(target)).toBe("unknown");
     expect(await instance.footprintBytes()).toBeGreaterThan(model.sizeBytes);
@@ -46,9 +46,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const [mine, theirs] = [statSync(model.path), statSync(blob)];
     expect(mine.ino === theirs.ino || mine.nlink === 1).toBe(true);
     // The server itself counts once, beside the model's claim.
-    await instances.daemons.measure();
-    const own = instances.daemons.unclaimedBytes();
-    expect(own).toBeGreaterThan(5 * 2 ** 20);
+    const own = await measured(instances, 5 * 2 ** 20);
     expect(own).toBeLessThan(150 * 2 ** 20);
 
     instance.stopBy(performance.now() + 10_000);
@@ -111,7 +109,8 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     await last.instances.daemons.stopUnused();
     await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
     const gone = await last.driver.adopt(last.placeOf("a"), { port: 1, service: "tiny", record });
-    expect(gone?.state()).toMatchObject({ at: "gone" });
+    // It closes its port before it exits.
+    expect(gone && (await untilState(gone, "gone"))).toMatchObject({ at: "gone" });
   });
 
   test("an embedding model is loaded and probed by what it can do", async () => {
@@ -145,9 +144,12 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const files = [{ name: "wide.gguf", path, sizeBytes }];
     const instance = await driver.open(placeOf("a"), launchOf({ path, files }, engine));
     await untilState(instance, "running");
-    const log = readFileSync(instance.logPath, "utf8");
-    const printed = [...log.matchAll(/(?:model|KV|compute|output) buffer size = +([\d.]+) MiB/g)];
-    expect(printed.length).toBeGreaterThanOrEqual(4);
+    const printed = await vi.waitFor(() => {
+      const log = readFileSync(instance.logPath, "utf8");
+      const found = [...log.matchAll(/(?:model|KV|compute|output) buffer size = +([\d.]+) MiB/g)];
+      expect(found.length).toBeGreaterThanOrEqual(4);
+      return found;
+    }, SOON);
     const buffers = printed.reduce((sum, [, mib]) => sum + Number(mib) * 2 ** 20, 0);
     const facts = await createInspector()({ path, sizeBytes, files });
     const claim = driver.claimBytes({ mode: "chat", ...engine }, facts);
@@ -174,9 +176,9 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
       const answer = await (await fetch(`http://127.0.0.1:${port}/api/ps`)).text();
       return new Date(JSON.parse(answer).models[0].expires_at).getFullYear();
     };
-    expect(await expiry()).toBeLessThan(2200);
+    await vi.waitFor(async () => expect(await expiry()).toBeLessThan(2200), SOON);
     expect(await driver.probeHealth(chat(instance.target))).toBe("healthy");
-    expect(await expiry()).toBeGreaterThan(2200);
+    await vi.waitFor(async () => expect(await expiry()).toBeGreaterThan(2200), SOON);
   });
 
   test.each([
@@ -327,9 +329,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     });
     await theirs.create("mine", await tinyModel(folder, "foreign", 7));
     await theirs.load("mine");
-    await instances.daemons.measure();
-    const foreign = instances.daemons.unclaimedBytes();
-    expect(foreign).toBeGreaterThan(2 ** 20);
+    const foreign = await measured(instances, 2 ** 20);
 
     const model = await tinyModel(folder);
     const instance = await driver.open(placeOf("a"), launchOf(model));

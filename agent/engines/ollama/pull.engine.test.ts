@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, startRegistry, tinyModel } from "../../../test/fixtures/ollama.ts";
-import { pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
+import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import type { ModelRequest } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 
@@ -70,8 +70,10 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     });
     registry.onBlob = () => false;
     // The next agent on this folder must not find the server that the first one is stopping.
-    const stopping = pidIn(join(folder.root, "daemons", "ollama-pull"));
-    await vi.waitFor(() => expect(() => process.kill(stopping, 0)).toThrow(), { timeout: 60_000 });
+    // Its shim is the last to go.
+    const session = readFileSync(join(folder.root, "daemons", "ollama-pull", "session"), "utf8");
+    const shim = Number.parseInt(session, 10);
+    await vi.waitFor(() => expect(isLiving(shim)).toBe(false), { timeout: 60_000 });
     const patient = ollamaAgent(folder, { registry: registry.url }).driver;
     const again = await fetcherOf(patient).fetch(wanted(SOURCE), { signal: never });
     expect(again).toMatchObject({ sha256: gguf.sha256 });

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { agentWith, untilState } from "../../../test/fixtures/driver-agent.ts";
+import { agentWith, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
   foundOmlx,
@@ -34,7 +34,7 @@ describe("an oMLX of the agent's own", () => {
     const target = chat(instance.target);
     expect(target.modelAlias).toMatch(/^metalbridge-[0-9a-f]{16}$/);
     expect(await identify(target)).toBe("ready");
-    expect(await driver.probeHealth(target)).toBe("healthy");
+    expect(await driver.probeHealth(target, { timeoutMs: 60_000 })).toBe("healthy");
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.probeRequest({ ...target, mode: "embedding" })).toBe("ok");
     expect(await driver.probeRequest({ ...target, mode: "rerank" })).toBe("ok");
@@ -65,9 +65,7 @@ describe("an oMLX of the agent's own", () => {
     expect((await fetch(`http://127.0.0.1:${target.port}/v1/models`)).status).toBe(401);
 
     // The server counts once, without the models that its replicas claim.
-    await instances.daemons.measure();
-    const own = instances.daemons.unclaimedBytes();
-    expect(own).toBeGreaterThan(5 * 2 ** 20);
+    await measured(instances, 5 * 2 ** 20);
 
     expect(await stop(instance)).toMatchObject({ exit: { code: 0 } });
     await vi.waitFor(() => expect(isLiving(pidIn(join(folder.root, "daemons", name)))).toBe(false), SOON);

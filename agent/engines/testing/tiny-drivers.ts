@@ -7,7 +7,7 @@ import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
 import { ask } from "../http.ts";
 
 const LOOPBACK = "127.0.0.1";
-const TIMEOUT_MS = 500;
+const TIMEOUT_MS = 5_000;
 const env = { PATH: process.env.PATH ?? "" };
 
 function script(name: string): string {

@@ -59,6 +59,7 @@ describe("rotation", () => {
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 100, keep: 1 } });
     const script = "while :; do echo a line of the log; sleep 0.01; done";
     const engine = await createEngineProcesses(ports).startEngine(folder.dir(), shell(script), () => {});
+    await until(() => expect(engine.state().at).toBe("running"));
     await until(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
     await until(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));
     engine.signal("KILL");

@@ -83,6 +83,7 @@ describe("an engine of this agent", () => {
       code: "EngineStillRunning",
     });
     await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("\nfirst\n"));
+    await until(() => expect(engine.state().at).toBe("running"));
     engine.signal("KILL");
     await states.until("gone");
     const second = await startEngine(dir, shell("echo second"), () => {});

@@ -286,6 +286,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
         await shared().kubectl(["get", "quota", "none", "-n", namespace.name, "-o", "json"]),
       );
       expect(quota.status.hard).toEqual({ [resource]: "0" });
+      expect(Object.keys(quota.status.used ?? {})).toEqual([resource]);
     }, WAIT);
     await volume(CLAIM);
     await applyModel("limited", { source: "hf://org/limited/m.gguf" });

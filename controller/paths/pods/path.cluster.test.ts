@@ -233,18 +233,15 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await until(ns, "on-host", { phase: "Ready" });
     await until(ns, "in-pods", { phase: "Ready" });
     // More than any node has, and a resource that no node knows.
-    await until(ns, "wide", { phase: "WaitingForGPU", waitingFor: `${GPU}: 8`, queuePosition: 1 });
+    const waiting = { phase: "WaitingForGPU", updatedReplicas: 1 };
+    await until(ns, "wide", { ...waiting, waitingFor: `${GPU}: 8`, queuePosition: 1 });
     await until(ns, "unknown", { phase: "Pending", reason: "ModelNotReady" });
     const cached = { claimName: "metalbridge-model-cache", folder: "npu", file: "tiny.gguf" };
     await bench.markReady(ns, "npu", {
       ...{ format: "gguf", files: ["tiny.gguf"] },
       cache: { phase: "Ready", reason: "Downloaded", message: "", ...cached },
     });
-    await until(ns, "unknown", {
-      phase: "WaitingForGPU",
-      waitingFor: "example.com/npu: 1",
-      queuePosition: 2,
-    });
+    await until(ns, "unknown", { ...waiting, waitingFor: "example.com/npu: 1", queuePosition: 2 });
     const table = await bench.cluster.kubectl(["get", "isvc", "-n", ns]);
     expect(
       table

@@ -86,7 +86,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
     resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
-  const { obstacle, rejections, restored, isBehind } = await applySteps(
+  const { obstacle, rejections, restored, applied, isBehind } = await applySteps(
     ports,
     planPods({
       ...{ service, own, model, resolution: withRollout(resolution, rollout) },
@@ -107,7 +107,8 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     service,
     model,
     resolution,
-    deployment,
+    // Its status is not of this generation yet: nothing is Ready by what was before.
+    deployment: (applied.get("deployment") as Deployment | undefined) ?? deployment,
     pods,
     deferral,
     offload,

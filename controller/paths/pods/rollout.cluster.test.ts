@@ -16,6 +16,7 @@ import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram } from "../../../test/cli/program.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { looksAt } from "./fixtures/look.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
@@ -74,36 +75,12 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
     const until = (name: string, expected: object) =>
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-    const get = async <T>(what: string): Promise<T> =>
-      JSON.parse(await bench.cluster.kubectl(["get", what, "-n", NS, "-o", "json"]));
+    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = looksAt(
+      NS,
+      () => bench.cluster.kubectl,
+    );
     const patch = (what: string, change: object) =>
       bench.cluster.kubectl(["patch", what, "-n", NS, "--type=merge", "-p", JSON.stringify(change)]);
-    const pods = async (name: string): Promise<string[]> => {
-      const { items } = await get<{ items: Pod[] }>("pods");
-      const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
-      return own.map(({ metadata }) => metadata.uid ?? "").sort();
-    };
-    const nodesOf = async (name: string): Promise<(string | undefined)[]> => {
-      const { items } = await get<{ items: Pod[] }>("pods");
-      const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
-      return own.map(({ spec }) => spec.nodeName);
-    };
-    /** The Deployment has seen so many; returns how few it has seen since. */
-    const watchAvailable = async (name: string, replicas: number) => {
-      const resourceVersion = await vi.waitFor(async () => {
-        const { metadata, status } = await get<Deployment>(`deployment/${name}`);
-        expect(status?.availableReplicas).toBe(replicas);
-        return metadata.resourceVersion ?? "";
-      }, WAIT);
-      return async () => {
-        const query = `watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=5&fieldSelector=metadata.name=${name}`;
-        const path = `/apis/apps/v1/namespaces/${NS}/deployments?${query}`;
-        const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
-        expect(lines).not.toEqual([]);
-        const seen = lines.map((line): Deployment => JSON.parse(line).object);
-        return Math.min(...seen.map(({ status }) => status?.availableReplicas ?? 0));
-      };
-    };
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);
       expect(end).toMatchObject({ code: 0 });
@@ -119,7 +96,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       inFlight = 0;
       await apply("idle", { replicas: 2, rolloutPolicy: { waitForIdle: true } });
       await until("idle", { phase: "Ready", ready: "2/2" });
-      const before = await pods("idle");
+      const before = await uidsOf("idle");
       inFlight = 1;
       await patch("isvc/idle", { spec: { contextSize: 2048 } });
       const { status } = await until("idle", { phase: "Progressing", reason: "PodsBusy", readyReplicas: 2 });
@@ -128,7 +105,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       expect(deferred).toMatchObject({ status: "True", reason: "PodsBusy" });
       await patch("isvc/idle", { spec: { replicas: 3 } });
       await until("idle", { reason: "PodsBusy", ready: "3/3", updatedReplicas: 0 });
-      expect(await pods("idle")).toEqual(expect.arrayContaining(before));
+      expect(await uidsOf("idle")).toEqual(expect.arrayContaining(before));
       inFlight = undefined;
       await until("idle", { phase: "Progressing", reason: "IdleCheckFailed" });
       inFlight = 0;
@@ -136,7 +113,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const { metadata, spec } = await get<Deployment>("deployment/idle");
       expect(spec.paused).toBeUndefined();
       expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/waiting-since");
-      expect(await pods("idle")).not.toEqual(expect.arrayContaining(before.slice(0, 1)));
+      expect(await uidsOf("idle")).not.toEqual(expect.arrayContaining(before.slice(0, 1)));
 
       inFlight = 1;
       await patch("isvc/idle", {
@@ -155,23 +132,28 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         /3 of 3 replicas of revision \w+ answer/,
       );
       expect((await bench.service(NS, "idle")).spec.contextSize).toBe(2048);
-      expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n {2}idle-\S+ +Ready +cpu-1/m);
+      // The first may be one that is ending.
+      await vi.waitFor(
+        async () =>
+          expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n {2}idle-\S+ +Ready +cpu-1/m),
+        WAIT,
+      );
     });
 
     test("pods of a certain age are replaced once they are idle, and never fewer serve", async () => {
       inFlight = 1;
       await apply("aged", { replicas: 2, maxPodLifetimeIdleTimeoutSeconds: 600 });
       await until("aged", { phase: "Ready", ready: "2/2" });
-      const before = await pods("aged");
+      const before = await uidsOf("aged");
       const leastAvailable = await watchAvailable("aged", 2);
       await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 1 } });
       await until("aged", { phase: "Progressing", reason: "PodsBusy", ready: "2/2" });
-      expect(await pods("aged")).toEqual(before);
+      expect(await uidsOf("aged")).toEqual(before);
       // The wait that has begun ends as asked; the next pods live on.
       await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 86_400 } });
       inFlight = 0;
       await until("aged", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
-      expect((await pods("aged")).filter((uid) => before.includes(uid))).toEqual([]);
+      expect((await uidsOf("aged")).filter((uid) => before.includes(uid))).toEqual([]);
       expect(await leastAvailable()).toBeGreaterThanOrEqual(2);
       await vi.waitFor(async () => {
         const { strategy } = (await get<Deployment>("deployment/aged")).spec;
@@ -224,13 +206,14 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const { nodeAffinity } = made.spec.template.spec.affinity as unknown as Affinity;
       expect(JSON.stringify(nodeAffinity)).toContain('"operator":"NotIn","values":["small-1"]');
       expect(nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution).toHaveLength(1);
-      const before = await pods("auto");
+      const before = await uidsOf("auto");
 
       await bench.addNode({ name: "cpu-2", capacity: { memory: "64Gi" } });
       await scored("auto", "NodesScored", /cpu-2 \(score \d+/);
-      expect(await pods("auto")).toEqual(before);
+      expect(await uidsOf("auto")).toEqual(before);
       expect((await get<Deployment>("deployment/auto")).metadata.generation).toBe(made.metadata.generation);
 
+      const { metadata } = await bench.service(NS, "auto");
       await patch("isvc/auto", { spec: { contextSize: 2048 } });
       await vi.waitFor(async () => {
         const { spec } = (await get<Deployment>("deployment/auto")).spec.template;
@@ -238,10 +221,15 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       }, WAIT);
 
       await until("auto", { phase: "Ready", updatedReplicas: 1 });
-      await vi.waitFor(async () => expect(await pods("auto")).toHaveLength(1), WAIT);
+      const [first] = await statusesSince("auto", metadata.resourceVersion);
+      expect(first?.phase).toBe("Progressing");
+      await vi.waitFor(async () => {
+        const now = await uidsOf("auto");
+        expect(now).toHaveLength(1);
+        expect(now).not.toEqual(before);
+      }, WAIT);
       const [from] = await nodesOf("auto");
-      const { items: serving } = await get<{ items: Pod[] }>("pods");
-      const own = serving.find(({ metadata }) => metadata.name.startsWith("auto-"));
+      const [own] = await podsOf("auto");
       await vi.waitFor(() => expect(observed).toContain(own?.metadata.name), WAIT);
       const to = from === "cpu-1" ? "cpu-2" : "cpu-1";
       await bench.apply({
@@ -284,7 +272,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
         expect(await nodesOf("auto")).toEqual([from]);
       }, WAIT);
-      expect(await pods("auto")).toEqual([own?.metadata.uid]);
+      expect(await uidsOf("auto")).toEqual([own?.metadata.uid]);
       await bench.cluster.kubectl(["delete", "pod/filler", "-n", NS, "--grace-period=0", "--force"]);
       await vi.waitFor(async () => expect(await nodesOf("auto")).toEqual([to]), WAIT);
 
@@ -379,13 +367,13 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await patch("isvc/auto-gpu", { spec: { replicas: 2 } });
       await until("auto-gpu", { phase: "Ready", ready: "2/2" });
       await isObserved();
-      const both = await pods("auto-gpu");
+      const both = await uidsOf("auto-gpu");
       const [next = ""] = await nodesOf("auto-gpu");
       await publish(whole, 2 ** 30, next);
       await reported(
         new RegExp(`^MoveBlocked: auto-gpu-\\S+ stays on ${next}: .* only services with a single pod`, "m"),
       );
-      expect(await pods("auto-gpu")).toEqual(both);
+      expect(await uidsOf("auto-gpu")).toEqual(both);
       await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },

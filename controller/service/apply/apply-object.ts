@@ -28,7 +28,10 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
     if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
     else if (current !== undefined && isImmutable(result.error)) await replace(ports, run, kind, current);
     else settle(run, `apply ${what}`, result);
-  } else if (result.value.sent && wasEdited(current, result.value.object, wanted)) run.restored.push(what);
+  } else if (result.value.sent) {
+    run.applied.set(step.what, result.value.object);
+    if (wasEdited(current, result.value.object, wanted)) run.restored.push(what);
+  }
 }
 
 /** What cannot be restored field by field; a later pass recreates the object. */

@@ -49,6 +49,8 @@ export interface Outcome {
   readonly removed: readonly Removal[];
   /** Objects that another client had edited, as in `Deployment chat`. */
   readonly restored: readonly string[];
+  /** What this pass has changed, as the API server has it now: the caches have not heard of it yet. */
+  readonly applied: ReadonlyMap<OwnedKind, KubeObject>;
   /** Another client wrote meanwhile, or the cache is behind: recheck soon. */
   readonly isBehind: boolean;
 }
@@ -67,6 +69,7 @@ export interface Run {
   made: InferenceReplica[];
   removed: Removal[];
   restored: string[];
+  readonly applied: Map<OwnedKind, KubeObject>;
   isBehind: boolean;
 }
 
@@ -77,7 +80,7 @@ export interface StepPorts {
 
 /** Nothing done yet. */
 export function newRun(planned: ReadonlySet<string>): Run {
-  const nothing = { rejections: [], created: [], made: [], removed: [], restored: [] };
+  const nothing = { rejections: [], created: [], made: [], removed: [], restored: [], applied: new Map() };
   return { planned, obstacle: { at: "none" }, isWithoutService: false, isBehind: false, ...nothing };
 }
 

@@ -118,7 +118,8 @@ test("a crash is reported and answered with a restart, until it is stopped", asy
   expect(warnings[0]).toMatchObject({ part: "part", code: 9 });
   expect(part.lastEnd()?.code).toBe(9);
   const runs = await readFile(path.join(folder.path, "runs"), "utf8");
-  expect(runs.split("\n").length - 1).toBe(part.crashes());
+  // The last run may have been stopped, which is no crash.
+  expect(runs.split("\n").length - 1 - part.crashes()).toBeOneOf([0, 1]);
 });
 
 test("a part that cannot start because its log cannot be opened is retried until it is stopped", async () => {

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { explainListenError } from "../../../src/http/listener.ts";
 
-const PREVIOUS_PORT_WAIT_MS = 6_000;
+const PREVIOUS_PORT_WAIT_MS = 20_000;
 
 export interface PortWish {
   readonly asked?: number | undefined;

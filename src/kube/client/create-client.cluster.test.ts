@@ -105,7 +105,7 @@ describe("results of the real API server", () => {
     );
     const { listPages } = await import("./list-pages.ts");
     const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
-    const call = { namespace: namespace.name, timeoutMs: 5_000, pageSize: 5 };
+    const call = { namespace: namespace.name, timeoutMs: 30_000, pageSize: 5 };
     const listed = value(await listPages(connection, CONFIG_MAPS, call));
     connection.close();
     expect(listed.items.map((item) => item.metadata.name).sort()).toEqual(expect.arrayContaining(names));

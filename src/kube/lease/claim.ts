@@ -33,7 +33,15 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   const observer = createLeaseObserver();
   let ours: Lease | undefined;
 
-  const attempt = async (): Promise<ClaimResult> => {
+  let last: Promise<unknown> = Promise.resolve();
+
+  const attempt = (): Promise<ClaimResult> => {
+    const now = renewOrTake();
+    last = now;
+    return now;
+  };
+
+  const renewOrTake = async (): Promise<ClaimResult> => {
     if (ours !== undefined) {
       const renewed = await client.update(LEASES, renewedLease(ours, options));
       if (renewed.ok) return held(renewed.value);
@@ -63,6 +71,8 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   };
 
   const release = async (): Promise<void> => {
+    // A renewal on its way would make this write a conflict, or take the Lease back after it.
+    await last;
     if (ours === undefined) return;
     const free = renewedLease(ours, { ...options, durationSeconds: 1 });
     ours = undefined;

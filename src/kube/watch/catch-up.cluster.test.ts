@@ -99,7 +99,7 @@ it("after an outage that failed renewals, a watch on a dead connection lists aga
 });
 
 it("after an outage too short to fail a renewal, a watch in backoff retries at the next renewal, without a list", async () => {
-  await using host = await hostBehindProxy(() => 0, 2_500);
+  await using host = await hostBehindProxy(() => 0, 5_000);
   const { direct, proxy } = host;
   // Only what stands open is cut, and the one attempt right after it: the next renewal is seconds away, however busy
   // the machine is.

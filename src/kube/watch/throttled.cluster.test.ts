@@ -81,7 +81,7 @@ async function fill(kubeconfig: string): Promise<void> {
 }
 
 /** A list whose answer is not read: it is in work until the result is called. */
-function takeSeat(port: number, token: string): Promise<() => void> {
+function takeSeat(port: number, token: string, flow: string): Promise<() => void> {
   return new Promise((resolve, reject) => {
     const call = request({
       ...{ host: "127.0.0.1", port, path: "/api/v1/namespaces/kube-public/configmaps" },
@@ -90,8 +90,10 @@ function takeSeat(port: number, token: string): Promise<() => void> {
     call.once("response", (response) => {
       response.pause();
       response.on("error", () => {});
-      if (response.statusCode === 200) resolve(() => response.destroy());
-      else reject(new Error(`the slow list was answered with ${response.statusCode}`));
+      const isOurs = response.headers["x-kubernetes-pf-flowschema-uid"] === flow;
+      if (response.statusCode === 200 && isOurs) return resolve(() => response.destroy());
+      response.destroy();
+      reject(new Error(`the slow list was answered with ${response.statusCode}; of our level: ${isOurs}`));
     });
     call.once("error", reject);
     call.end();
@@ -137,7 +139,9 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
   const [first] = connections;
   if (first === undefined) throw new Error("no connection watches");
   const client = createClient(first);
-  const release = await takeSeat(cluster.port, token);
+  const flow = (await kubectl(["get", "flowschema", "no-seats", "-o", "jsonpath={.metadata.uid}"])).trim();
+  // The API server follows a moment after the rule is stored: a seat of the level before would be no use.
+  const release = await vi.waitFor(() => takeSeat(cluster.port, token, flow), within);
   const refused = await vi.waitFor(async () => {
     const result = await client.get(CONFIG_MAPS, { namespace: "default", name: "none" });
     expect(result).toMatchObject({ error: { kind: "throttled", status: 429 } });

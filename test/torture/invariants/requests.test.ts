@@ -53,6 +53,18 @@ test("a kube-proxy that could not see the withdrawal is excused for sending unti
   expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
 });
 
+test("a kube-proxy that cannot hear gives a recreated Service the endpoints of the one before", () => {
+  const away = [at(3, "api", { isUp: false }), at(9, "api")];
+  const rules = (second: number, ...endpoints: string[]) => at(second, "proxy", { endpoints });
+  const last = rules(5, "10.0.0.1:21000");
+  const gone = at(10.1, "slice", { isServing: false, isGone: true });
+  const story = [...away, last, gone, rules(11.5)];
+  expect(excuse(17, 17.1, story)).toBeUndefined();
+  const recreated = [...story, rules(13, "10.0.0.1:21000"), rules(18)];
+  expect(excuse(17, 17.1, recreated)).toContain("could not hear");
+  expect(excuse(22, 22.1, recreated)).toBeUndefined();
+});
+
 test("a kube-proxy without a watch is excused until it has one, for as long as its retries may take and no longer", () => {
   const away = [at(5, "api", { isUp: false }), at(9.5, "api")];
   const rules = [at(3, "proxy", { endpoints: ["10.0.0.1:21000"] })];

@@ -69,8 +69,10 @@ program.onExit(({ exitCode, signal = 0 }) => {
   log.flush();
   // A shell says a signal the same way, and the shim is one: the exit code beside a signal is 0.
   const leave = () => process.exit(signal === 0 ? exitCode : 128 + signal);
-  setTimeout(leave, FAREWELL_MS);
-  screen.add("", () => void attachers.end(exit).then(leave));
+  screen.add("", () => {
+    setTimeout(leave, FAREWELL_MS);
+    void attachers.end(exit).then(leave);
+  });
 });
 await attachers.listen(TERMINAL_SOCKET).catch((error: Error) => {
   lost(`no one can attach to this terminal: ${error.message}`);

@@ -71,7 +71,7 @@ test("what is typed is echoed and answered, the window's size is the program's, 
   expect(logOf(dir)).toContain("name? Ada\nhello Ada\n");
   second?.endNow();
   expect(second && (await untilGone(second))).toEqual({ signal: "SIGKILL" });
-  expect(isLiving(program)).toBe(false);
+  await until(() => expect(isLiving(program)).toBe(false));
 });
 
 test("who attaches later sees the screen as it is; who only reads cannot type and sets no size", async () => {
@@ -139,12 +139,13 @@ test("TERM reaches the whole group; a program that ignores it, and HUP, is kille
   );
   for (const dir of [obeying, stubborn])
     await until(() => expect(readFileSync(join(dir, "child"), "utf8")).toMatch(/^\d+\n$/));
+  for (const instance of [first, second]) await until(() => expect(instance.state().at).toBe("running"));
   const children = [obeying, stubborn].map((dir) => Number(readFileSync(join(dir, "child"), "utf8")));
   first.stopBy(ports.clock.monotonicMs() + 30_000);
   second.stopBy(ports.clock.monotonicMs() + 500);
   expect(await untilGone(first)).toEqual({ code: 3 });
   expect(await untilGone(second)).toEqual({ signal: "SIGKILL" });
-  expect(children.map(isLiving)).toEqual([false, false]);
+  await until(() => expect(children.map(isLiving)).toEqual([false, false]));
 });
 
 test("TERM reaches a program that has only just started", async () => {
@@ -169,7 +170,7 @@ test("a program that forks away has exited, and what it left running is found an
   expect(isLiving(child)).toBe(true);
   instance.endNow();
   await untilGone(instance);
-  expect(isLiving(child)).toBe(false);
+  await until(() => expect(isLiving(child)).toBe(false));
 });
 
 test("when only the terminal's process is killed, a program that ignores HUP counts as left over", async () => {
@@ -177,6 +178,7 @@ test("when only the terminal's process is killed, a program that ignores HUP cou
   const dir = folder.dir();
   const instance = await agent().open(dir, "trap '' HUP; echo ready; while :; do sleep 1; done");
   await until(() => expect(logOf(dir)).toContain("ready"));
+  await until(() => expect(instance.state().at).toBe("running"));
   process.kill(pidIn(dir), "SIGKILL");
   await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } }));
   instance.endNow();

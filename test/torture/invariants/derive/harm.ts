@@ -2,7 +2,13 @@
  * When a request could rightly fail, because a fault of ours had hit where it went. Narrow on purpose: one window per kind of
  * fault, as wide as its worst case, would excuse 96 % of the time of all replicas in seed 12 instead of 29 %. Pure.
  */
-import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
+import {
+  eventsOf,
+  type LinkNow,
+  type ProxyEvent,
+  type Recording,
+  type SliceEvent,
+} from "../../observe/recording.ts";
 import { livesOf, placeOf } from "./engines.ts";
 import { gateAway, linkIn, proxyBlind } from "./outages.ts";
 import { extend, overlaps, type Span } from "./spans.ts";
@@ -129,9 +135,10 @@ function proxyFollows(recording: Recording, now: number): Follows {
     const due = withdrawnAt + PROPAGATION_MS;
     const deaf = blind.find((span) => overlaps({ from: withdrawnAt, to: due }, [span]));
     if (deaf === undefined) return due;
-    const without = rules.find(
-      (event) => event.at >= withdrawnAt && (endpoint === undefined || !event.endpoints.includes(endpoint)),
-    );
+    const hasIt = ({ endpoints }: ProxyEvent) => endpoint !== undefined && endpoints.includes(endpoint);
+    // A Service that is recreated gets the rules of the slices that kube-proxy last heard of.
+    const again = rules.findLast((event) => event.at >= withdrawnAt && event.at <= deaf.to && hasIt(event));
+    const without = rules.find((event) => event.at >= (again?.at ?? withdrawnAt) && !hasIt(event));
     const heardAt = Math.min(without?.at ?? now, deaf.to);
     // Heard within the time that a drain waits: an earlier outage then explains nothing.
     return heardAt <= withdrawnAt + DRAIN_WAITS_MS ? due : heardAt + PROPAGATION_MS;
