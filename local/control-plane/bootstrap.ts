@@ -28,21 +28,29 @@ const APPLY = "application/apply-patch+yaml";
 
 const KINDS = [CLUSTER_ROLES, ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, PRIORITY_CLASSES];
 
+/** Each with the path that it is applied to. */
+export function basicObjects(
+  crds: readonly CrdObject[],
+): readonly (readonly [path: string, object: object])[] {
+  const namespace = (name: string) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } });
+  const others = [...sharedRoles(), ...hostPolicies(), ...priorityClasses()];
+  return [
+    ...crds.map((crd) => [`${CRDS_PATH}/${crd.metadata.name}`, crd] as const),
+    ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map(
+      (name) => [`/api/v1/namespaces/${name}`, namespace(name)] as const,
+    ),
+    ...others.map((object) => [pathOf(object), object] as const),
+  ];
+}
+
 /** Returns when every definition is served and everything else exists. */
 export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
-  await Promise.all([
-    ...crds.map((crd) => apply(access, `${CRDS_PATH}/${crd.metadata.name}`, crd)),
-    ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map((name) =>
-      apply(access, `/api/v1/namespaces/${name}`, {
-        apiVersion: "v1",
-        kind: "Namespace",
-        metadata: { name },
-      }),
-    ),
-    ...[...sharedRoles(), ...hostPolicies(), ...priorityClasses()].map((object) =>
-      apply(access, pathOf(object), object),
-    ),
-  ]);
+  await Promise.all(basicObjects(crds).map(([path, object]) => apply(access, path, object)));
+  await untilServed(access, crds);
+}
+
+/** Returns when every definition is served. */
+export async function untilServed(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
 }
 

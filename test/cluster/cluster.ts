@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, inject } from "vitest";
-import { installBasics } from "../../local/control-plane/bootstrap.ts";
+import { installBasics, untilServed } from "../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
@@ -15,6 +15,7 @@ import { freePort } from "../bed/ports.ts";
 import { compactEtcd } from "./etcd-compaction.ts";
 import { createNamespace, type TestNamespace } from "./namespace.ts";
 import { quietLog } from "./quiet-log.ts";
+import { copyTemplate } from "./template.ts";
 
 export interface TestCluster {
   /** Path of an administrator's kubeconfig. */
@@ -61,11 +62,14 @@ export function sharedCluster(): TestCluster {
 export async function startCluster(options: PrivateClusterOptions = {}): Promise<PrivateCluster> {
   const dir = options.dir ?? (await mkdtemp(path.join(tmpdir(), "metalbridge-private-")));
   const isReturning = existsSync(layoutOf(dir).settings);
+  const hasCrds = options.crds ?? true;
+  const parts = findClusterParts(readPartsConfig());
+  if (hasCrds && !isReturning) await copyTemplate(parts, dir);
   const controlPlane = await startControlPlane({
     dir,
     // One that comes back has a port already, and waits for it.
     port: isReturning ? undefined : await freePort(options.bindAddress),
-    parts: findClusterParts(readPartsConfig()),
+    parts,
     isThrowaway: true,
     log: quietLog,
     controllerManager: options.controllerManager ?? false,
@@ -78,7 +82,12 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     await controlPlane.stop();
     if (options.dir === undefined) await rm(dir, { recursive: true, force: true });
   };
-  if (options.crds ?? true) await installCrds().catch((error) => dispose().then(() => Promise.reject(error)));
+  if (hasCrds) {
+    const { access } = controlPlane;
+    await untilServed(access, customResourceDefinitions()).catch((error) =>
+      dispose().then(() => Promise.reject(error)),
+    );
+  }
   return {
     ...testCluster(controlPlane.kubeconfig),
     dir,

@@ -3,13 +3,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestProject } from "vitest/node";
-import { installBasics } from "../../local/control-plane/bootstrap.ts";
+import { untilServed } from "../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { freePort } from "../bed/ports.ts";
 import { quietLog } from "./quiet-log.ts";
+import { copyTemplate } from "./template.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -24,13 +25,14 @@ let dir: string | undefined;
 export async function setup(project: TestProject): Promise<void> {
   dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
   const parts = findClusterParts(readPartsConfig());
+  await copyTemplate(parts, dir);
   controlPlane = await startControlPlane({
     dir,
     parts,
     port: await freePort(),
     ...{ isThrowaway: true, log: quietLog },
   });
-  await installBasics(controlPlane.access, customResourceDefinitions());
+  await untilServed(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
 }
 
