@@ -107,6 +107,7 @@ function readSign(
   return {
     name: metadata.name,
     lastChangeMs,
+    absence: signs.absence(metadata.name),
     reachable: readReachable(status),
     isLost: isConditionTrue(status?.conditions, LOST),
     lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),

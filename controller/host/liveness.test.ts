@@ -67,6 +67,16 @@ describe("mass expiry", () => {
     expect(at(hosts, 51_000)).toMatchObject({ c: "massExpiry" });
   });
 
+  test("shields those that return last until their agents have had the time to", () => {
+    const absence = { fromMs: 0, toMs: 95_000 };
+    const back = (lastChangeMs: number) =>
+      ["a", "b", "c"].map((name) => host(name, { lastChangeMs, absence }));
+    const late = ["d", "e"].map((name) => host(name, { reachable: "Unknown" }));
+    expect(at([...back(95_000), ...late], 100_000)).toMatchObject({ a: "reachable", d: "massExpiry" });
+    expect(at([...back(105_000), ...late], 124_999)).toMatchObject({ d: "massExpiry", e: "massExpiry" });
+    expect(at([...back(115_000), ...late], 125_000)).toMatchObject({ d: "unreachable", e: "unreachable" });
+  });
+
   test("does not shield a single host that dies later", () => {
     const held = ["a", "b", "c"].map((name) => host(name, { reachable: "Unknown" }));
     const hosts = [...held, host("d", { lastChangeMs: 200_000 }), host("e", { lastChangeMs: 299_000 })];
@@ -112,6 +122,10 @@ const times = fc.integer({ min: 0, max: 400_000 });
 const anyHost = fc.record({
   lastChangeMs: fc.option(times, { nil: undefined }),
   reachable: fc.constantFrom("True" as const, "False" as const, "Unknown" as const, undefined),
+  absence: fc.option(
+    fc.tuple(times, times).map(([from, to]) => ({ fromMs: Math.min(from, to), toMs: Math.max(from, to) })),
+    { nil: undefined },
+  ),
   isLost: fc.boolean(),
   lostAfterMs: fc.option(fc.integer({ min: 1_000, max: 300_000 }), { nil: undefined }),
 });

@@ -7,14 +7,24 @@ import { lowerBound } from "../../src/capacity/placement/scheduler/sorted.ts";
 
 /** Silence after which a host counts as gone; as long as its Lease lasts. */
 export const SILENCE_MS = 40_000;
+/** An agent that finds the API server again renews within this time: between two renewals, and at most two failed attempts. */
+const RETURN_MS = 30_000;
 /** For a host without replicas; replicas carry their own limit. */
 export const DEFAULT_LOST_MS = 300_000;
+
+/** From where the silence counts to the change that ended it. */
+export interface Absence {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
 
 /** What is known of one host. Times are monotonic milliseconds. */
 export interface HostSign {
   readonly name: string;
   /** When a change of its Lease was last observed by this process. */
   readonly lastChangeMs?: number | undefined;
+  /** When its Lease had last expired: from where its silence counts to the change that ended it. */
+  readonly absence?: Absence | undefined;
   /**
    * The status of its Reachable condition; absent until the first verdict, and while its agent has never
    * reported.
@@ -49,15 +59,12 @@ export interface LivenessPlan {
 
 /**
  * Judges every host. No host is judged gone if more than half of those that count, and more than two, fell
- * silent together.
+ * silent together, nor while the others of these are just returning.
  */
 export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: number): LivenessPlan {
   const silences = hosts.map((host) => silenceOf(host, countedFromMs, now));
   const counted = silences.filter(({ counts }) => counts).length;
-  const expiries = silences
-    .filter(({ expiredTogether }) => expiredTogether)
-    .map(({ expiresAtMs }) => expiresAtMs)
-    .sort((a, b) => a - b);
+  const expiries = silences.flatMap(({ expiredTogetherMs }) => expiredTogetherMs ?? []).sort((a, b) => a - b);
   const verdicts = new Map<string, Verdict>();
   let recheckAfterMs: number | undefined;
   for (const silence of silences) {
@@ -90,12 +97,12 @@ interface Silence {
   readonly isExpired: boolean;
   /** Not judged gone before this window, so it counts for the half in a mass expiry. */
   readonly counts: boolean;
-  /** Expired now, or recently in the same window; these together can be a mass expiry. */
-  readonly expiredTogether: boolean;
+  /** When its Lease expired, if it has not returned, or only just has; these together can be a mass expiry. */
+  readonly expiredTogetherMs: number | undefined;
 }
 
 function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence {
-  const { lastChangeMs, reachable } = host;
+  const { lastChangeMs, absence, reachable } = host;
   const sinceMs = Math.max(lastChangeMs ?? countedFromMs, countedFromMs);
   const silentMs = Math.max(0, now - sinceMs);
   const expiresAtMs = sinceMs + SILENCE_MS;
@@ -104,14 +111,17 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   const wasSeen = reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined;
   const isWrittenOff = reachable === "False" && !isFresh;
   const justWrittenOff = isWrittenOff && lastChangeMs !== undefined && now - expiresAtMs < SILENCE_MS;
+  const counts = wasSeen && (!isWrittenOff || justWrittenOff);
+  const justReturned = isFresh && absence !== undefined && now - absence.toMs < RETURN_MS;
+  const expiredMs = justReturned ? absence.fromMs + SILENCE_MS : isExpired ? expiresAtMs : undefined;
   return {
     host,
     isFresh,
     silentMs,
     expiresAtMs,
     isExpired,
-    counts: wasSeen && (!isWrittenOff || justWrittenOff),
-    expiredTogether: isExpired && wasSeen && (!isWrittenOff || justWrittenOff),
+    counts,
+    expiredTogetherMs: counts ? expiredMs : undefined,
   };
 }
 

@@ -1,5 +1,6 @@
 /** The memory of observed Lease changes: the only state behind liveness. */
 import type { Clock } from "../../src/ports.ts";
+import { type Absence, SILENCE_MS } from "./liveness.ts";
 
 /** The fields of a Lease that change when its host renews it. */
 export interface LeaseMark {
@@ -11,6 +12,8 @@ export interface LeaseSigns {
   /** True for a change not seen before. A first sight after a list is not a change: the Lease may be old. */
   readonly note: (host: string, mark: LeaseMark, isFirstList: boolean) => boolean;
   readonly lastChangeMs: (host: string) => number | undefined;
+  /** The last time for which the Lease had expired. */
+  readonly absence: (host: string) => Absence | undefined;
   readonly countedFromMs: () => number;
   /** Restarts the count of silence for all hosts. */
   readonly countAfresh: () => void;
@@ -21,6 +24,7 @@ export interface LeaseSigns {
 export function createLeaseSigns(clock: Clock): LeaseSigns {
   const marks = new Map<string, string>();
   const changes = new Map<string, number>();
+  const absences = new Map<string, Absence>();
   let countedFromMs = clock.monotonicMs();
   return {
     note: (host, mark, isFirstList) => {
@@ -29,10 +33,14 @@ export function createLeaseSigns(clock: Clock): LeaseSigns {
       if (before === text) return false;
       marks.set(host, text);
       if (before === undefined && isFirstList) return false;
-      changes.set(host, clock.monotonicMs());
+      const now = clock.monotonicMs();
+      const fromMs = Math.max(changes.get(host) ?? countedFromMs, countedFromMs);
+      if (now - fromMs >= SILENCE_MS) absences.set(host, { fromMs, toMs: now });
+      changes.set(host, now);
       return true;
     },
     lastChangeMs: (host) => changes.get(host),
+    absence: (host) => absences.get(host),
     countedFromMs: () => countedFromMs,
     countAfresh: () => {
       countedFromMs = clock.monotonicMs();

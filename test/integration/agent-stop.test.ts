@@ -108,7 +108,7 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     // Frozen until the withdrawals have been seen: on any machine the streams are still on their way then.
     const streams = await Promise.all(
       engines.map(async (engine) => {
-        const begun = await stream(engine, 5_000);
+        const begun = await stream(engine, 3_000);
         process.kill(engine.pid, "SIGSTOP");
         return begun;
       }),

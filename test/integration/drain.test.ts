@@ -92,7 +92,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       const stream = {
         isKept: false,
         isStreamed: true,
-        maxTokens: 1_600,
+        maxTokens: 1_200,
         pauseMs: [0, 0],
         retries: false,
       } as const;

@@ -100,7 +100,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     });
     const answer = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
       method: "POST",
-      body: JSON.stringify({ stream: true, max_tokens: 20_000, messages: [{ role: "user", content: "Hi" }] }),
+      body: JSON.stringify({ stream: true, max_tokens: 6_000, messages: [{ role: "user", content: "Hi" }] }),
     });
     const reader = (answer.body ?? new ReadableStream()).getReader();
     let text = new TextDecoder().decode((await reader.read()).value);
@@ -116,7 +116,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       text += new TextDecoder().decode(value);
     }
     expect(text.trimEnd().endsWith("data: [DONE]")).toBe(true);
-    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(15_000);
+    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(4_500);
     expect(await engine?.logTail(10_000)).toContain("listening");
     expect(await driver.probeRequest(target)).toBe("ok");
     engine?.signal("KILL");
