@@ -1,6 +1,5 @@
 /** Services without spec.runtime on farms whose hosts have different engines. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../agent/fixtures/until.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
 let bench: Bench;
@@ -73,7 +72,10 @@ test("a service that runs keeps its runtime when a host with a better one appear
     expect(status).toMatchObject({ phase: "Ready", runtime: "llamacpp", replicas: 1 }),
   );
   // Those that are being deleted are not counted.
-  await until(async () => expect(await homes(ns)).toEqual(["llamacpp on stable-b"]));
+  await vi.waitFor(async () => expect(await homes(ns)).toEqual(["llamacpp on stable-b"]), {
+    timeout: 60_000,
+    interval: 50,
+  });
 });
 
 test("a runtime that no host has is a condition with the command that installs it, and a host that gets one is used", async () => {

@@ -98,6 +98,7 @@ test("does not retry the create while the name is taken", async () => {
   }
   await bench.apply(inferenceService(ns, "other"));
   await bench.serviceUntil(ns, "other", ({ status }) => expect(status?.phase).toBe("Ready"));
+  // A pass that the service's own status brought may have come after the first count.
   expect((await refusedCreates()) - before).toBeLessThanOrEqual(1);
   await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
 });

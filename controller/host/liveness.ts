@@ -7,7 +7,7 @@ import { lowerBound } from "../../src/capacity/placement/scheduler/sorted.ts";
 
 /** Silence after which a host counts as gone; as long as its Lease lasts. */
 export const SILENCE_MS = 40_000;
-/** An agent that finds the API server again renews within this time: between two renewals, and at most two failed attempts. */
+/** After an outage an agent renews within this time: a period of 10 s, and two attempts of 5 s that fail, with their pauses. */
 const RETURN_MS = 30_000;
 /** For a host without replicas; replicas carry their own limit. */
 export const DEFAULT_LOST_MS = 300_000;
@@ -23,7 +23,7 @@ export interface HostSign {
   readonly name: string;
   /** When a change of its Lease was last observed by this process. */
   readonly lastChangeMs?: number | undefined;
-  /** When its Lease had last expired: from where its silence counts to the change that ended it. */
+  /** The last time for which its Lease had expired. */
   readonly absence?: Absence | undefined;
   /**
    * The status of its Reachable condition; absent until the first verdict, and while its agent has never

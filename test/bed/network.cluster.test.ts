@@ -31,10 +31,11 @@ test.skipIf(why !== undefined)(`the next network removes what a killed run left 
     const { station, gateway } = await openNetwork(["a"]);
     console.log(station("a").namespace, gateway);
     setImmediate(() => process.kill(process.pid, "SIGKILL"));`;
-  const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  const args = ["--input-type=module", "-e", script];
+  const { stdout, signal } = spawnSync(process.execPath, args, { encoding: "utf8" });
   const [namespace = "?", gateway = "?"] = stdout.trim().split(" ");
-  // Another file's network may remove it at any moment.
-  expect(namespace).toMatch(/^mbtest-\d+-\d+-a$/);
+  // It was there, and nothing of that process removed it; another file's network may, at any moment.
+  expect([signal, namespace]).toEqual(["SIGKILL", expect.stringMatching(/^mbtest-\d+-\d+-a$/)]);
   await using network = await openNetwork(["a"]);
   expect(namespaces()).not.toContain(namespace);
   if (network.gateway !== gateway) expect(addresses()).not.toContain(gateway);

@@ -30,15 +30,14 @@ export async function copyTemplate(parts: ClusterParts, dir: string): Promise<vo
 async function makeTemplate(parts: ClusterParts, template: string): Promise<void> {
   const dir = await mkdtemp(`${template}-`);
   const options = { dir, parts, isThrowaway: true, log: quietLog, controllerManager: false };
-  const { access, stop } = await startControlPlane({ ...options, port: await freePort() });
   try {
-    await installBasics(access, customResourceDefinitions());
+    const { access, stop } = await startControlPlane({ ...options, port: await freePort() });
+    await installBasics(access, customResourceDefinitions()).finally(stop);
+    await rename(layoutOf(dir).etcdData, template).catch((error: unknown) => {
+      // Another worker was faster.
+      if (systemCode(error) !== "ENOTEMPTY" && systemCode(error) !== "EEXIST") throw error;
+    });
   } finally {
-    await stop();
+    await rm(dir, { recursive: true, force: true });
   }
-  await rename(layoutOf(dir).etcdData, template).catch((error: unknown) => {
-    // Another worker was faster.
-    if (systemCode(error) !== "ENOTEMPTY" && systemCode(error) !== "EEXIST") throw error;
-  });
-  await rm(dir, { recursive: true, force: true });
 }
