@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Host } from "../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../src/kube/kinds.ts";
 import { type AgentSide, registerHost, renewLease } from "../test/controller/agent-side.ts";
@@ -279,6 +280,38 @@ test("a host whose agent has not reported yet is not called silent, however late
   await vi.waitFor(async () => expect(await eventsOf(host)).toContain("Normal HostReachable"), WAIT);
   expect(await eventsOf(host)).not.toContain("Warning HostUnreachable");
   await bench.cluster.kubectl(["delete", "mbhost", host]);
+});
+
+test("hosts that are registered long before they join are Unknown, without an Event, and in no mass expiry", async () => {
+  const { client } = bench;
+  const names = Array.from({ length: 12 }, (_, index) => `later-${index}`);
+  for (const name of names) {
+    // As `metalbridge host add` leaves them.
+    await client.create(HOSTS, {
+      metadata: { name },
+      spec: { addresses: ["192.168.7.60"] },
+    } as unknown as Host);
+    await client.create(LEASES, { metadata: { name, namespace: "metalbridge-hosts" }, spec: {} });
+  }
+  for (const host of names) await reachable(host, "Unknown HostNeverSeen");
+  for (let step = 0; step < 6; step += 1) await pass(9_000, ["mac-1"]);
+  await reachable("mac-1", "False HostUnreachable");
+  const found = await client.list(HOSTS);
+  const all = found.ok ? found.value.items : [];
+  for (const host of names) {
+    const status = all.find(({ metadata }) => metadata.name === host)?.status;
+    expect(status?.conditions?.map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+      "Reachable HostNeverSeen",
+    ]);
+    expect(status?.reachableChanges).toBeUndefined();
+  }
+  const events = await bench.cluster.kubectl([
+    ...["get", "events", "-A", "-o", "jsonpath={.items[*].involvedObject.name}"],
+  ]);
+  expect(events.split(" ").filter((name) => name.startsWith("later-"))).toEqual([]);
+  await bench.cluster.kubectl(["delete", "mbhost", ...names]);
+  await pass(0, []);
+  await reachable("mac-1", "True HostReachable");
 });
 
 test("a restarted controller still knows that a host is flapping", async () => {

@@ -30,6 +30,7 @@ function replica(phase: string, reachable: string): InferenceReplica {
   } as unknown as InferenceReplica;
 }
 
+const awaited = { type: "Reachable", status: "Unknown", reason: "HostNeverSeen" };
 const leader: LeaderFacts = {
   services: [
     service("chat", {
@@ -46,6 +47,7 @@ const leader: LeaderFacts = {
   hosts: [
     host("mac-1", { Ready: "True", Reachable: "False", "example.com/Own": "True" }),
     host("mac-2", { Ready: "Unknown" }, { drain: true }),
+    { ...host("mac-3", {}), status: { conditions: [awaited] } } as unknown as Host,
   ],
   watches: [
     { kind: "hosts", ageMs: 2_000, interruptions: 1 },
@@ -108,6 +110,7 @@ test("conditions, phases and rollouts are states of which one is 1; conditions o
     "mac-1 Reachable False",
     "mac-2 Ready Unknown",
   ]);
+  expect(ones(shown.get("metalbridge_host_joined"))).toEqual(["mac-1", "mac-2"]);
   expect(ones(shown.get("metalbridge_service_phase"))).toEqual([
     "default chat Ready",
     "default big WaitingForCapacity",

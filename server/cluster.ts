@@ -62,7 +62,8 @@ export function watchCluster(options: ClusterOptions, density: Density) {
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
       onChange: (_, lease) => {
-        if (lease === undefined) return;
+        // Without a holder no agent has renewed it: the host is registered only.
+        if ((lease?.spec?.holderIdentity ?? "") === "" || lease === undefined) return;
         const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
         const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
         density.heard(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);

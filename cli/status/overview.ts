@@ -3,6 +3,7 @@ import { type Condition, getCondition, isConditionTrue } from "../../src/api/con
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 
@@ -116,6 +117,7 @@ function healthOf(conditions: readonly Condition[] | undefined): string {
     const condition = getCondition(conditions, type);
     if (condition?.status === bad) return condition.reason;
   }
+  if (getCondition(conditions, "Reachable")?.reason === NEVER_SEEN) return NEVER_SEEN;
   return isConditionTrue(conditions, "Ready") ? "Ready" : "Unknown";
 }
 

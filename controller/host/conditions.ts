@@ -3,6 +3,7 @@ import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
 import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { NEVER_SEEN } from "../../src/api/joined.ts";
 import type { Verdict } from "./liveness.ts";
 
 export const REACHABLE = "Reachable";
@@ -24,8 +25,9 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
     case "counting":
       return undefined;
     case "neverSeen": {
-      const message = "no agent has renewed the Lease of this host yet; start the agent on it";
-      return { type, status: "Unknown", reason: "HostNeverSeen", message };
+      const message =
+        "no agent has renewed the Lease of this host yet; on the machine, run the command that metalbridge host add prints, and start the agent";
+      return { type, status: "Unknown", reason: NEVER_SEEN, message };
     }
     case "massExpiry": {
       const message =
@@ -35,7 +37,7 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
     case "unreachable":
     case "lost": {
       const message =
-        "the agent does not renew its Lease; engines here get no new requests, and replicas will be rescheduled after their hostLostSeconds; check that the host is awake and on the network, and that its agent runs";
+        "no renewal of the agent's Lease for 40 s or longer; engines here get no new requests, and replicas will be rescheduled after their hostLostSeconds; check that the host is awake and on the network, and that its agent runs";
       return { type, status: "False", reason: "HostUnreachable", message };
     }
     default:
@@ -43,14 +45,17 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
   }
 }
 
-export function lostUpdate(verdict: Verdict): ConditionUpdate {
+/** Undefined for a host that has not joined: it has nothing to lose. */
+export function lostUpdate(verdict: Verdict): ConditionUpdate | undefined {
   const type = LOST;
+  if (verdict.at === "neverSeen") return undefined;
   if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
-  const why = verdict.isDeclared
-    ? "declared lost by an operator"
-    : "no Lease renewal for longer than hostLostSeconds";
-  const message = `${why}; replicas are rescheduled; start the agent again, or delete the Host`;
+  const message = `${whyLost(verdict)}; replicas are rescheduled; start the agent again, or delete the Host`;
   return { type, status: "True", reason: "HostLost", message };
+}
+
+function whyLost({ isDeclared }: Extract<Verdict, { at: "lost" }>): string {
+  return isDeclared ? "declared lost by an operator" : "no Lease renewal for longer than hostLostSeconds";
 }
 
 /** Once it was True, it stays, as False. */
@@ -80,16 +85,22 @@ export function replicaUpdate(
   }
   switch (verdict.at) {
     case "reachable":
-      return { type, status: "True", reason: "HostReachable", message: "" };
+      return {
+        ...{ type, status: "True", reason: "HostReachable" },
+        message: `the agent of host ${name} renews its Lease`,
+      };
     case "unreachable": {
-      const message = `the agent of host ${name} has stopped renewing its Lease; this replica gets no requests and will be rescheduled after ${replica.spec.hostLostSeconds} s without a renewal`;
+      const message = `no renewal of the Lease of host ${name} for 40 s or longer; this replica gets no requests and will be rescheduled after ${replica.spec.hostLostSeconds} s without a renewal`;
       return { type, status: "False", reason: "HostUnreachable", message };
     }
     case "lost":
-      return { type, status: "False", reason: "HostLost", message: `host ${name} is lost` };
+      return {
+        ...{ type, status: "False", reason: "HostLost" },
+        message: `host ${name} is lost: ${whyLost(verdict)}`,
+      };
     case "counting":
       return isNewcomer(host, replica)
-        ? { type, status: "True", reason: "HostReachable", message: "" }
+        ? { type, status: "True", reason: "HostReachable", message: `host ${name} is Reachable` }
         : undefined;
     case "massExpiry":
     case "neverSeen":

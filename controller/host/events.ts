@@ -1,6 +1,7 @@
 /** Which changes of host conditions deserve an Event. Pure. */
 import type { Condition } from "../../src/api/conditions.ts";
 import { getCondition } from "../../src/api/conditions.ts";
+import { NEVER_SEEN } from "../../src/api/joined.ts";
 import type { ReportedEvent } from "../cache/events.ts";
 import { FLAPPING, LOST, REACHABLE } from "./conditions.ts";
 import { DRAINED } from "./drain.ts";
@@ -31,9 +32,9 @@ function eventOf(
         const text = "the agent renews its Lease again; engines whose replicas were rescheduled are stopped";
         return { type: "Normal", reason: "HostReturned", action, note: text };
       }
-      // A host that was just registered is not a fault.
-      const isNormal = status === "True" || reason === "HostNeverSeen";
-      return { type: isNormal ? "Normal" : "Warning", reason, action, note };
+      // Hosts may be registered long before they join.
+      if (reason === NEVER_SEEN) return undefined;
+      return { type: status === "True" ? "Normal" : "Warning", reason, action, note };
     }
     case LOST:
       return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;

@@ -2,15 +2,13 @@
  * Liveness of all hosts together: judges them by their signs, keeps the verdicts, and names the hosts whose
  * verdict changed.
  */
-import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
-import { ANNOTATION_LOST } from "../../src/api/group.ts";
+import { ANNOTATION_LOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
-import type { Lease } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
-import { LOST, REACHABLE } from "./conditions.ts";
 import { type HostSign, judgeAlone, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
-import type { LeaseMark, LeaseSigns } from "./signs.ts";
+import { readSign } from "./sign.ts";
+import type { LeaseSigns } from "./signs.ts";
 
 /** Hosts expire at different times; they are checked together, with at least this long between two checks. */
 const MIN_RECHECK_MS = 250;
@@ -40,7 +38,15 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
   };
   const signOf = (host: Host, now: number): HostSign => {
     noteDeclaration(declarations, host, now);
-    return readSign(caches, signs, host, declarations.get(host.metadata.name));
+    const { name } = host.metadata;
+    const declaration = declarations.get(name);
+    return readSign(host, {
+      lease: caches.leases.get(`${NAMESPACE_HOSTS}/${name}`),
+      replicas: caches.replicasOfHost.of(name),
+      lastChangeMs: signs.lastChangeMs(name),
+      absence: signs.absence(name),
+      isDeclaredLost: declaration !== undefined && !isInVain(declaration, signs.lastChangeMs(name)),
+    });
   };
   const plan = (): LivenessPlan => {
     const fromMs = countedFromMs();
@@ -79,11 +85,6 @@ function forgetOthers(books: readonly Map<string, unknown>[], hosts: ReadonlyMap
   }
 }
 
-/** The fields of a Lease that show that its host is alive. */
-export function markOf(lease: Lease): LeaseMark {
-  return { holder: lease.spec?.holderIdentity, renewTime: lease.spec?.renewTime };
-}
-
 /** Its timestamp is from another machine's clock, so the time when this controller first saw it counts. */
 function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: Host, now: number): void {
   const text = metadata.annotations?.[ANNOTATION_LOST];
@@ -94,29 +95,4 @@ function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: H
 
 function isInVain(declaration: Declaration | undefined, lastChangeMs: number | undefined): boolean {
   return declaration !== undefined && lastChangeMs !== undefined && lastChangeMs > declaration.seenMs;
-}
-
-function readSign(
-  caches: Caches,
-  signs: LeaseSigns,
-  { metadata, status }: Host,
-  declaration: Declaration | undefined,
-): HostSign {
-  const limits = caches.replicasOfHost.of(metadata.name).map(({ spec }) => spec.hostLostSeconds * 1000);
-  const lastChangeMs = signs.lastChangeMs(metadata.name);
-  return {
-    name: metadata.name,
-    lastChangeMs,
-    absence: signs.absence(metadata.name),
-    reachable: readReachable(status),
-    isLost: isConditionTrue(status?.conditions, LOST),
-    lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
-    isDeclaredLost: declaration !== undefined && !isInVain(declaration, lastChangeMs),
-  };
-}
-
-/** A host whose agent has not reported yet cannot have fallen silent. */
-function readReachable(status: Host["status"]): HostSign["reachable"] {
-  const condition = getCondition(status?.conditions, REACHABLE);
-  return condition?.reason === "HostNeverSeen" ? undefined : condition?.status;
 }

@@ -16,8 +16,8 @@ export async function forgetLease(
 ): Promise<Recheck | undefined> {
   const lease = caches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
   if (lease === undefined) return undefined;
-  const sinceMs = Math.max(signs.lastChangeMs(name) ?? 0, signs.countedFromMs());
-  const leftMs = sinceMs + SILENCE_MS - clock.monotonicMs();
+  const seen = { lastChangeMs: signs.lastChangeMs(name), countedFromMs: signs.countedFromMs() };
+  const leftMs = untilForgotten(seen, clock.monotonicMs());
   if (leftMs > 0) return { recheckAfterMs: leftMs + 1 };
   const { uid, resourceVersion } = lease.metadata;
   const removed = await client.remove(
@@ -31,4 +31,15 @@ export async function forgetLease(
     throw new ApiCallFailed(`delete the Lease of ${name}`, removed.error);
   }
   return undefined;
+}
+
+/** 0 or less once no agent has renewed it for as long as a Lease lasts, as far as this controller has seen. */
+export function untilForgotten(
+  {
+    lastChangeMs = 0,
+    countedFromMs,
+  }: { readonly lastChangeMs?: number | undefined; readonly countedFromMs: number },
+  now: number,
+): number {
+  return Math.max(lastChangeMs, countedFromMs) + SILENCE_MS - now;
 }

@@ -6,6 +6,7 @@ const host = (name: string, sign: Partial<HostSign> = {}): HostSign => ({
   name,
   reachable: "True",
   isLost: false,
+  hasHolder: true,
   lastChangeMs: 0,
   ...sign,
 });
@@ -120,6 +121,7 @@ describe("a host that an operator declared lost", () => {
 
 const times = fc.integer({ min: 0, max: 400_000 });
 const anyHost = fc.record({
+  hasHolder: fc.boolean(),
   lastChangeMs: fc.option(times, { nil: undefined }),
   reachable: fc.constantFrom("True" as const, "False" as const, "Unknown" as const, undefined),
   absence: fc.option(
@@ -138,11 +140,12 @@ describe("of any fleet", () => {
     fc.assert(
       fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
         const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
-        for (const { name, lastChangeMs, reachable } of hosts) {
+        for (const { name, lastChangeMs, reachable, hasHolder, lostAfterMs } of hosts) {
+          const isAwaited = !hasHolder && lostAfterMs === undefined;
           const quietMs = now - Math.max(lastChangeMs ?? 0, countedFromMs);
           const verdict = verdicts.get(name)?.at;
           if (reachable === "True" && quietMs < SILENCE_MS)
-            expect(["reachable", "counting"]).toContain(verdict);
+            expect(isAwaited ? ["neverSeen"] : ["reachable", "counting"]).toContain(verdict);
         }
       }),
     );
@@ -151,7 +154,8 @@ describe("of any fleet", () => {
   test("never are more than two, and more than half of those that count, withdrawn in one judgement", () => {
     fc.assert(
       fc.property(fleets, times, (hosts, now) => {
-        const seen = hosts.map((one) => ({ ...one, reachable: "True" as const, isLost: false }));
+        const joined = { reachable: "True" as const, isLost: false, hasHolder: true };
+        const seen = hosts.map((one) => ({ ...one, ...joined }));
         const { verdicts } = planLiveness({ hosts: seen, countedFromMs: now - SILENCE_MS }, now);
         const withdrawn = [...verdicts.values()].filter(({ at: word }) => word === "unreachable").length;
         expect(withdrawn <= 2 || withdrawn * 2 <= seen.length).toBe(true);

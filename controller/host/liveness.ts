@@ -25,6 +25,8 @@ export interface HostSign {
   readonly lastChangeMs?: number | undefined;
   /** The last time for which its Lease had expired. */
   readonly absence?: Absence | undefined;
+  /** Its Lease names a holder: an agent has joined. `host add` creates a Lease without one. */
+  readonly hasHolder: boolean;
   /**
    * The status of its Reachable condition; absent until the first verdict, and while its agent has never
    * reported.
@@ -47,6 +49,7 @@ export type Verdict =
   | { readonly at: "reachable" }
   /** Was reachable and is silent, but not for long enough yet. */
   | { readonly at: "counting" }
+  /** No agent has joined, or none was seen to renew: neither reachable nor lost, and not counted with the others. */
   | { readonly at: "neverSeen" }
   | { readonly at: "massExpiry"; readonly silentMs: number }
   | { readonly at: "unreachable"; readonly silentMs: number }
@@ -89,8 +92,17 @@ export function judgeAlone(host: HostSign, countedFromMs: number, now: number): 
   return isAlone ? verdict : undefined;
 }
 
+/**
+ * True for a host that no agent has joined: its Lease has no holder, and it was never judged or runs nothing. What runs
+ * on it keeps its limit of silence, so that a host cannot keep replicas by emptying its Lease.
+ */
+function isAwaited({ hasHolder, reachable, lostAfterMs }: HostSign): boolean {
+  return !hasHolder && (reachable === undefined || lostAfterMs === undefined);
+}
+
 interface Silence {
   readonly host: HostSign;
+  readonly isAwaited: boolean;
   readonly isFresh: boolean;
   readonly silentMs: number;
   readonly expiresAtMs: number;
@@ -106,9 +118,10 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   const sinceMs = Math.max(lastChangeMs ?? countedFromMs, countedFromMs);
   const silentMs = Math.max(0, now - sinceMs);
   const expiresAtMs = sinceMs + SILENCE_MS;
-  const isFresh = lastChangeMs !== undefined && now - lastChangeMs < SILENCE_MS;
+  const awaited = isAwaited(host);
+  const isFresh = !awaited && lastChangeMs !== undefined && now - lastChangeMs < SILENCE_MS;
   const isExpired = silentMs >= SILENCE_MS;
-  const wasSeen = reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined;
+  const wasSeen = !awaited && (reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined);
   const isWrittenOff = reachable === "False" && !isFresh;
   const justWrittenOff = isWrittenOff && lastChangeMs !== undefined && now - expiresAtMs < SILENCE_MS;
   const counts = wasSeen && (!isWrittenOff || justWrittenOff);
@@ -116,6 +129,7 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   const expiredMs = justReturned ? absence.fromMs + SILENCE_MS : isExpired ? expiresAtMs : undefined;
   return {
     host,
+    isAwaited: awaited,
     isFresh,
     silentMs,
     expiresAtMs,
@@ -130,15 +144,12 @@ function judge(silence: Silence, isMass: () => boolean): Verdict {
   if (isFresh) return { at: "reachable" };
   // An operator's declaration settles it, also in a mass expiry, but only once the Lease has expired.
   if (host.isDeclaredLost === true && silence.isExpired) return { at: "lost", silentMs, isDeclared: true };
-  const lostAfterMs = host.lostAfterMs ?? DEFAULT_LOST_MS;
   const lost = { at: "lost", silentMs, isDeclared: false } as const;
-  if (host.reachable === "False") {
-    return host.isLost || silentMs >= lostAfterMs ? lost : { at: "unreachable", silentMs };
-  }
-  if (host.reachable === undefined && host.lastChangeMs === undefined) {
-    const isGivenUp = host.lostAfterMs !== undefined && silentMs >= host.lostAfterMs;
-    return isGivenUp ? lost : { at: "neverSeen" };
-  }
+  const isOver = (limitMs: number): boolean => silentMs >= (host.lostAfterMs ?? limitMs);
+  if (silence.isAwaited || (host.reachable === undefined && host.lastChangeMs === undefined))
+    return isOver(Number.POSITIVE_INFINITY) ? lost : { at: "neverSeen" };
+  if (host.reachable === "False")
+    return host.isLost || isOver(DEFAULT_LOST_MS) ? lost : { at: "unreachable", silentMs };
   if (!silence.isExpired) return { at: "counting" };
   return { at: isMass() ? "massExpiry" : "unreachable", silentMs };
 }

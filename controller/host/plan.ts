@@ -68,7 +68,8 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const steps: HostStep[] = isGone ? withdrawals(observed) : [];
   // Before the conditions: until this is done, they still show whether the host was lost.
   if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
-  const reachableChanges = changesAfter(host?.status, reachableUpdate(verdict), nowIso);
+  const reachableChanges =
+    verdict.at === "neverSeen" ? [] : changesAfter(host?.status, reachableUpdate(verdict), nowIso);
   const flapping = readFlapping(reachableChanges, nowIso);
   if (host !== undefined) {
     const conditions = hostConditions(observed, host, flapping, nowIso);
@@ -83,7 +84,8 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
   if (isGone) steps.push(...lossesOf(observed));
-  return { steps, needsProof: isGone && host !== undefined && steps.some(isOfSilence), flapping };
+  const isSilent = host !== undefined && (isGone || verdict.at === "massExpiry");
+  return { steps, needsProof: isSilent && steps.some(isOfSilence), flapping };
 }
 
 /** Does a slice have an endpoint that kube-proxy would send to? */
@@ -133,15 +135,16 @@ function hostConditions(
   flapping: Flapping | undefined,
   nowIso: string,
 ): Condition[] | undefined {
+  const isAwaited = verdict.at === "neverSeen";
   const reachable = reachableUpdate(verdict);
   const drained = drainedUpdate(host, replicas, whyStays);
   const updates = [
     reachable,
     reachable === undefined ? undefined : lostUpdate(verdict),
-    flappingUpdate(host, flapping),
+    isAwaited ? undefined : flappingUpdate(host, flapping),
     drained,
   ];
-  const ended = drained === undefined ? [DRAINED] : [];
+  const ended = [...(drained === undefined ? [DRAINED] : []), ...(isAwaited ? [LOST, FLAPPING] : [])];
   const types = [REACHABLE, LOST, FLAPPING, DRAINED];
   return withUpdates(host.status?.conditions, types, updates, { nowIso, ended });
 }

@@ -18,11 +18,12 @@ import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { guards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
-import { type Fleet, markOf } from "./fleet.ts";
+import type { Fleet } from "./fleet.ts";
 import { forgetLease } from "./forget-lease.ts";
 import type { Verdict } from "./liveness.ts";
 import { type HostObserved, type HostStep, planHost } from "./plan.ts";
 import { writePrefetch } from "./prefetch.ts";
+import { markOf } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
 import type { Stays } from "./stays.ts";
 

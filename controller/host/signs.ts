@@ -2,14 +2,17 @@
 import type { Clock } from "../../src/ports.ts";
 import { type Absence, SILENCE_MS } from "./liveness.ts";
 
-/** The fields of a Lease that change when its host renews it. */
+/** The fields of a Lease that change when its host renews it. Without a holder no agent has joined. */
 export interface LeaseMark {
   readonly holder?: string | undefined;
   readonly renewTime?: string | undefined;
 }
 
 export interface LeaseSigns {
-  /** True for a change not seen before. A first sight after a list is not a change: the Lease may be old. */
+  /**
+   * True for a renewal not seen before. A first sight after a list is none, as the Lease may be old; nor is a Lease
+   * without a holder, which was just registered or released.
+   */
   readonly note: (host: string, mark: LeaseMark, isFirstList: boolean) => boolean;
   readonly lastChangeMs: (host: string) => number | undefined;
   /** The last time for which the Lease had expired. */
@@ -32,7 +35,7 @@ export function createLeaseSigns(clock: Clock): LeaseSigns {
       const before = marks.get(host);
       if (before === text) return false;
       marks.set(host, text);
-      if (before === undefined && isFirstList) return false;
+      if ((before === undefined && isFirstList) || mark.holder === undefined) return false;
       const now = clock.monotonicMs();
       const fromMs = Math.max(changes.get(host) ?? countedFromMs, countedFromMs);
       if (now - fromMs >= SILENCE_MS) absences.set(host, { fromMs, toMs: now });

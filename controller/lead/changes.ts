@@ -11,7 +11,7 @@ import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/ports.ts";
 import { reportIn } from "../../src/telemetry/node-report.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
-import { markOf } from "../host/fleet.ts";
+import { markOf } from "../host/sign.ts";
 import type { LeaseSigns } from "../host/signs.ts";
 import type { ServiceMemory } from "../paths/mac/memory.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";

@@ -1,5 +1,6 @@
 /** Metrics from the Host objects, which also cover hosts whose agent Prometheus cannot scrape. */
 import type { Host } from "../../src/api/host.ts";
+import { hasJoined } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import {
   type Family,
@@ -35,14 +36,21 @@ export const hostFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_host_condition",
     type: "gauge",
-    help: "1 for the current status of a condition of the Host, 0 for the others.",
+    help: "1 for the current status of a condition of the Host, 0 for the others. Reachable only once an agent has joined.",
     labels: ["host", "condition", "status"],
-    read: each(function* ({ status }, labels) {
-      for (const { type, status: current } of status?.conditions ?? []) {
-        if (HOST_CONDITIONS.has(type))
+    read: each(function* (host, labels) {
+      for (const { type, status: current } of host.status?.conditions ?? []) {
+        if (HOST_CONDITIONS.has(type) && (type !== "Reachable" || hasJoined(host)))
           yield* stateSet({ ...labels, condition: type }, "status", STATUSES, current);
       }
     }),
+  },
+  {
+    name: "metalbridge_host_joined",
+    type: "gauge",
+    help: "1 once an agent has joined as this host, 0 while it is only registered.",
+    labels: ["host"],
+    read: each((host, labels) => flag(hasJoined(host), labels)),
   },
   {
     name: "metalbridge_host_unschedulable",

@@ -131,6 +131,22 @@ test("a silent host is shown as stale, says why, and comes last however good it 
   });
 });
 
+test("a host that no agent has joined is in no list or count, and is explained where it is asked for by name", () => {
+  const awaited = {
+    ...condition("Reachable", "False", ""),
+    status: "Unknown" as const,
+    reason: "HostNeverSeen",
+  };
+  const density = densityOf(
+    aHost("mac-1"),
+    { ...aHost("later"), status: { conditions: [awaited] } },
+    { ...aHost("new"), status: undefined },
+  );
+  expect(density.sites().map(({ place }) => place.name)).toEqual(["mac-1"]);
+  for (const name of ["later", "new"])
+    expect(nodeRow(density, siteOf(density, name), now).problem).toBe("no agent has joined as this host yet");
+});
+
 test("staleness counts on our clock, however wrong the host's is, and not while nothing was heard of anyone", () => {
   const density = densityOf(aHost("ahead"), aHost("behind"));
   density.heard("ahead", now.wallMs + 86_400_000, now);

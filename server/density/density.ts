@@ -40,7 +40,7 @@ export interface Density {
   /** Both by `namespace/name`; undefined: it is gone. */
   readonly setService: (key: string, model: string | undefined) => void;
   readonly setModel: (key: string, source: string | undefined) => void;
-  /** By name; a Host before a Node of the same name. */
+  /** By name; a Host before a Node of the same name. A host that no agent has joined is found by its name only. */
   readonly sites: () => readonly Site[];
   readonly site: (name: string) => Site | undefined;
   readonly modelOf: (held: Held) => { readonly name: string; readonly record: CatalogRecord | undefined };
@@ -175,7 +175,9 @@ class State {
   }
 
   sorted(): readonly Known[] {
-    this.#sorted ??= [...this.known.values()].sort((a, b) => compare(a.place.name, b.place.name));
+    this.#sorted ??= [...this.known.values()]
+      .filter(({ place }) => place.isAwaited !== true)
+      .sort((a, b) => compare(a.place.name, b.place.name));
     return this.#sorted;
   }
 

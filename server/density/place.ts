@@ -1,6 +1,7 @@
 /** One machine that models can run on, from a Host or a Node: what it has, what engines may claim, what is installed. Pure. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
+import { hasJoined } from "../../src/api/joined.ts";
 import {
   countOf,
   cpuBackend,
@@ -18,6 +19,8 @@ export interface Place {
   readonly kind: "Host" | "Node";
   /** What is known to be wrong with it; undefined while it answers. */
   readonly silence?: string;
+  /** Only registered: no agent has joined as this host yet. */
+  readonly isAwaited?: boolean;
   /** When it was last heard of, as far as its object says, in ms since 1970. */
   readonly heardAtMs?: number;
   readonly isSchedulable: boolean;
@@ -46,6 +49,7 @@ export function placeOfHost(host: Host): Place {
     name: host.metadata.name,
     kind: "Host",
     ...(silence === undefined ? {} : { silence }),
+    isAwaited: !hasJoined(host),
     isSchedulable: !host.spec.unschedulable && !host.spec.drain,
     system: hostSystem(host, machine),
     machine,
@@ -68,8 +72,10 @@ function installedModel({
 }
 
 /** As the controller judges it, on its own clock. */
-function silenceOf({ status }: Host): string | undefined {
+function silenceOf(host: Host): string | undefined {
+  const { status } = host;
   const reachable = getCondition(status?.conditions, "Reachable");
+  if (!hasJoined(host)) return "no agent has joined as this host yet";
   if (reachable?.status === "False") return reachable.message;
   if (isConditionTrue(status?.conditions, "Lost")) return "declared lost";
   const hasReported = status?.info !== undefined || status?.memory !== undefined;

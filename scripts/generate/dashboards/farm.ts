@@ -20,7 +20,7 @@ export const farm: Dashboard = {
         }),
         stat({
           title: "Hosts unreachable",
-          description: "Registered hosts whose Lease has expired.",
+          description: "Hosts that have joined and whose Lease has expired.",
           queries: [
             [
               "",
@@ -29,12 +29,19 @@ export const farm: Dashboard = {
           ],
         }),
         stat({
+          title: "Hosts not joined yet",
+          width: 3,
+          description: "Registered hosts as which no agent has joined.",
+          queries: [["", "sum(max by (host) (metalbridge_host_joined) == bool 0)"]],
+        }),
+        stat({
           title: "Services ready",
           description: "Services with all desired replicas ready.",
           queries: [["", 'sum(max by (namespace, service) (metalbridge_service_phase{phase="Ready"}))']],
         }),
         stat({
           title: "Services not ready",
+          width: 3,
           description: "Services with fewer ready replicas than desired.",
           queries: [
             [
@@ -45,11 +52,13 @@ export const farm: Dashboard = {
         }),
         stat({
           title: "Waiting for capacity",
+          width: 3,
           description: "Queued services: no host or node has room.",
           queries: [["", "sum(metalbridge_controller_waiting_services)"]],
         }),
         stat({
           title: "Leader",
+          width: 3,
           description: "1 if exactly one controller is leader.",
           queries: [["", "sum(metalbridge_controller_leading)"]],
         }),

@@ -18,8 +18,8 @@ export const placementErrors = {
     command: "metalbridge node --help",
   },
   NoHosts: {
-    what: "No host is registered, so nothing can run.",
-    do: "start an agent on a Mac and register it",
+    what: "No host is registered, or no agent has joined as one of them yet, so nothing can run.",
+    do: "register a Mac with `metalbridge host add NAME`, and run the command that it prints on that Mac",
     command: "kubectl get hosts",
   },
   NoHostFits: {
@@ -50,8 +50,8 @@ export const placementErrors = {
   },
   HostReachable: { what: "The host's agent renews its Lease.", do: "nothing to do" },
   HostNeverSeen: {
-    what: "No agent has renewed this host's Lease since the controller started.",
-    do: "start the agent on the host",
+    what: "The host is registered, and no agent has joined as it yet: its Lease was never renewed. This is no fault; hosts may be registered long before they join.",
+    do: "on the machine, run the command that `metalbridge host add NAME` prints, and start the agent",
     command: "kubectl get leases -n metalbridge-hosts",
   },
   HostDeleted: {

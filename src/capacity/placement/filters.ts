@@ -51,6 +51,11 @@ export const filters: readonly Filter[] = [
     refuse: (_, host) => (host.isLost ? "marked lost" : undefined),
   },
   {
+    code: "HostNeverSeen",
+    scope: "host",
+    refuse: (_, { isAwaited = false }) => (isAwaited ? "no agent has joined as this host yet" : undefined),
+  },
+  {
     code: "HostUnreachable",
     scope: "host",
     refuse: (_, { reachable }) =>

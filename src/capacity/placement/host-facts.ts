@@ -2,6 +2,7 @@
 import type { Condition } from "../../api/conditions.ts";
 import { getCondition, isConditionTrue } from "../../api/conditions.ts";
 import type { Host, HostModel as StoredModel } from "../../api/host.ts";
+import { hasJoined } from "../../api/joined.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
 import { hostBudget } from "../budget.ts";
 import type { Claimed, HostFacts, HostModel } from "./types.ts";
@@ -21,6 +22,7 @@ export function hostFacts(host: Host): HostFacts {
     labels: host.metadata.labels ?? {},
     ready: claimed(getCondition(conditions, "Ready")),
     reachable: claimed(getCondition(conditions, "Reachable")),
+    isAwaited: !hasJoined(host),
     isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
     ...(cordon === undefined ? {} : { cordon }),
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),

@@ -28,6 +28,8 @@ export interface HostFacts {
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: Claimed;
   readonly reachable: Claimed;
+  /** Only registered: no agent has joined as this host yet. */
+  readonly isAwaited?: boolean;
   readonly isLost: boolean;
   readonly cordon?: "unschedulable" | "drain";
   /** Names of the conditions of pressure that hold: no new engine starts there. */

@@ -115,7 +115,7 @@ function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waiti
 export function reportedByNone(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
   let isAnyAllowed = false;
   for (const { facts } of cache.hosts.values()) {
-    if (!isAllowedBy(choice, facts)) continue;
+    if (facts.isAwaited === true || !isAllowedBy(choice, facts)) continue;
     if (facts.runtimes.includes(runtime)) return undefined;
     isAnyAllowed = true;
   }
@@ -146,6 +146,8 @@ function wants(
       };
     case "HostRuntimeMissing":
       return { code: "NoHostFits", waitingFor: `a host with ${runtime}` };
+    case "HostNeverSeen":
+      return { code: "NoHosts", waitingFor: `host ${nearest.host} to join` };
     case "HostNotNamed":
     case "HostNotSelected":
       return { code: "NoHostFits", waitingFor: "a host that spec.placement allows" };

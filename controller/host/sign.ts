@@ -1,0 +1,37 @@
+/** What the controller knows of one host when it judges its liveness: its Host, its Lease, and what runs on it. Pure. */
+import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { NEVER_SEEN } from "../../src/api/joined.ts";
+import type { Lease } from "../../src/kube/objects.ts";
+import { LOST, REACHABLE } from "./conditions.ts";
+import type { HostSign } from "./liveness.ts";
+import type { LeaseMark } from "./signs.ts";
+
+export interface SeenOfHost extends Pick<HostSign, "lastChangeMs" | "absence" | "isDeclaredLost"> {
+  readonly lease: Lease | undefined;
+  readonly replicas: readonly InferenceReplica[];
+}
+
+export function readSign({ metadata, status }: Host, { lease, replicas, ...seen }: SeenOfHost): HostSign {
+  const limits = replicas.map(({ spec }) => spec.hostLostSeconds * 1000);
+  return {
+    name: metadata.name,
+    ...seen,
+    hasHolder: lease !== undefined && markOf(lease).holder !== undefined,
+    reachable: readReachable(status),
+    isLost: isConditionTrue(status?.conditions, LOST),
+    lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
+  };
+}
+
+/** The fields of a Lease that show that its host is alive. A Lease that `host add` created has neither. */
+export function markOf({ spec }: Lease): LeaseMark {
+  return { holder: spec?.holderIdentity || undefined, renewTime: spec?.renewTime };
+}
+
+/** A host whose agent has not reported yet cannot have fallen silent. */
+function readReachable(status: Host["status"]): HostSign["reachable"] {
+  const condition = getCondition(status?.conditions, REACHABLE);
+  return condition?.reason === NEVER_SEEN ? undefined : condition?.status;
+}
