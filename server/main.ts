@@ -1,8 +1,7 @@
 /** The server: wires connection, watches, density state, the API and its metrics. */
-import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
+import type { Server } from "node:tls";
 import { Registry } from "prom-client";
-import { MetalbridgeError } from "../src/api/errors.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
 import { registerFamilies } from "../src/http/metrics/registry.ts";
@@ -21,6 +20,7 @@ import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createApp } from "./rest/app.ts";
 import { createAuthorize } from "./rest/authorize.ts";
+import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;
@@ -63,7 +63,11 @@ export async function runServer({
     const notReady = () => waitingFor(watches);
     const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
-    const app = createApp({ density, clock, log, authorize, notReady, mcp, tls: await readTls(config) });
+    const files = tlsFilesOf(config);
+    const tls = files === undefined ? undefined : await readTls(files);
+    const app = createApp({ density, clock, log, authorize, notReady, mcp, tls });
+    if (files !== undefined)
+      followTls(app.server as unknown as Server, files, { log, signal: ending.signal });
     workAhead(density, ending.signal);
     const facts = () => factsOf(density, clock, apiRequests);
     const families = serverMetrics(config.metricsPrefix);
@@ -135,13 +139,8 @@ function waitingFor(watches: ClusterWatches): string | undefined {
   return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
 }
 
-async function readTls({ tlsCert, tlsKey }: ServerConfig) {
-  if (tlsCert === undefined || tlsKey === undefined) return undefined;
-  const read = (file: string) =>
-    readFile(file).catch((cause: unknown) => {
-      throw new MetalbridgeError("ServerConfigInvalid", `${file} cannot be read`, undefined, { cause });
-    });
-  return { cert: await read(tlsCert), key: await read(tlsKey) };
+function tlsFilesOf({ tlsCert: cert, tlsKey: key }: ServerConfig): TlsFiles | undefined {
+  return cert === undefined || key === undefined ? undefined : { cert, key };
 }
 
 function factsOf(density: Density, clock: Clock, apiRequests: ServerFacts["apiRequests"]): ServerFacts {

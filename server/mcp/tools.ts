@@ -11,7 +11,7 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { isAtLeast } from "../../src/fitness/fitness.ts";
 import { FIT_LEVELS, type FitLevel } from "../../src/fitness/score.ts";
 import { compare } from "../density/density.ts";
-import { type Route, routes } from "../rest/routes.ts";
+import { type Route, routes, wholeBody } from "../rest/routes.ts";
 import { badArgument, type ClusterObjects, type McpContext } from "./context.ts";
 
 export interface Tool {
@@ -133,7 +133,7 @@ async function answerFit(
     const query = route?.query.parse(rest.query ?? {}) ?? {};
     const input = { density, now: context.now(), query, body: rest.body, name: rest.name ?? "" };
     const answer = route?.answer(input);
-    if (answer?.status === 200) return answer.body;
+    if (answer?.status === 200) return wholeBody(answer);
     throw badArgument(answer?.text ?? "unknown route");
   };
   if (model === undefined) {

@@ -1,15 +1,17 @@
 /** The density API over HTTP: authorization, checked input, ETags, plain refusals. */
+import { Readable } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { GROUP } from "../../src/api/group.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Density } from "../density/density.ts";
 import type { Handle } from "../mcp/http.ts";
+import { type AnswerLimit, createAnswerLimit } from "./answer-limit.ts";
 import { type Authorize, RESOURCE, type Right, type Verdict } from "./authorize.ts";
+import { createEncode, type Encode } from "./encode.ts";
 import { openApiDocument } from "./openapi.ts";
-import { type Route, type RouteAnswer, routes } from "./routes.ts";
-import { tagOf } from "./tag.ts";
-import { createWatches } from "./watches.ts";
+import { type Answered, type Route, type RouteAnswer, routes } from "./routes.ts";
+import { createWatches, type Opened, type Watched } from "./watches.ts";
 
 export interface AppOptions {
   readonly density: Density;
@@ -29,19 +31,25 @@ const MOST_BODY_BYTES = 64 * 1024;
 /** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
 const MOST_NAME = 800;
 const REQUEST_MS = 30_000;
+/** A client that neither sends nor reads for this long is disconnected; watches send something every 15 s. */
+const SILENCE_MS = 60_000;
 const RETRY_SECONDS = "2";
+const BUSY_SECONDS = "10";
 
 /** Does not listen yet. Closing it ends its watches. */
 export function createApp(options: AppOptions): FastifyInstance {
   const app = Fastify({
     bodyLimit: MOST_BODY_BYTES,
     requestTimeout: REQUEST_MS,
+    connectionTimeout: SILENCE_MS,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: MOST_NAME },
     ...(options.tls === undefined ? {} : { https: options.tls }),
   }) as unknown as FastifyInstance;
   acceptAnyJson(app);
-  app.addHook("onRequest", async (request, reply) => admit(options, request, reply));
+  const answers = createAnswerLimit();
+  const encode = createEncode();
+  app.addHook("onRequest", async (request, reply) => admit(options, answers, request, reply));
   app.setErrorHandler((error: Error & { readonly statusCode?: number }, _, reply) =>
     refuseError(options, error, reply),
   );
@@ -66,20 +74,54 @@ export function createApp(options: AppOptions): FastifyInstance {
       handler: async (request, reply) => {
         const read = readRequest(route, request);
         if (!read.ok) return plain(reply, 400, read.why);
-        const answer = () => answerOf(options, route, read);
-        if (route.method === "GET" && wantsEvents(request, read.query)) {
-          const first = answer();
-          if (first.status !== 200) return plain(reply, first.status, first.text);
-          const isStillAllowed = async () => {
-            const { at } = await verdictOf(options, request);
-            return at === "allowed" || at === "unavailable";
-          };
-          return watches.open(reply, { route, answer, isStillAllowed });
-        }
-        return send(request, reply, answer());
+        if (route.method === "GET" && wantsEvents(request, read.query))
+          return watch(watches.open(await watchedBy(options, request, route, read)), reply);
+        return send(encode, request, reply, answerOf(options, route, read));
       },
     });
   return app;
+}
+
+const WHOLE = "all";
+
+function rowsOf({ keyOf }: Route, answer: Answered): ReadonlyMap<string, object> {
+  if (keyOf === undefined) return new Map([[WHOLE, answer.body]]);
+  return new Map([...(answer.list?.rows ?? [])].map((row) => [keyOf(row), row]));
+}
+
+async function watchedBy(
+  options: AppOptions,
+  request: FastifyRequest,
+  route: Route,
+  read: Extract<Read, { ok: true }>,
+): Promise<Watched> {
+  const { watch: _, ...query } = read.query;
+  const verdict = await verdictOf(options, request);
+  return {
+    query: JSON.stringify([route.path, read.name, query]),
+    user: verdict.at === "allowed" ? verdict.user : "",
+    source: { answer: () => answerOf(options, route, read), rowsOf: (answer) => rowsOf(route, answer) },
+    isStillAllowed: async () => {
+      const { at } = await verdictOf(options, request);
+      return at === "allowed" || at === "unavailable";
+    },
+  };
+}
+
+function watch(opened: Opened, reply: FastifyReply): FastifyReply {
+  switch (opened.at) {
+    case "refused":
+      return plain(reply, opened.answer.status, opened.answer.text);
+    case "full":
+      reply.header("retry-after", BUSY_SECONDS);
+      return plain(reply, 503, `too many watches: ${opened.why}`);
+    case "open":
+      reply.hijack();
+      opened.start(reply.raw);
+      return reply;
+    default:
+      return opened satisfies never;
+  }
 }
 
 /** As the seed: a body is JSON whatever its type is called. */
@@ -95,7 +137,12 @@ function acceptAnyJson(app: FastifyInstance): void {
   });
 }
 
-async function admit(options: AppOptions, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+async function admit(
+  options: AppOptions,
+  answers: AnswerLimit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
   const verdict = await verdictOf(options, request);
   switch (verdict.at) {
     case "unauthenticated":
@@ -108,9 +155,15 @@ async function admit(options: AppOptions, request: FastifyRequest, reply: Fastif
       return plain(reply, 503, `cannot check the token: ${verdict.why}`);
     case "allowed": {
       const waiting = options.notReady();
-      if (waiting === undefined) return undefined;
       reply.header("retry-after", RETRY_SECONDS);
-      return plain(reply, 503, `fitness cache not available: waiting for ${waiting}`);
+      if (waiting !== undefined)
+        return plain(reply, 503, `fitness cache not available: waiting for ${waiting}`);
+      const isWatch =
+        request.method === "GET" && wantsEvents(request, request.query as Record<string, unknown>);
+      if (!isWatch && !answers.take(verdict.user, reply.raw))
+        return plain(reply, 503, `too many requests at once: ${verdict.user} has not read earlier answers`);
+      reply.removeHeader("retry-after");
+      return undefined;
     }
     default:
       return verdict satisfies never;
@@ -175,16 +228,22 @@ function wantsEvents({ headers }: FastifyRequest, { watch }: Record<string, unkn
   return watch === "true" || (headers.accept ?? "").includes("text/event-stream");
 }
 
-function send({ headers, method }: FastifyRequest, reply: FastifyReply, answer: RouteAnswer): unknown {
+function send(
+  encode: Encode,
+  { headers, method }: FastifyRequest,
+  reply: FastifyReply,
+  answer: RouteAnswer,
+): FastifyReply {
   if (answer.status !== 200) return plain(reply, answer.status, answer.text);
-  const text = JSON.stringify(answer.body);
+  const { chunks, bytes, tag, release } = encode(answer);
+  reply.raw.once("close", release);
   reply.header("content-type", "application/json; charset=utf-8");
-  if (method === "POST") return reply.send(text);
-  const tag = tagOf(text);
-  reply.header("etag", tag).header("cache-control", "no-cache");
-  const known = (headers["if-none-match"] ?? "").split(",").map((one) => one.trim());
-  if (known.includes(tag) || known.includes("*")) return reply.code(304).send();
-  return reply.send(text);
+  if (method !== "POST") {
+    reply.header("etag", tag).header("cache-control", "no-cache");
+    const known = (headers["if-none-match"] ?? "").split(",").map((one) => one.trim());
+    if (known.includes(tag) || known.includes("*")) return reply.code(304).send();
+  }
+  return reply.header("content-length", bytes).send(Readable.from(chunks));
 }
 
 function refuseError(

@@ -7,14 +7,17 @@ import type { Density } from "../density/density.ts";
 import { simulate } from "../density/simulate.ts";
 import {
   bestScore,
+  type CatalogRow,
   type CostRow,
   catalogRow,
   cost,
   groupSites,
   installedOn,
   keyOfCost,
+  type NodeRow,
   nodeDetail,
   nodeRow,
+  type RankedRow,
   rank,
   runtimesOf,
 } from "../density/views.ts";
@@ -30,10 +33,26 @@ export interface RouteInput {
   readonly name: string;
 }
 
-export type RouteAnswer =
-  | { readonly status: 200; readonly body: object }
+export type RouteAnswer = Answered | Refused;
+
+export interface Answered {
+  readonly status: 200;
+  /** All fields but the list. */
+  readonly body: object;
+  /** The list: its rows are made while they are read, so that a large answer is never in memory as objects. */
+  readonly list?: { readonly name: string; readonly rows: Iterable<object> };
+}
+
+/** For those who need all of it at once. */
+export function wholeBody({ body, list }: Answered): object {
+  return list === undefined ? body : { [list.name]: [...list.rows], ...body };
+}
+
+export interface Refused {
+  readonly status: 400 | 404;
   /** Plain text. */
-  | { readonly status: 400 | 404; readonly text: string };
+  readonly text: string;
+}
 
 export interface Route {
   readonly method: "GET" | "POST";
@@ -48,17 +67,17 @@ export interface Route {
   /** The sentence of each plain answer. */
   readonly refusals: Readonly<Record<number, string>>;
   readonly answer: (input: RouteInput) => RouteAnswer;
-  /** What a watch compares, by key; absent: the answer as a whole. */
-  readonly itemsOf?: (body: object) => ReadonlyMap<string, object>;
+  /** The key by which a watch compares a row of the list; absent: it compares the answer as a whole. */
+  readonly keyOf?: (row: object) => string;
 }
 
 export const API = "/api/v1";
 const NOT_FOUND = "node not found in fitness cache";
-/** Rows of a page where no limit is given. */
+/** Rows of a page where no limit is given, and the most where one is: an answer costs a bounded time and memory. */
 const ROWS = 1000;
 /** The same for a query, whose rows are large. */
 const QUERY_ROWS = 250;
-/** Of a page of the catalogue where no limit is given: models times nodes. */
+/** Of a page of the catalogue, whatever its limit: models times nodes. */
 const ENTRIES = 10_000;
 
 interface Paging {
@@ -71,7 +90,7 @@ export const routes: readonly Route[] = [
     ...{ method: "GET", path: `${API}/density/nodes`, part: "nodes", query: schemas.nodesQuery },
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
     ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes },
-    itemsOf: byKey("nodes", ({ nodeName, kind }) => `${kind}/${nodeName}`),
+    keyOf: (row) => `${(row as NodeRow).kind}/${(row as NodeRow).nodeName}`,
   },
   {
     ...{ method: "GET", path: `${API}/density/nodes/:name`, part: "nodes", query: schemas.nodeQuery },
@@ -83,7 +102,7 @@ export const routes: readonly Route[] = [
     summary: "The engines that are installed on each.",
     ...{ response: schemas.runtimesResponse, refusals: {} },
     answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, runtimes: runtimesOf(site) })),
-    itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
+    keyOf: nameOf,
   },
   {
     ...{
@@ -95,20 +114,20 @@ export const routes: readonly Route[] = [
     summary: "The models that are stored on each.",
     ...{ response: schemas.installedResponse, refusals: {} },
     answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, models: installedOn(site) })),
-    itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
+    keyOf: nameOf,
   },
   {
     ...{ method: "GET", path: `${API}/density/query`, part: "query", query: schemas.queryQuery },
     summary: "Where a model fits best: one row for each model that the name means, and node.",
     ...{ response: schemas.queryResponse, refusals: { 400: "model query parameter is required" } },
     answer: query,
-    itemsOf: byKey("rankedNodes", ({ nodeName, model }) => `${nodeName}/${(model as { name: string }).name}`),
+    keyOf: (row) => `${(row as RankedRow).nodeName}/${(row as RankedRow).model.name}`,
   },
   {
     ...{ method: "GET", path: `${API}/catalog`, part: "catalog", query: schemas.catalogQuery },
     summary: "Every model of the catalogue that fits somewhere, with the nodes it fits.",
     ...{ response: schemas.catalogResponse, refusals: {}, answer: catalog },
-    itemsOf: byKey("models", ({ modelName }) => String(modelName)),
+    keyOf: (row) => (row as CatalogRow).modelName,
   },
   {
     ...{
@@ -127,11 +146,11 @@ export const routes: readonly Route[] = [
     ...{ method: "GET", path: `${API}/density/cost`, part: "cost", query: schemas.costQuery },
     summary: "What replicas hold, by model and node, and by namespace.",
     ...{ response: schemas.costResponse, refusals: {} },
-    answer: ({ density, query: { namespace } }) => ({
-      status: 200,
-      body: cost(density, namespace as string),
-    }),
-    itemsOf: byKey("models", (row) => keyOfCost(row as unknown as CostRow)),
+    answer: ({ density, query: { namespace } }) => {
+      const { models, ...body } = cost(density, namespace as string);
+      return { status: 200, body, list: { name: "models", rows: models } };
+    },
+    keyOf: (row) => keyOfCost(row as CostRow),
   },
 ];
 
@@ -141,7 +160,11 @@ function nodes({ density, now, query: given }: RouteInput): RouteAnswer {
   if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
   if (sort === "memory") sites.sort((a, b) => (density.leftBytes(b) ?? -1) - (density.leftBytes(a) ?? -1));
   const { rows, page } = pageOf(sites, paging, ROWS);
-  return { status: 200, body: { nodes: rows.map((site) => nodeRow(density, site, now)), ...page } };
+  return listed(
+    "nodes",
+    mapped(rows, (site) => nodeRow(density, site, now)),
+    page,
+  );
 }
 
 function node({ density, now, name, query: { min_fit } }: RouteInput): RouteAnswer {
@@ -155,7 +178,7 @@ function listOf(
   row: (site: ReturnType<Density["sites"]>[number]) => object,
 ): RouteAnswer {
   const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS);
-  return { status: 200, body: { nodes: rows.map(row), ...page } };
+  return listed("nodes", mapped(rows, row), page);
 }
 
 function query({ density, now, query: given }: RouteInput): RouteAnswer {
@@ -163,18 +186,18 @@ function query({ density, now, query: given }: RouteInput): RouteAnswer {
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
   const { total, rows } = rank(groupSites(density, now), records, { least: min_fit, sort });
-  const some = rows(offset, limit ?? QUERY_ROWS);
+  const some = rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS));
   const body = {
-    ...{ query: model, rankedNodes: some, models: records.map((record) => record.name) },
+    ...{ query: model, models: records.map((record) => record.name) },
     ...(match.at === "none" ? { nearest: match.nearest } : {}),
     ...nextOf(offset, some.length, total),
   };
-  return { status: 200, body };
+  return listed("rankedNodes", some, body);
 }
 
 function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
   const { min_fit, sort, ...paging } = given as unknown as z.output<typeof schemas.catalogQuery>;
-  const usual = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
+  const most = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
   const least = min_fit as FitLevel;
   const groups = groupSites(density, now);
   const scored = density.fits.records.flatMap((record) => {
@@ -182,9 +205,9 @@ function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
     return score === undefined ? [] : [{ record, score }];
   });
   if (sort === "score") scored.sort((a, b) => b.score - a.score);
-  const { rows, page } = pageOf(scored, paging as Paging, usual);
-  const models = rows.flatMap(({ record }) => catalogRow(groups, record, least) ?? []);
-  return { status: 200, body: { models, ...page } };
+  const { rows, page } = pageOf(scored, paging as Paging, most);
+  const models = mapped(rows, ({ record }) => catalogRow(groups, record, least));
+  return listed("models", models, page);
 }
 
 function simulated({ density, now, body }: RouteInput): RouteAnswer {
@@ -208,8 +231,8 @@ function simulated({ density, now, body }: RouteInput): RouteAnswer {
   return { status: 200, body: { model, ...simulate(density, wish, now), ...nearest } };
 }
 
-function pageOf<T>(all: readonly T[], { limit, offset }: Paging, usual: number) {
-  const rows = all.slice(offset, offset + (limit ?? usual));
+function pageOf<T>(all: readonly T[], { limit, offset }: Paging, most: number) {
+  const rows = all.slice(offset, offset + Math.min(limit ?? most, most));
   return { rows, page: nextOf(offset, rows.length, all.length) };
 }
 
@@ -218,9 +241,21 @@ function nextOf(offset: number, shown: number, total: number) {
   return shown > 0 && next < total ? { total, nextOffset: next } : { total };
 }
 
-function byKey(list: string, keyOf: (item: Readonly<Record<string, unknown>>) => string) {
-  return (body: object): ReadonlyMap<string, object> => {
-    const items = (body as Record<string, readonly Record<string, unknown>[]>)[list] ?? [];
-    return new Map(items.map((item) => [keyOf(item), item]));
+function listed(name: string, rows: Iterable<object>, body: object): Answered {
+  return { status: 200, body, list: { name, rows } };
+}
+
+function mapped<T>(all: readonly T[], rowOf: (one: T) => object | undefined): Iterable<object> {
+  return {
+    *[Symbol.iterator]() {
+      for (const one of all) {
+        const row = rowOf(one);
+        if (row !== undefined) yield row;
+      }
+    },
   };
+}
+
+function nameOf(row: object): string {
+  return (row as { readonly nodeName: string }).nodeName;
 }

@@ -1,136 +1,144 @@
 /** Answers as server-sent events: everything once, then what changes. */
 import type { ServerResponse } from "node:http";
-import type { FastifyReply } from "fastify";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "../../src/ports.ts";
 import type { Density } from "../density/density.ts";
-import type { Route, RouteAnswer } from "./routes.ts";
-import { withoutTimes } from "./tag.ts";
+import { Feed, type FeedSource } from "./feed.ts";
+import type { Refused } from "./routes.ts";
+import { WatchStream } from "./watch-stream.ts";
 
 export interface Watched {
-  readonly route: Route;
-  readonly answer: () => RouteAnswer;
+  /** The same for the same question: its answer is computed once for all of them. */
+  readonly query: string;
+  readonly user: string;
+  readonly source: FeedSource;
   /** Asked now and then: a token ends, a right is taken back. */
   readonly isStillAllowed: () => Promise<boolean>;
 }
 
+export type Opened =
+  | { readonly at: "open"; readonly start: (response: ServerResponse) => void }
+  | { readonly at: "refused"; readonly answer: Refused }
+  | { readonly at: "full"; readonly why: string };
+
 export interface Watches {
-  readonly open: (reply: FastifyReply, watched: Watched) => FastifyReply;
+  readonly open: (watched: Watched) => Opened;
   readonly close: () => void;
 }
 
-const MOST_WATCHES = 128;
+const WATCH_LIMITS = {
+  /** Of all users together. */
+  streams: 128,
+  queries: 64,
+  /** One user leaves room for the others. */
+  streamsOfUser: 32,
+};
 /** Changes that come together are sent together. */
 const GATHER_MS = 250;
-/** Shows proxies that the stream lives, and clients when it does not; silence of hosts is seen then too. */
+/** Watches take at most a fifth of one core, however many different queries there are. */
+const PAUSE_PER_WORK = 4;
+/** Changes that only time brings, such as a host's silence, are seen then too. */
 const BEAT_MS = 15_000;
-/** A client that reads no more is cut off. */
-const MOST_UNREAD_BYTES = 8 * 1024 * 1024;
-const WHOLE = "all";
 
-export function createWatches({
-  density,
-  clock,
-}: {
+export function createWatches(options: {
   readonly density: Density;
   readonly clock: Clock;
+  readonly limits?: typeof WATCH_LIMITS;
 }): Watches {
-  const streams = new Set<Stream>();
-  let gathering: (() => void) | undefined;
-  let beating: (() => void) | undefined;
-  const tell = () => {
-    gathering = undefined;
-    for (const stream of streams) stream.tell();
-  };
-  const stopListening = density.onChange(() => {
-    if (streams.size > 0) gathering ??= clock.after(GATHER_MS, tell);
-  });
-  const beat = () => {
-    for (const stream of streams) void stream.beat();
-    beating = streams.size === 0 ? undefined : clock.after(BEAT_MS, beat);
-  };
+  const watches = new OpenWatches(options.clock, options.limits ?? WATCH_LIMITS);
+  const stopListening = options.density.onChange(() => watches.refreshSoon(GATHER_MS));
   return {
-    open: (reply, watched) => {
-      if (streams.size >= MOST_WATCHES) {
-        reply.header("retry-after", "10");
-        return reply.code(503).type("text/plain; charset=utf-8").send("too many watches\n");
-      }
-      reply.hijack();
-      // The client may have left while its rights were asked for.
-      if (reply.raw.destroyed || reply.raw.closed) return reply;
-      const stream = new Stream(reply.raw, watched);
-      streams.add(stream);
-      reply.raw.once("close", () => streams.delete(stream));
-      stream.start();
-      beating ??= clock.after(BEAT_MS, beat);
-      return reply;
-    },
+    open: (watched) => watches.open(watched),
     close: () => {
       stopListening();
-      gathering?.();
-      beating?.();
-      for (const stream of streams) stream.end();
+      watches.close();
     },
   };
 }
 
-class Stream {
-  readonly #response: ServerResponse;
-  readonly #watched: Watched;
-  /** What the client has, by key, as text without times. */
-  #sent = new Map<string, string>();
+class OpenWatches {
+  readonly #clock: Clock;
+  readonly #limits: typeof WATCH_LIMITS;
+  readonly #feeds = new Map<string, Feed>();
+  readonly #streams = new Map<WatchStream, Watched>();
+  #cancelRefresh: (() => void) | undefined;
+  #isRefreshing = false;
+  #mustRefresh = false;
+  #cancelBeat: (() => void) | undefined;
 
-  constructor(response: ServerResponse, watched: Watched) {
-    this.#response = response;
-    this.#watched = watched;
+  constructor(clock: Clock, limits: typeof WATCH_LIMITS) {
+    this.#clock = clock;
+    this.#limits = limits;
   }
 
-  start(): void {
-    // A client that is gone is no error of ours.
-    this.#response.on("error", () => {});
-    this.#response.writeHead(200, {
-      "content-type": "text/event-stream; charset=utf-8",
-      "cache-control": "no-cache",
-      "x-accel-buffering": "no",
+  open(watched: Watched): Opened {
+    const { query, user, source } = watched;
+    const known = this.#feeds.get(query);
+    const why = this.#whyFull(user, known === undefined);
+    if (why !== undefined) return { at: "full", why };
+    const feed = known ?? new Feed(source);
+    const refusal = known === undefined ? feed.refresh() : undefined;
+    if (refusal !== undefined) return { at: "refused", answer: refusal };
+    return { at: "open", start: (response) => this.#start(response, feed, watched) };
+  }
+
+  refreshSoon(delayMs: number): void {
+    if (this.#feeds.size === 0) return;
+    this.#mustRefresh = true;
+    if (this.#isRefreshing) return;
+    this.#cancelRefresh ??= this.#clock.after(delayMs, () => void this.#refresh());
+  }
+
+  close(): void {
+    this.#mustRefresh = false;
+    this.#cancelRefresh?.();
+    this.#cancelBeat?.();
+    for (const stream of this.#streams.keys()) stream.end();
+  }
+
+  #whyFull(user: string, isNew: boolean): string | undefined {
+    const { streams, streamsOfUser, queries } = this.#limits;
+    if (this.#streams.size >= streams) return `${streams} watches are open`;
+    const own = [...this.#streams.values()].filter((one) => one.user === user).length;
+    if (own >= streamsOfUser) return `${user} has ${own} open watches`;
+    return isNew && this.#feeds.size >= queries ? `${queries} different queries are watched` : undefined;
+  }
+
+  #start(response: ServerResponse, feed: Feed, watched: Watched): void {
+    // The client may have disconnected while its rights were checked.
+    if (response.destroyed || response.closed) return;
+    const stream = new WatchStream(response, feed);
+    this.#feeds.set(watched.query, feed);
+    this.#streams.set(stream, watched);
+    response.once("close", () => {
+      this.#streams.delete(stream);
+      feed.unsubscribe(stream);
+      if (!feed.isWatched && this.#feeds.get(watched.query) === feed) this.#feeds.delete(watched.query);
     });
-    this.tell();
-    this.#send("synced", {});
+    stream.start();
+    this.#cancelBeat ??= this.#clock.after(BEAT_MS, () => this.#beat());
   }
 
-  tell(): void {
-    const answer = this.#watched.answer();
-    if (answer.status !== 200) {
-      this.#send("gone", { message: answer.text });
-      this.end();
-      return;
+  /** One query per turn of the event loop: requests are answered in between. */
+  async #refresh(): Promise<void> {
+    this.#cancelRefresh = undefined;
+    this.#isRefreshing = true;
+    this.#mustRefresh = false;
+    let workMs = 0;
+    for (const [query, feed] of this.#feeds) {
+      const startedMs = this.#clock.monotonicMs();
+      if (feed.refresh() !== undefined) this.#feeds.delete(query);
+      workMs += this.#clock.monotonicMs() - startedMs;
+      await nextTurn();
     }
-    const { itemsOf } = this.#watched.route;
-    const items: ReadonlyMap<string, object> = itemsOf?.(answer.body) ?? new Map([[WHOLE, answer.body]]);
-    const sent = new Map<string, string>();
-    for (const [key, item] of items) {
-      const text = withoutTimes(JSON.stringify(item));
-      sent.set(key, text);
-      if (this.#sent.get(key) !== text) this.#send("put", item, key);
-    }
-    for (const key of this.#sent.keys()) if (!sent.has(key)) this.#send("delete", { key }, key);
-    this.#sent = sent;
+    this.#isRefreshing = false;
+    if (this.#mustRefresh) this.refreshSoon(Math.max(GATHER_MS, workMs * PAUSE_PER_WORK));
   }
 
-  async beat(): Promise<void> {
-    if (!(await this.#watched.isStillAllowed())) return this.end();
-    this.#response.write(": beat\n\n");
-    this.tell();
-  }
-
-  end(): void {
-    this.#response.end();
-  }
-
-  #send(event: string, data: object, key?: string): void {
-    if (this.#response.writableLength > MOST_UNREAD_BYTES) {
-      this.#response.destroy();
-      return;
-    }
-    const id = key === undefined ? "" : `id: ${key.replaceAll(/[\r\n\0]/g, "")}\n`;
-    this.#response.write(`event: ${event}\n${id}data: ${JSON.stringify(data)}\n\n`);
+  #beat(): void {
+    for (const [stream, { isStillAllowed }] of this.#streams)
+      void isStillAllowed().then((isAllowed) => (isAllowed ? stream.beat() : stream.end()));
+    this.#cancelBeat = this.#streams.size === 0 ? undefined : this.#clock.after(BEAT_MS, () => this.#beat());
+    this.refreshSoon(0);
   }
 }

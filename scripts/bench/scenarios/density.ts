@@ -7,7 +7,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { manyHosts, manyRecords } from "../../../server/density/fixtures/fleet.ts";
+import { aHost, manyHosts, manyRecords } from "../../../server/density/fixtures/fleet.ts";
 import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import { HOSTS as HOST_KIND } from "../../../src/api/kinds.ts";
@@ -20,12 +20,15 @@ import type { Measurement } from "../measurement.ts";
 import { expectOk, openPlane, type Plane } from "../plane.ts";
 import { inParallel } from "../scripted-fleet.ts";
 import type { DensityChange } from "../workers/density.ts";
+import type { WatchProgress, WatchReaders } from "../workers/watch-readers.ts";
 import { megabytes } from "./idle.ts";
 
 const HOSTS = 1000;
 const MODELS = 1000;
 const QUERIES = 100;
 const CHANGES = 100;
+const READERS = 30;
+const READER_CHANGES = 20;
 /** One model, families of several sizes, and pages of everything. */
 const ROUTES = {
   "query of one model": "/api/v1/density/query?model=Qwen/Qwen2.5-7B-Instruct",
@@ -34,6 +37,7 @@ const ROUTES = {
   "nodes, all": "/api/v1/density/nodes",
 } as const;
 const WORKER = fileURLToPath(new URL("../workers/density.ts", import.meta.url));
+const READERS_WORKER = fileURLToPath(new URL("../workers/watch-readers.ts", import.meta.url));
 const START_TIMEOUT_MS = 60_000;
 const POLL_MS = 50;
 /** As cli/metalbridge.mjs starts the server. */
@@ -78,7 +82,78 @@ async function measureServer(): Promise<readonly Measurement[]> {
     const samples = await timeRequests(`${api}${route}`, authorization);
     queries.push({ name: title(name), unit: "ms", samples, targets: [{ statistic: "p99", limit: 50 }] });
   }
-  return [...queries, scored, memory("after the requests")];
+  const requested = memory("after the requests");
+  return [
+    ...queries,
+    scored,
+    requested,
+    ...(await measureReaders({ plane, api, authorization, pid: part.pid })),
+  ];
+}
+
+/** Readers that watch, while hosts change: what they add to the server's memory, and how long it answers nobody else. */
+async function measureReaders({
+  plane,
+  api,
+  authorization,
+  pid,
+}: {
+  readonly plane: Plane;
+  readonly api: string;
+  readonly authorization: string;
+  readonly pid: number;
+}): Promise<readonly Measurement[]> {
+  const beforeMb = megabytes(pid, "VmRSS");
+  const routes = Object.values(ROUTES);
+  const readers = fork(READERS_WORKER, { execArgv: ["--import", "tsx"] });
+  let progress: WatchProgress = { synced: 0, events: 0 };
+  readers.on("message", (message: WatchProgress) => {
+    progress = message;
+  });
+  const latencies: number[] = [];
+  let peakMb = beforeMb;
+  // Refused at once, so what it takes is what other work holds it up.
+  const observe = async (isEnough: () => boolean) => {
+    for (const until = performance.now() + START_TIMEOUT_MS; !isEnough(); await pause(2)) {
+      if (performance.now() > until) throw new Error("the watches did not receive a change");
+      const startedMs = performance.now();
+      await (await fetch(api)).text();
+      latencies.push(performance.now() - startedMs);
+      peakMb = Math.max(peakMb, megabytes(pid, "VmRSS"));
+    }
+  };
+  try {
+    const urls = Array.from({ length: READERS }, (_, index) => `${api}${routes[index % routes.length]}`);
+    readers.send({ urls, authorization } satisfies WatchReaders);
+    await observe(() => progress.synced === READERS);
+    for (let index = 0; index < READER_CHANGES; index += 1) {
+      const before = progress.events;
+      await changeOneHost(plane, index);
+      // Every watch of all nodes shows it.
+      await observe(() => progress.events >= before + Math.floor(READERS / routes.length));
+    }
+  } finally {
+    readers.disconnect();
+    await once(readers, "exit");
+  }
+  const of30 = `${READERS} readers that watch, ${READER_CHANGES} changes`;
+  return [
+    {
+      ...{ name: title(`memory added by ${of30}`), unit: "MB", samples: [peakMb - beforeMb] },
+      targets: [{ statistic: "max", limit: 60 }],
+    },
+    {
+      ...{ name: title(`another request beside ${of30}`), unit: "ms", samples: latencies },
+      targets: [{ statistic: "max", limit: 50 }],
+    },
+  ];
+}
+
+async function changeOneHost({ client }: Plane, index: number): Promise<void> {
+  const host = manyHosts(HOSTS)[index] as Host;
+  const { metadata, status } = aHost(host.metadata.name, { memoryGib: 64, budgetGib: 48 - (index % 2) });
+  const manager = { manager: MANAGER_AGENT, subresource: "status" } as const;
+  expectOk(await client.apply(HOST_KIND, { metadata, status } as Host, manager));
 }
 
 async function createHosts({ client }: Plane): Promise<void> {

@@ -1,0 +1,80 @@
+/** An answer as bytes and their ETag, row by row: as one string, large answers stayed in memory until the next collection. */
+import { createHash } from "node:crypto";
+import type { Answered } from "./routes.ts";
+import { TIMES } from "./tag.ts";
+
+export interface Encoded {
+  readonly chunks: readonly Buffer[];
+  readonly bytes: number;
+  /** Weak: when a node was last heard of changes all the time and does not count. The same from every replica of the server. */
+  readonly tag: string;
+  /** Gives the memory back; the chunks must not be read afterwards. */
+  readonly release: () => void;
+}
+
+export type Encode = (answer: Answered) => Encoded;
+
+const CHUNK_BYTES = 64 * 1024;
+/** Two megabytes: what answers take again and again. */
+const MAX_FREE = 32;
+
+/** Keeps the memory of released answers for the next ones. */
+export function createEncode(): Encode {
+  const free: Buffer[] = [];
+  return (answer) => {
+    const taken: Buffer[] = [];
+    const chunks: Buffer[] = [];
+    const tag = createHash("sha256");
+    let current: Buffer = Buffer.alloc(0);
+    let used = 0;
+    let bytes = 0;
+    const close = () => {
+      if (used > 0) chunks.push(current.subarray(0, used));
+    };
+    for (const text of textOf(answer)) {
+      countIn(tag, text);
+      const size = Buffer.byteLength(text);
+      if (used + size > current.length) {
+        close();
+        current =
+          size > CHUNK_BYTES
+            ? Buffer.allocUnsafeSlow(size)
+            : (free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES));
+        taken.push(current);
+        used = 0;
+      }
+      used += current.write(text, used);
+      bytes += size;
+    }
+    close();
+    return {
+      ...{ chunks, bytes, tag: `W/"${tag.digest("base64url").slice(0, 27)}"` },
+      release: () => {
+        for (const one of taken.splice(0))
+          if (one.length === CHUNK_BYTES && free.length < MAX_FREE) free.push(one);
+      },
+    };
+  };
+}
+
+function* textOf({ body, list }: Answered): Iterable<string> {
+  const rest = JSON.stringify(body);
+  if (list === undefined) return yield rest;
+  yield `{${JSON.stringify(list.name)}:[`;
+  let isFirst = true;
+  for (const row of list.rows) {
+    yield isFirst ? JSON.stringify(row) : `,${JSON.stringify(row)}`;
+    isFirst = false;
+  }
+  yield rest === "{}" ? "]}" : `],${rest.slice(1)}`;
+}
+
+/** All but the times. */
+function countIn(hash: ReturnType<typeof createHash>, text: string): void {
+  let from = 0;
+  for (const { index, 0: time } of text.matchAll(TIMES)) {
+    hash.update(text.slice(from, index));
+    from = index + time.length;
+  }
+  hash.update(from === 0 ? text : text.slice(from));
+}

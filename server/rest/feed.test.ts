@@ -1,0 +1,160 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Density } from "../density/density.ts";
+import { Feed } from "./feed.ts";
+import { WatchStream } from "./watch-stream.ts";
+import { createWatches } from "./watches.ts";
+
+/** A response whose client reads when the test says so. */
+class Client extends EventEmitter {
+  readonly events: EventSourceMessage[] = [];
+  readonly #parser = createParser({ onEvent: (event) => void this.events.push(event) });
+  destroyed = false;
+  writableEnded = false;
+  closed = false;
+  /** Bytes that the client takes before it has to be waited for. */
+  room = Number.POSITIVE_INFINITY;
+
+  writeHead(): void {}
+  write(bytes: Buffer | string): boolean {
+    this.#parser.feed(String(bytes));
+    this.room -= bytes.length;
+    return this.room > 0;
+  }
+  end(bytes: Buffer | string = ""): void {
+    this.#parser.feed(String(bytes));
+    this.writableEnded = true;
+    this.emit("close");
+  }
+  read(): void {
+    this.room = Number.POSITIVE_INFINITY;
+    this.emit("drain");
+  }
+  /** What a client that applies the events now holds. */
+  get state(): Record<string, unknown> {
+    const rows: Record<string, unknown> = {};
+    for (const { event, id, data } of this.events) {
+      if (event === "put") rows[String(id)] = JSON.parse(data);
+      if (event === "delete") delete rows[String(id)];
+    }
+    return rows;
+  }
+}
+
+function fed(rows: Record<string, object>) {
+  const source = { rows, computed: 0 };
+  const feed = new Feed({
+    answer: () => {
+      source.computed += 1;
+      return { status: 200, body: source.rows };
+    },
+    rowsOf: ({ body }) => new Map(Object.entries(body)),
+  });
+  const join = (room = Number.POSITIVE_INFINITY) => {
+    const client = new Client();
+    client.room = room;
+    new WatchStream(client as unknown as ServerResponse, feed).start();
+    return client;
+  };
+  return { source, feed, join };
+}
+
+/** The loops of the streams go on in microtasks. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test("thirty clients of one query cost one computation per change, and no row is kept once all have it", async () => {
+  const { source, feed, join } = fed({ a: { n: 1 }, b: { n: 1 } });
+  const clients = Array.from({ length: 30 }, () => join());
+  await settled();
+  expect(feed.hasRows).toBe(false);
+  const before = source.computed;
+  source.rows = { a: { n: 2 }, c: { n: 1 } };
+  feed.refresh();
+  await settled();
+  expect(source.computed - before).toBe(1);
+  for (const { state } of clients) expect(state).toEqual(source.rows);
+  expect(feed.hasRows).toBe(false);
+});
+
+test("a client that stopped reading receives each row once it reads on, as the row then is", async () => {
+  const { source, feed, join } = fed({ a: { n: 1 }, b: { n: 1 } });
+  const slow = join(1);
+  for (const n of [2, 3, 4]) {
+    source.rows = { a: { n }, b: { n } };
+    feed.refresh();
+  }
+  await settled();
+  expect(slow.events).toHaveLength(1);
+  slow.read();
+  await settled();
+  expect(slow.state).toEqual({ a: { n: 4 }, b: { n: 4 } });
+  expect(slow.events.map(({ event }) => event)).toEqual(["put", "put", "put", "synced"]);
+});
+
+test("whatever changes and whoever reads when, every client ends with the last rows", async () => {
+  const row = fc.dictionary(fc.constantFrom("a", "b", "c", "d"), fc.record({ n: fc.nat(3) }));
+  const step = fc.oneof(
+    fc.record({ do: fc.constant("change" as const), rows: row }),
+    fc.record({ do: fc.constant("join" as const), room: fc.nat(200) }),
+    fc.record({ do: fc.constant("read" as const), client: fc.nat(5) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+      const { source, feed, join } = fed({});
+      const clients: Client[] = [];
+      for (const one of steps) {
+        if (one.do === "join") clients.push(join(one.room));
+        else if (one.do === "read") clients[one.client]?.read();
+        else {
+          source.rows = one.rows;
+          feed.refresh();
+        }
+        await settled();
+      }
+      for (const client of clients) client.read();
+      await settled();
+      for (const { state } of clients) expect(state).toEqual(source.rows);
+      if (clients.length > 0) expect(feed.hasRows).toBe(false);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("no user and no sequence of watches exceeds the limits, and a place that was left is free again", () => {
+  const limits = { streams: 6, streamsOfUser: 3, queries: 4 };
+  const step = fc.record({ user: fc.constantFrom("a", "b", "c"), query: fc.nat(6), leave: fc.boolean() });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const watches = createWatches({
+        density: { onChange: () => () => {} } as unknown as Density,
+        clock: { ...systemClock, after: () => () => {} },
+        limits,
+      });
+      const open: { readonly user: string; readonly query: string; readonly client: Client }[] = [];
+      for (const { user, query: number, leave } of steps) {
+        if (leave) open.shift()?.client.emit("close");
+        const query = String(number);
+        const own = open.filter((one) => one.user === user).length;
+        const queries = new Set(open.map((one) => one.query));
+        const opened = watches.open({
+          ...{ query, user, isStillAllowed: async () => true },
+          source: { answer: () => ({ status: 200, body: {} }), rowsOf: () => new Map() },
+        });
+        const isFull =
+          open.length >= limits.streams ||
+          own >= limits.streamsOfUser ||
+          (!queries.has(query) && queries.size >= limits.queries);
+        expect(opened.at).toBe(isFull ? "full" : "open");
+        if (opened.at !== "open") continue;
+        const client = new Client();
+        opened.start(client as unknown as ServerResponse);
+        open.push({ user, query, client });
+      }
+      watches.close();
+    }),
+  );
+});

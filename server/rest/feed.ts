@@ -1,0 +1,105 @@
+/** One watched query: computed once per change for everyone who watches it. Between changes it keeps a hash per row. */
+import { hash } from "node:crypto";
+import type { Answered, Refused, RouteAnswer } from "./routes.ts";
+import { withoutTimes } from "./tag.ts";
+
+export interface Subscriber {
+  /** It has to receive this row. */
+  readonly changed: (key: string) => void;
+  /** Starts to send what has changed. */
+  readonly flush: () => void;
+  /** It has received everything. */
+  readonly isIdle: boolean;
+  /** The query has no answer anymore; `why` is for the client. */
+  readonly gone: (why: string) => void;
+}
+
+export interface FeedSource {
+  readonly answer: () => RouteAnswer;
+  /** The rows of an answer by key. */
+  readonly rowsOf: (answer: Answered) => ReadonlyMap<string, object>;
+}
+
+export class Feed {
+  readonly #source: FeedSource;
+  readonly #subscribers = new Set<Subscriber>();
+  /** By key: a hash of the row without times. */
+  #hashes: ReadonlyMap<string, string> = new Map();
+  /** The rows of the last computation, kept only while a subscriber still has to receive some of them. */
+  #rows: Map<string, object> | undefined;
+  readonly #events = new Map<string, Buffer>();
+
+  constructor(source: FeedSource) {
+    this.#source = source;
+  }
+
+  get isWatched(): boolean {
+    return this.#subscribers.size > 0;
+  }
+
+  /** It has to receive every row. */
+  subscribe(subscriber: Subscriber): void {
+    this.#subscribers.add(subscriber);
+    for (const key of this.#hashes.keys()) subscriber.changed(key);
+    if (this.hasRows) subscriber.flush();
+    else this.refresh();
+  }
+
+  unsubscribe(subscriber: Subscriber): void {
+    this.#subscribers.delete(subscriber);
+    this.releaseIfIdle();
+  }
+
+  /** Computes the rows and tells the subscribers which ones differ. Returns the refusal where there is no answer. */
+  refresh(): Refused | undefined {
+    const answer = this.#source.answer();
+    if (answer.status !== 200) {
+      for (const subscriber of [...this.#subscribers]) subscriber.gone(answer.text);
+      return answer;
+    }
+    const rows = this.#source.rowsOf(answer);
+    const hashes = new Map<string, string>();
+    for (const [key, row] of rows) hashes.set(key, hash("sha1", withoutTimes(JSON.stringify(row)), "base64"));
+    const before = this.#hashes;
+    this.#hashes = hashes;
+    this.#rows = new Map(rows);
+    this.#events.clear();
+    const changed = [...hashes].flatMap(([key, value]) => (before.get(key) === value ? [] : [key]));
+    const deleted = [...before.keys()].filter((key) => !hashes.has(key));
+    const differing = [...changed, ...deleted];
+    for (const subscriber of this.#subscribers) for (const key of differing) subscriber.changed(key);
+    // Once all know what they have to receive: the first to finish would otherwise release the rows of the others.
+    for (const subscriber of this.#subscribers) subscriber.flush();
+    if (this.isWatched) this.releaseIfIdle();
+    return undefined;
+  }
+
+  /** True while `eventOf` has rows to send. */
+  get hasRows(): boolean {
+    return this.#rows !== undefined;
+  }
+
+  /** The event that brings a client up to date with one row. Every subscriber gets the same bytes. */
+  eventOf(key: string): Buffer {
+    const known = this.#events.get(key);
+    if (known !== undefined) return known;
+    const row = this.#rows?.get(key);
+    const event = row === undefined ? eventText("delete", { key }, key) : eventText("put", row, key);
+    const bytes = Buffer.from(event);
+    this.#events.set(key, bytes);
+    this.#rows?.delete(key);
+    return bytes;
+  }
+
+  /** Drops the rows once every subscriber has received them. */
+  releaseIfIdle(): void {
+    for (const { isIdle } of this.#subscribers) if (!isIdle) return;
+    this.#rows = undefined;
+    this.#events.clear();
+  }
+}
+
+export function eventText(event: string, data: object, key?: string): string {
+  const id = key === undefined ? "" : `id: ${key.replaceAll(/[\r\n\0]/g, "")}\n`;
+  return `event: ${event}\n${id}data: ${JSON.stringify(data)}\n\n`;
+}
