@@ -63,7 +63,7 @@ function fed(rows: Record<string, object>) {
   return { source, feed, join };
 }
 
-/** The loops of the streams go on in microtasks. */
+/** The loops of the streams continue in microtasks. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test("thirty clients of one query cost one computation per change, and no row is kept once all have it", async () => {

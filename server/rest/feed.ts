@@ -50,7 +50,7 @@ export class Feed {
     this.releaseIfIdle();
   }
 
-  /** Computes the rows and tells the subscribers which ones differ. Returns the refusal where there is no answer. */
+  /** Computes the rows and notifies the subscribers of those that differ. Returns the refusal where there is no answer. */
   refresh(): Refused | undefined {
     const answer = this.#source.answer();
     if (answer.status !== 200) {

@@ -91,7 +91,7 @@ async function measureServer(): Promise<readonly Measurement[]> {
   ];
 }
 
-/** Readers that watch, while hosts change: what they add to the server's memory, and how long it answers nobody else. */
+/** Readers that watch, while hosts change: what they add to the server's memory, and how long another request waits. */
 async function measureReaders({
   plane,
   api,
