@@ -93,7 +93,6 @@ function specSection({ service: { spec, status }, pods }: ServiceFacts): Section
   const side = pods.length > 0 ? "Pods" : "Hosts";
   const { modelRef: _, priority: __, ...set } = revisionSpec(spec, spec.runtime ?? status?.runtime, side);
   const asked: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
-  const { drainSeconds, maxSurge, maxUnavailable } = rollout;
   return {
     title: "Asked for",
     lines: fieldLines([
@@ -102,10 +101,23 @@ function specSection({ service: { spec, status }, pods }: ServiceFacts): Section
       ["hosts", placement.hosts?.join(", ")],
       ["host labels", placement.hostSelector === undefined ? undefined : textOf(placement.hostSelector)],
       ["spread", placement.spread],
-      ["rollout", `${maxSurge} more, ${maxUnavailable} fewer at a time; at most ${drainSeconds}s to drain`],
+      ["rollout", rolloutOf(rollout)],
       ["host lost", `rescheduled after ${spec.hostLostSeconds}s of silence`],
     ]),
   };
+}
+
+function rolloutOf({
+  drainSeconds,
+  maxSurge,
+  maxUnavailable,
+}: ServiceFacts["service"]["spec"]["rollout"]): string {
+  const limits = [
+    ...(maxSurge === undefined ? [] : [`${maxSurge} more`]),
+    ...(maxUnavailable === undefined ? [] : [`${maxUnavailable} fewer`]),
+  ];
+  const drain = `at most ${drainSeconds}s to drain`;
+  return limits.length === 0 ? drain : `${limits.join(", ")} at a time; ${drain}`;
 }
 
 function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Section {

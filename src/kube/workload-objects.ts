@@ -67,12 +67,22 @@ export interface StatusCondition {
   lastTransitionTime?: string;
 }
 
+export type DeploymentStrategy =
+  | { readonly type: "Recreate" }
+  | {
+      readonly type: "RollingUpdate";
+      readonly rollingUpdate: {
+        readonly maxUnavailable: number | string;
+        readonly maxSurge: number | string;
+      };
+    };
+
 export interface Deployment extends KubeObject {
   spec: {
     replicas?: number;
     selector: LabelSelector;
     template: PodTemplate;
-    strategy?: Open;
+    strategy?: DeploymentStrategy;
     revisionHistoryLimit?: number;
     progressDeadlineSeconds?: number;
     minReadySeconds?: number;

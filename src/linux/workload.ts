@@ -16,6 +16,7 @@ import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
 import { podTemplateOf } from "./pod.ts";
+import { hasDevices, strategyOf } from "./strategy.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
 import { type Files, filesOf } from "./volumes.ts";
 
@@ -93,7 +94,11 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     spec: {
       ...(replicas === undefined ? {} : { replicas }),
       selector: { matchLabels: ownerLabels(service) },
-      strategy: strategyOf(service, gpus),
+      strategy: strategyOf({
+        rollout: spec.rollout,
+        hasDevices: hasDevices(template.spec),
+        replicas,
+      }),
       progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
       revisionHistoryLimit: revisionHistoryLimit(spec),
       template: withRevision(template),
@@ -104,13 +109,6 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
 function withRevision({ metadata, spec }: PodTemplate): PodTemplate {
   const revision = hash(canonicalJson({ metadata, spec }));
   return { metadata: { ...metadata, labels: { ...metadata?.labels, [LABEL_REVISION]: revision } }, spec };
-}
-
-/** A new pod would wait for the GPU that the old one holds until it is gone. */
-function strategyOf({ spec }: InferenceService, { count }: GPURequest): Deployment["spec"]["strategy"] & {} {
-  if (count > 0) return { type: "Recreate" };
-  const { maxUnavailable, maxSurge } = spec.rollout;
-  return { type: "RollingUpdate", rollingUpdate: { maxUnavailable, maxSurge } };
 }
 
 interface Parts {

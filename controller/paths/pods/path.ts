@@ -3,12 +3,14 @@ import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from ".
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
+import { isDeepEqual } from "../../../src/deep-equal.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
+import { ONE_MORE } from "../../../src/linux/strategy.ts";
 import { reportOn } from "../../cache/events.ts";
 import { readReportedNode } from "../../cache/nodes.ts";
 import { applySteps } from "../../service/apply/apply.ts";
@@ -166,8 +168,8 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
   const { choice, move, givenUp, recheckAfterMs } = settle({
     ...{ before, judged, leaving, move: moveUnderWay(deployment), nowMs: clock.nowMs() },
     hasMoveStrategy:
-      resolution.workload.deployment.spec.strategy?.type === "Recreate" &&
-      deployment?.spec.strategy?.type === ONE_MORE.type,
+      !isDeepEqual(resolution.workload.deployment.spec.strategy, ONE_MORE) &&
+      isDeepEqual(deployment?.spec.strategy, ONE_MORE),
     fresh: choiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
     isTemplateSame:
       kept?.at === "resolved" &&
@@ -210,8 +212,6 @@ function giveUpMove({ moving, record }: PodsPorts, { key, service }: LiveService
 }
 
 /** Pods leave for other nodes: none stops before another is ready, GPUs or not. */
-const ONE_MORE = { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } } as const;
-
 function withMove(resolution: PodsResolved | Blocked, move: NodeMove): PodsResolved | Blocked {
   if (resolution.at === "blocked") return resolution;
   const { metadata, spec } = resolution.workload.deployment;

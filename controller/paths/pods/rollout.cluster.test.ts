@@ -157,7 +157,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       expect(await leastAvailable()).toBeGreaterThanOrEqual(2);
       await vi.waitFor(async () => {
         const { strategy } = (await get<Deployment>("deployment/aged")).spec;
-        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 1, maxSurge: 1 } });
+        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
       }, WAIT);
     });
 

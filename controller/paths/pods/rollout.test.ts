@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import { strategyOf } from "../../../src/linux/strategy.ts";
 import { testGoldens } from "../../../test/golden/golden.ts";
 import { planRollout, podsToAsk } from "./rollout.ts";
 
@@ -39,14 +40,24 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
     metadata: { name: "chat" },
     spec: { modelRef: "m", ...spec },
   });
-  const deployment = (metadata: object, fields: object): Deployment => ({
+  const deployment = (
+    metadata: object,
+    fields: Pick<Deployment["spec"], "template" | "replicas">,
+  ): Deployment => ({
     metadata: { name: "chat", ...metadata },
     spec: {
       selector: {},
-      strategy: hasGPUs === true ? { type: "Recreate" } : { type: "RollingUpdate" },
-      template: { spec: { containers: [] } },
+      strategy: strategyOf({
+        ...{ rollout: service.spec.rollout, replicas: service.spec.replicas },
+        hasDevices: hasGPUs === true,
+      }),
       ...fields,
     },
+  });
+  const resources = hasGPUs === true ? { limits: { "nvidia.com/gpu": "1" } } : {};
+  const templated = (wish: Templated) => ({
+    ...made(wish),
+    spec: { containers: [{ name: "engine", image: "i", resources }] },
   });
   const input = {
     spec: service.spec,
@@ -75,7 +86,7 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
   };
 });
 
-function templated({ revision, renewedAt }: Templated) {
+function made({ revision, renewedAt }: Templated) {
   return {
     metadata: {
       labels: { "metalbridge.dev/revision": revision },
@@ -87,7 +98,7 @@ function templated({ revision, renewedAt }: Templated) {
 
 function podOf(given: Templated & Partial<PodCase>): Pod {
   const { name = "pod", created, isReady = true, isStarted = true, isEnding, isUnsupported } = given;
-  const { metadata, spec } = templated(given);
+  const { metadata, spec } = made(given);
   const probe = isUnsupported === true ? {} : { "metalbridge.dev/in-flight": "{}" };
   return {
     metadata: {

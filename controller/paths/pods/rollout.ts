@@ -11,6 +11,7 @@ import {
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import { hasDevices, ONE_MORE, renewalStrategy } from "../../../src/linux/strategy.ts";
 import { engineOf, hasEnded, isReady } from "./pods.ts";
 
 export interface RolloutInput {
@@ -76,6 +77,7 @@ interface Change {
 }
 
 function changeOf({ spec, wanted, current, pods }: RolloutInput, nowMs: number): Change {
+  const { strategy = ONE_MORE } = wanted.spec;
   const live = pods.filter(isLive);
   const last = current?.spec.template;
   const kept = withRenewal(wanted.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
@@ -92,7 +94,11 @@ function changeOf({ spec, wanted, current, pods }: RolloutInput, nowMs: number):
   return {
     deployment: {
       ...wanted,
-      spec: { ...wanted.spec, ...(isRenewal ? { strategy: oneByOne(wanted, live.length) } : {}), template },
+      spec: {
+        ...wanted.spec,
+        ...(isRenewal ? { strategy: renewalStrategy(strategy, hasDevices(template.spec), live.length) } : {}),
+        template,
+      },
     },
     old,
     limitMs: old.length === 0 || isReleased ? undefined : limitOf(spec, isRenewal),
@@ -119,15 +125,6 @@ function limitOf(spec: InferenceServiceSpec, isRenewal: boolean): number | undef
     (isAsked ? idleTimeoutSeconds : 0) ??
     0;
   return seconds === 0 ? undefined : seconds * 1000;
-}
-
-/** Age is no reason to serve with less: another pod is ready first, or, with GPUs, one at a time gives its own to the next. */
-function oneByOne({ spec }: Deployment, pods: number): Deployment["spec"]["strategy"] & {} {
-  if (spec.strategy?.type !== "Recreate")
-    return { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } };
-  return pods === 1
-    ? spec.strategy
-    : { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 1, maxSurge: 0 } };
 }
 
 function paused(deployment: Deployment, sinceMs: number): Deployment {

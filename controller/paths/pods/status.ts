@@ -3,6 +3,7 @@ import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { isZero } from "../../../src/linux/strategy.ts";
 import { truncate } from "../../../src/text.ts";
 import { codeOfRejections, describeRejections } from "../../service/apply/rejection.ts";
 import { endpointOf } from "../../service/kube-service.ts";
@@ -107,8 +108,8 @@ function waiting(input: StatusInput): PhaseStatus | undefined {
 }
 
 function troubled(input: StatusInput): PhaseStatus | undefined {
-  const { trouble, ready } = input.pods;
-  if (trouble === undefined || ready >= wantedPods(input)) return undefined;
+  const { trouble } = input.pods;
+  if (trouble === undefined || isComplete(input)) return undefined;
   return { phase: "Degraded", reason: trouble.code, message: `${readyText(input)}; ${trouble.message}` };
 }
 
@@ -117,15 +118,26 @@ function deferred({ deferral }: StatusInput): PhaseStatus | undefined {
   return deferral === undefined ? undefined : { phase: "Progressing", ...deferral };
 }
 
+/** All that are wanted are ready, of the newest template, and no others are left. */
+function isComplete(input: StatusInput): boolean {
+  const want = wantedPods(input);
+  const { updatedReplicas = 0, replicas = 0 } = input.deployment?.status ?? {};
+  return (
+    isObserved(input) && input.pods.ready >= want && updatedReplicas >= want && replicas <= updatedReplicas
+  );
+}
+
+function isObserved({ deployment }: StatusInput): boolean {
+  return (deployment?.status?.observedGeneration ?? 0) >= (deployment?.metadata.generation ?? 0);
+}
+
 function incomplete(input: StatusInput): PhaseStatus | undefined {
+  if (isComplete(input)) return undefined;
   const { deployment, pods, service } = input;
   const want = wantedPods(input);
-  const { observedGeneration = 0, updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
-  const isObserved = observedGeneration >= (deployment?.metadata.generation ?? 0);
-  if (isObserved && pods.ready >= want && updatedReplicas >= want && replicas <= updatedReplicas)
-    return undefined;
-  const text = readyText(input);
-  if (isObserved && isLate(deployment)) {
+  const { updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
+  const text = `${readyText(input)}${noRoomText(input)}`;
+  if (isObserved(input) && isLate(deployment)) {
     const reason = "RolloutDeadlineExceeded";
     return { phase: "Degraded", reason, message: `${text}; the new pods did not become ready in time` };
   }
@@ -140,6 +152,15 @@ function incomplete(input: StatusInput): PhaseStatus | undefined {
       ? text
       : `${text}; ${fetching === 1 ? "1 pod fetches" : `${fetching} pods fetch`} the weights`;
   return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
+}
+
+/** Of a change: all that are wanted are ready, and the next pod finds no node beside them. */
+function noRoomText({ pods: { unscheduled }, deployment }: StatusInput): string {
+  if (unscheduled === undefined) return "";
+  const strategy = deployment?.spec.strategy;
+  const isHeld = strategy?.type === "RollingUpdate" && isZero(strategy.rollingUpdate.maxUnavailable);
+  const remedy = isHeld ? "; with rollout.maxUnavailable 1 an old pod makes room for it" : "";
+  return `; the next pod waits for a node: ${unscheduled.message}${remedy}`;
 }
 
 const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);

@@ -28,7 +28,7 @@ test("an InferenceService of one field gets every default", async () => {
     evictionProtection: false,
     hostLostSeconds: 300,
     placement: { spread: "Preferred", allowEviction: true },
-    rollout: { maxUnavailable: 1, maxSurge: 1, drainSeconds: 30 },
+    rollout: { drainSeconds: 30 },
     endpoint: { port: 8080, path: "/v1/chat/completions", type: "ClusterIP" },
   });
 });

@@ -50,11 +50,11 @@ export const placementSchema = z.object({
 export const rolloutSchema = z
   .object({
     maxUnavailable: intOrPercent(
-      "Replicas that may be missing during a change, as a number or a percentage of spec.replicas, rounded down. With 0 an old replica goes only after a new one is Ready.",
-    ).default(1),
+      "Replicas that may be missing during a change, as a number or a percentage of spec.replicas, rounded down. With 0 an old replica goes only after a new one is Ready. Absent: 1 on hosts; in pods 0, or 1 where maxSurge is 0.",
+    ).optional(),
     maxSurge: intOrPercent(
-      "Replicas beyond the wanted number during a change, as a number or a percentage of spec.replicas, rounded up; used only where memory allows.",
-    ).default(1),
+      "Replicas beyond the wanted number during a change, as a number or a percentage of spec.replicas, rounded up. On hosts used only where memory allows. Absent: 1; in pods with GPUs 0, or 1 where maxUnavailable is 0.",
+    ).optional(),
     drainSeconds: z
       .int32()
       .min(0)

@@ -8,10 +8,10 @@ export interface RolloutLimits {
   readonly maxUnavailable: number;
 }
 
-/** As for a Deployment: maxSurge rounds up, maxUnavailable down; if both come to 0, one may be unavailable. */
+/** As for a Deployment: maxSurge rounds up, maxUnavailable down; if both come to 0, one may be unavailable. Absent: 1. */
 export function rolloutLimits(asked: Asked, want: number): RolloutLimits {
-  const maxSurge = Math.ceil(replicasOf(asked.maxSurge, want));
-  const maxUnavailable = Math.floor(replicasOf(asked.maxUnavailable, want));
+  const maxSurge = Math.ceil(replicasOf(asked.maxSurge ?? 1, want));
+  const maxUnavailable = Math.floor(replicasOf(asked.maxUnavailable ?? 1, want));
   return { maxSurge, maxUnavailable: maxSurge + maxUnavailable === 0 ? 1 : maxUnavailable };
 }
 
