@@ -6,12 +6,21 @@ import { explainAttempt } from "./cluster/failure.ts";
 import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
 
+interface ScaleFlags extends ClusterFlags {
+  readonly replicas?: number;
+}
+
 /** Options and action of the verb. */
 export function configureScale(command: Command): void {
   addNamespacedFlags(command)
     .argument("<service>", "name of the InferenceService", parseServiceName)
-    .argument("<replicas>", "how many; 0 stops all and keeps the service", parseCount(0))
-    .action(scale);
+    .argument("[replicas]", "how many; 0 stops all and keeps the service", parseCount(0))
+    .option("--replicas <n>", "the same, as kubectl scale has it", parseCount(0))
+    .action(async (name: string, count: number | undefined, flags: ScaleFlags) => {
+      const replicas = count ?? flags.replicas;
+      if (replicas === undefined) command.error("error: missing required argument 'replicas'");
+      await scale(name, replicas, flags);
+    });
 }
 
 async function scale(name: string, replicas: number, flags: ClusterFlags): Promise<void> {

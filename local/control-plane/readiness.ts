@@ -5,6 +5,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { tailOf } from "./process/log-tail.ts";
 import type { Supervised } from "./process/supervise.ts";
 import { type ApiAccess, callApi } from "./request.ts";
+import { isDiskFull } from "./state/disk.ts";
 
 const POLL_MS = 100;
 /** A part that exited this often before it was ever ready will not recover without a change. */
@@ -19,7 +20,7 @@ export interface ReadinessInput {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Resolves with what a client needs; throws ControlPlanePartFailed with the end of the guilty log. */
+/** Resolves with what a client needs; throws StateDiskFull, or ControlPlanePartFailed with the end of the log of the part that failed. */
 export async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> {
   const deadline = performance.now() + input.timeoutMs;
   const crashesBefore = new Map(input.parts.map((part) => [part, part.supervised.crashes()]));
@@ -54,8 +55,11 @@ async function askReadiness(input: ReadinessInput): Promise<ApiAccess | string> 
 }
 
 function partFailed(part: ReadinessInput["parts"][number], why: string): MetalbridgeError {
+  const { name } = part.supervised;
+  if (isDiskFull(part.logFile))
+    return new MetalbridgeError("StateDiskFull", `${name} exited, and the disk of ${part.logFile} is full`);
   const tail = tailOf(part.logFile, 1_500);
-  return new MetalbridgeError("ControlPlanePartFailed", `${part.supervised.name} ${why}`, {
+  return new MetalbridgeError("ControlPlanePartFailed", `${name} ${why}`, {
     summary: `its log (${part.logFile}) ends with:\n${tail}`,
   });
 }

@@ -17,6 +17,7 @@ import { waitUntilReady } from "./readiness.ts";
 import type { ApiAccess } from "./request.ts";
 import { certificateFile, dropOldCertificate } from "./state/certificate.ts";
 import { type Credentials, ensureCredentials } from "./state/credentials.ts";
+import { CONTROL_PLANE_FREE_BYTES, expectFreeSpace } from "./state/disk.ts";
 import { renderKubeconfig } from "./state/kubeconfig.ts";
 import { type Layout, layoutOf } from "./state/layout.ts";
 import { choosePort } from "./state/port.ts";
@@ -65,6 +66,7 @@ const LARGEST_OLD_LOG_BYTES = 8 * 1024 * 1024;
 /** Resolves when /readyz says ok; on failure everything it started has been stopped. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const address = options.bindAddress ?? "127.0.0.1";
+  await expectFreeSpace(options.dir, CONTROL_PLANE_FREE_BYTES, "etcd allocates its log when it starts");
   const layout = prepareFolder(options.dir, address);
   const credentials = ensureCredentials(layout);
   dropOldCertificate(layout.certificates(address), Date.now());

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { followUntilReady } from "./follow.ts";
+import type { Applied } from "./judge.ts";
 import { createScreen } from "./screen.ts";
 
 it("returns at once when stopped before it began", async () => {
@@ -8,8 +9,7 @@ it("returns at once when stopped before it began", async () => {
   stop.abort(new Error("stopped while starting"));
   const following = followUntilReady({
     connection: {} as KubeConnection, // nothing is asked of it
-    namespace: "default",
-    name: "quickstart",
+    applied: {} as Applied,
     screen: createScreen({ stream: process.stderr, isTerminal: false }),
     startedAtMs: performance.now(),
     timeoutMs: 60_000,

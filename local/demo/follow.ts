@@ -1,6 +1,4 @@
 /** Follows one service until it serves, printing each change of its Model, its replicas and itself. */
-
-import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -13,6 +11,7 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { silentLog } from "../terminal-log.ts";
+import { type Applied, type Finding, findingsOf, type Seen } from "./judge.ts";
 import type { Screen } from "./screen.ts";
 
 export interface Followed {
@@ -22,8 +21,7 @@ export interface Followed {
 
 interface FollowOptions {
   readonly connection: KubeConnection;
-  readonly namespace: string;
-  readonly name: string;
+  readonly applied: Applied;
   readonly screen: Screen;
   /** Monotonic. */
   readonly startedAtMs: number;
@@ -31,8 +29,12 @@ interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** A failure that an earlier run left behind gets this long to be replaced by what controller and agent find now. */
+/** A failure from before this run that still holds for what it asked for is reported after this time: by then it was retried. */
 const OLD_FAILURE_MS = 20_000;
+
+/** A service passes through these while everything starts. Shown only when one of them lasts. */
+const PASSING_PHASES: ReadonlySet<string> = new Set(["Pending", "WaitingForCapacity", "Degraded"]);
+const PASSING_MS = 5_000;
 
 /** Resolves when the service is Ready and its slice holds a ready endpoint; rejects with what failed, or is missing after `timeoutMs`. */
 export function followUntilReady(options: FollowOptions): Promise<Followed> {
@@ -41,21 +43,18 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
   return new Promise((resolve, reject) => new Following(options, resolve, reject).start());
 }
 
-interface Reported {
-  readonly phase: string | undefined;
-  readonly message: string | undefined;
-  /** When the phase or its reason last changed. */
-  readonly changedAt: string | undefined;
-}
-
 class Following {
   readonly #options: FollowOptions;
   readonly #end = new AbortController();
-  readonly #reported = new Map<string, Reported>();
+  readonly #shown = new Map<string, Finding>();
   readonly #startedWallMs: number;
   readonly #resolve: (followed: Followed) => void;
   readonly #reject: (error: unknown) => void;
+  #seen: () => Seen = () => ({ model: undefined, service: undefined, replicas: [] });
   #endpoint: () => string | undefined = () => undefined;
+  #areOldFailuresReported = false;
+  /** The phase of the service that is not shown yet. */
+  #passing: { readonly phase: string; readonly sinceMs: number } | undefined;
 
   constructor(
     options: FollowOptions,
@@ -63,86 +62,111 @@ class Following {
     reject: (error: unknown) => void,
   ) {
     this.#options = options;
-    this.#startedWallMs = systemClock.nowMs() - (systemClock.monotonicMs() - options.startedAtMs);
+    const startedWallMs = systemClock.nowMs() - (systemClock.monotonicMs() - options.startedAtMs);
+    // Timestamps of the API have whole seconds.
+    this.#startedWallMs = Math.floor(startedWallMs / 1_000) * 1_000;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   start(): void {
-    const { connection, namespace, name, signal: outer, timeoutMs, screen } = this.#options;
-    const signal = AbortSignal.any([outer, this.#end.signal]);
+    const { signal: outer, timeoutMs } = this.#options;
     outer.addEventListener("abort", () => this.#finish(() => this.#reject(outer.reason)), {
       signal: this.#end.signal,
     });
-    this.#after(timeoutMs, () => this.#fail("not ready in time", [...this.#reported]));
-    const watched = { connection, namespace, clock: systemClock, log: silentLog, signal };
+    if (timeoutMs < Number.POSITIVE_INFINITY)
+      this.#after(timeoutMs, () => this.#fail("not ready in time", [...this.#shown.values()]));
+    this.#after(OLD_FAILURE_MS, () => {
+      this.#areOldFailuresReported = true;
+      this.#look();
+    });
+    this.#watch(AbortSignal.any([outer, this.#end.signal]));
+  }
+
+  #watch(signal: AbortSignal): void {
+    const { connection, applied, screen } = this.#options;
+    const { name, namespace = "default" } = applied.service.metadata;
+    const onChange = () => this.#look();
+    const watched = {
+      ...{ connection, namespace, clock: systemClock, log: silentLog, signal, onChange },
+      fieldSelector: `metadata.name=${name}`,
+    };
+    const { fieldSelector: _, ...labelled } = watched;
     const slices = startReflector<EndpointSlice>({
-      ...watched,
+      ...labelled,
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SERVICE_NAME}=${name}`,
-      onChange: () => this.#settleWhenReady(),
+    });
+    const models = startReflector<Model>({ ...watched, kind: MODELS });
+    const services = startReflector<InferenceService>({ ...watched, kind: INFERENCE_SERVICES });
+    const replicas = startReflector<InferenceReplica>({
+      ...labelled,
+      kind: INFERENCE_REPLICAS,
+      labelSelector: `${LABEL_SERVICE}=${name}`,
+      onChange: (_key, replica) => {
+        const { bytes, totalBytes } = replica?.status?.progress ?? {};
+        if (bytes !== undefined && totalBytes !== undefined) screen.fetching({ bytes, totalBytes });
+        this.#look();
+      },
     });
     this.#endpoint = () =>
       slices
         .list()
         .map(readyEndpoint)
         .find((found) => found !== undefined);
-    const fieldSelector = `metadata.name=${name}`;
-    startReflector<Model>({
-      ...watched,
-      kind: MODELS,
-      fieldSelector,
-      onChange: (_key, model) => this.#report(`Model/${name}`, reportedBy(model?.status)),
-    });
-    startReflector<InferenceReplica>({
-      ...watched,
-      kind: INFERENCE_REPLICAS,
-      labelSelector: `${LABEL_SERVICE}=${name}`,
-      onChange: (key, replica) => {
-        const who = `InferenceReplica/${key.split("/").at(-1)}`;
-        const { progress, phase, message, transitions } = replica?.status ?? {};
-        // Stopped is what an earlier run left behind: the agent of this one has not adopted it yet.
-        if (replica === undefined || phase === "Stopped") return void this.#reported.delete(who);
-        if (progress?.totalBytes !== undefined)
-          screen.fetching({ bytes: progress.bytes, totalBytes: progress.totalBytes });
-        this.#report(who, { phase, message, changedAt: transitions?.at(-1)?.at });
-      },
-    });
-    startReflector<InferenceService>({
-      ...watched,
-      kind: INFERENCE_SERVICES,
-      fieldSelector,
-      onChange: (_key, service) => this.#report(`InferenceService/${name}`, reportedBy(service?.status)),
-    });
+    this.#seen = () => ({ model: models.list()[0], service: services.list()[0], replicas: replicas.list() });
   }
 
-  #report(who: string, now: Reported): void {
-    const before = this.#reported.get(who);
-    if (now.phase === undefined || (before?.phase === now.phase && before.message === now.message)) return;
-    this.#reported.set(who, now);
-    const elapsed = `${((performance.now() - this.#options.startedAtMs) / 1_000).toFixed(2)} s`;
-    const why = now.phase === "Ready" || now.message === undefined ? "" : `  ${now.message}`;
-    this.#options.screen.line(`    ${elapsed.padStart(8)}  ${who.padEnd(36)} ${now.phase}${why}`);
-    if (now.phase === "Failed") this.#whenItStaysFailed(who, now);
-    this.#settleWhenReady();
-  }
-
-  #whenItStaysFailed(who: string, now: Reported): void {
-    const isOfThisRun = Date.parse(now.changedAt ?? "") >= Math.floor(this.#startedWallMs / 1_000) * 1_000;
-    this.#after(isOfThisRun ? 0 : OLD_FAILURE_MS, () => {
-      if (this.#reported.get(who) === now) this.#fail("it cannot become ready", [[who, now]]);
-    });
-  }
-
-  #settleWhenReady(): void {
-    if (this.#reported.get(`InferenceService/${this.#options.name}`)?.phase !== "Ready") return;
+  /** Prints what has changed, and ends when it is Ready or has failed. */
+  #look(): void {
+    if (this.#end.signal.aborted) return;
+    const findings = findingsOf(this.#seen(), this.#options.applied).filter(
+      (one) => one.phase !== "Failed" || this.#areOldFailuresReported || this.#isOfThisRun(one),
+    );
+    for (const who of this.#shown.keys())
+      if (!findings.some((one) => one.who === who)) this.#shown.delete(who);
+    for (const one of findings) this.#show(one);
+    const failed = findings.find(({ phase }) => phase === "Failed");
+    if (failed !== undefined) {
+      this.#fail("it cannot become ready", [failed]);
+      return;
+    }
+    const isReady = (kind: string) =>
+      findings.some(({ who, phase }) => who.startsWith(`${kind}/`) && phase === "Ready");
     const endpoint = this.#endpoint();
-    if (endpoint !== undefined) this.#finish(() => this.#resolve({ endpoint }));
+    if (isReady("InferenceService") && isReady("InferenceReplica") && endpoint !== undefined)
+      this.#finish(() => this.#resolve({ endpoint }));
   }
 
-  #fail(what: string, because: readonly (readonly [string, Reported])[]): void {
+  #isOfThisRun({ changedAt }: Finding): boolean {
+    return Date.parse(changedAt ?? "") >= this.#startedWallMs;
+  }
+
+  #show(now: Finding): void {
+    const { who, phase } = now;
+    const message = messageOf(now);
+    const before = this.#shown.get(who);
+    if (before?.phase === phase && before.message === message) return;
+    if (PASSING_PHASES.has(phase) && isService(now) && !this.#hasLasted(now)) return;
+    this.#shown.set(who, { ...now, message });
+    const elapsed = `${((performance.now() - this.#options.startedAtMs) / 1_000).toFixed(2)} s`;
+    const why = message === undefined ? "" : `  ${message}`;
+    this.#options.screen.line(`    ${elapsed.padStart(8)}  ${who.padEnd(36)} ${phase}${why}`);
+  }
+
+  /** Looks again when it might have. */
+  #hasLasted({ phase }: Finding): boolean {
+    const now = performance.now();
+    if (this.#passing?.phase !== phase) {
+      this.#passing = { phase, sinceMs: now };
+      this.#after(PASSING_MS, () => this.#look());
+    }
+    return now - this.#passing.sinceMs >= PASSING_MS;
+  }
+
+  #fail(what: string, because: readonly Finding[]): void {
     const obstacles = because.map(
-      ([who, { phase, message }]) => `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`,
+      ({ who, phase, message }) => `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`,
     );
     const why = obstacles.length === 0 ? "nothing has been reported yet" : obstacles.join("; ");
     this.#finish(() => this.#reject(new MetalbridgeError("DemoNotReady", `${what}; ${why}`)));
@@ -161,19 +185,15 @@ class Following {
   }
 }
 
-function reportedBy(
-  status:
-    | {
-        readonly phase?: string | undefined;
-        readonly message?: string | undefined;
-        readonly conditions?: readonly Condition[] | undefined;
-      }
-    | undefined,
-): Reported {
-  const changedAt = (
-    getCondition(status?.conditions, "Ready") ?? getCondition(status?.conditions, "Available")
-  )?.lastTransitionTime;
-  return { phase: status?.phase, message: status?.message, changedAt };
+function isService({ who }: Finding): boolean {
+  return who.startsWith("InferenceService/");
+}
+
+/** What a starting service says is what its replicas say, each on a line of its own. */
+function messageOf(finding: Finding): string | undefined {
+  const { phase, message } = finding;
+  const isSaidAlready = isService(finding) && (phase === "Creating" || phase === "Progressing");
+  return phase === "Ready" || isSaidAlready ? undefined : message;
 }
 
 function readyEndpoint(slice: EndpointSlice): string | undefined {

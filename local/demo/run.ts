@@ -2,17 +2,18 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
-import { explainFailure } from "../../src/kube/errors.ts";
-import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
+import { CONTROL_PLANE_FREE_BYTES, expectFreeSpace } from "../control-plane/state/disk.ts";
+import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
+import { applyManifests } from "./apply.ts";
 import { ask } from "./ask.ts";
 import { engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
-import { DEMO_NAMESPACE, type DemoManifests, readDemoManifests } from "./manifests.ts";
+import type { Applied } from "./judge.ts";
+import { type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoOptions } from "./options.ts";
 import type { Screen } from "./screen.ts";
 import { demoSource } from "./source.ts";
@@ -36,7 +37,9 @@ export interface DemoPorts {
   readonly requestStop: () => void;
 }
 
-const MANAGER = "metalbridge-demo";
+/** Below it the agent reports DiskPressure, and no replica is placed: the default of `disk.reserve`. */
+const AGENT_RESERVE_BYTES = 5 * 2 ** 30;
+const WHY_SPACE = "the agent keeps 5 GiB free for other programs, and the control plane needs the rest";
 const ANSWER_TIMEOUT_MS = 120_000;
 const ASK_AGAIN_MS = 500;
 
@@ -46,6 +49,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   const beganAt = performance.now();
   const address = machineAddress(undefined, options.address);
   const engine = engineFlags(options.engine, readPartsConfig());
+  await expectFreeSpace(options.dir, AGENT_RESERVE_BYTES + CONTROL_PLANE_FREE_BYTES, WHY_SPACE);
   const { source, path } = await demoSource(options);
   const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
@@ -77,26 +81,48 @@ async function serve(
   { screen, signal }: DemoPorts,
 ) {
   const { connection } = system;
-  const client = createClient(connection);
   const appliedAt = performance.now();
-  await applyManifests(client, manifests);
-  const { source } = manifests.model.spec;
+  const { applied, kept } = await applyManifests(createClient(connection), manifests, options);
+  const { source } = applied.model.spec;
   screen.done("applied", "Model/quickstart, InferenceService/quickstart", performance.now() - appliedAt);
-  screen.line(
-    `    weights: ${source}${options.model === undefined ? " (generated: a real engine, meaningless words)" : ""}`,
-  );
-  const { name } = manifests.service.metadata;
+  const isGenerated = options.model === undefined && source === manifests.model.spec.source;
+  screen.line(`    weights: ${source}${isGenerated ? " (generated: a real engine, meaningless words)" : ""}`);
+  if (kept.length > 0) screen.line(`    kept as you changed it: ${kept.join(", ")}`);
+  const isOff = isTurnedOff(applied, system.kubeconfig, options, screen);
+  const question = { applied, prompt: options.prompt, connection, screen, signal };
   const answered = await untilAnswered(
-    { name, prompt: options.prompt, connection, screen, signal },
+    question,
     appliedAt,
-    options,
+    isOff ? Number.POSITIVE_INFINITY : options.timeoutSeconds * 1_000,
   );
   screen.done("answered", "asked at the address that the EndpointSlice holds", answered.timings.answerMs);
   return { ready: true as const, ...answered };
 }
 
+/** A service that the user has scaled to 0 or suspended stays so, and the demo waits until the user changes that. */
+function isTurnedOff(
+  { service: { spec } }: Applied,
+  kubeconfig: string,
+  { once }: DemoOptions,
+  screen: Screen,
+): boolean {
+  if (spec.replicas !== 0 && spec.suspend !== true) return false;
+  const [what, command] =
+    spec.suspend === true
+      ? ["suspended", `kubectl patch isvc/quickstart --type merge -p '{"spec":{"suspend":false}}'`]
+      : ["scaled to 0", "kubectl scale isvc/quickstart --replicas 1"];
+  if (once)
+    throw new MetalbridgeError("DemoNotReady", `the service is ${what}, as you left it`, {
+      summary: "start without --once, and change that in another terminal",
+      command,
+    });
+  screen.line(`    the service is ${what}, as you left it; to start it, in another terminal:`);
+  screen.line(`      export KUBECONFIG=${shellWord(kubeconfig)}\n      ${command}`);
+  return true;
+}
+
 interface Question {
-  readonly name: string;
+  readonly applied: Applied;
   readonly prompt: string;
   readonly connection: KubeConnection;
   readonly screen: Screen;
@@ -107,41 +133,35 @@ interface Question {
  * Waits for the service and asks it. After a demo that was killed the objects still say Ready, for an engine that is gone,
  * until the new agent has looked: an endpoint that refuses is waited for again.
  */
-async function untilAnswered(question: Question, appliedAt: number, { timeoutSeconds }: DemoOptions) {
-  const { name, prompt, connection, screen, signal } = question;
-  const deadline = appliedAt + timeoutSeconds * 1_000;
+async function untilAnswered(question: Question, appliedAt: number, timeoutMs: number) {
+  const { applied, prompt, connection, screen, signal } = question;
+  const deadline = appliedAt + timeoutMs;
   for (;;) {
     const { endpoint } = await followUntilReady({
-      ...{ connection, namespace: DEMO_NAMESPACE, name, screen, signal },
+      ...{ connection, applied, screen, signal },
       startedAtMs: appliedAt,
       timeoutMs: deadline - performance.now(),
     });
     const readyMs = performance.now() - appliedAt;
     const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
     try {
-      const reply = await ask(endpoint, name, prompt, within);
+      const reply = await ask(endpoint, applied.service.metadata.name, prompt, within);
       const answerMs = performance.now() - appliedAt - readyMs;
       screen.done("ready", endpoint, readyMs);
       return { endpoint, reply, timings: { readyMs, answerMs } };
     } catch (error) {
+      signal.throwIfAborted();
       if (!isRefused(error) || performance.now() > deadline) throw error;
-      screen.line("    nothing answers there yet: the endpoint is from an earlier run");
+      screen.line(`    nothing listens on ${endpoint} yet; asking again`);
       await pause(ASK_AGAIN_MS, undefined, { signal });
     }
   }
 }
 
+/** No connection at all; a question that got no answer in time is not asked again. */
 function isRefused(error: unknown): boolean {
-  return error instanceof MetalbridgeError && error.code === "NoAnswer" && error.cause !== undefined;
-}
-
-async function applyManifests(client: KubeClient, { model, service }: DemoManifests): Promise<void> {
-  expectApplied(await client.apply(MODELS, model, { manager: MANAGER }));
-  expectApplied(await client.apply(INFERENCE_SERVICES, service, { manager: MANAGER }));
-}
-
-function expectApplied(result: ApiResult<unknown>): void {
-  if (!result.ok) throw explainFailure(result.error);
+  if (!(error instanceof MetalbridgeError) || error.code !== "NoAnswer") return false;
+  return error.cause instanceof Error && !["TimeoutError", "AbortError"].includes(error.cause.name);
 }
 
 function rounded<T extends Record<string, number>>(timings: T): T {

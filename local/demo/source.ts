@@ -1,8 +1,9 @@
 /** The weights of the demo, as a Model's `spec.source`: generated, or what the user named. */
-import { existsSync } from "node:fs";
+import { createReadStream, existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { parseSource } from "../../src/models/source/source.ts";
 import { ensureFolder } from "../control-plane/state/folder.ts";
 import { writeTinyModel } from "./tiny-model.ts";
@@ -26,7 +27,7 @@ export async function demoSource(options: {
   return localSource(path);
 }
 
-function namedSource(model: string): DemoSource {
+async function namedSource(model: string): Promise<DemoSource> {
   if (!isPath(model)) {
     const parsed = parseSource(model);
     if (parsed.kind === "ollama") {
@@ -34,7 +35,7 @@ function namedSource(model: string): DemoSource {
         summary: "give --model a GGUF file: a path, hf://org/repo/file.gguf or https://…",
       });
     }
-    return parsed.kind === "file" ? { ...existing(parsed.path), source: model } : { source: model };
+    return parsed.kind === "file" ? { ...(await existing(parsed.path)), source: model } : { source: model };
   }
   return existing(resolve(model));
 }
@@ -44,11 +45,30 @@ function isPath(model: string): boolean {
   return /^\.{0,2}\//.test(model) || existsSync(model) || /^[^/:]+\/[^/:]+\.gguf$/i.test(model);
 }
 
-function existing(path: string): DemoSource {
-  if (existsSync(path)) return localSource(path);
+async function existing(path: string): Promise<DemoSource> {
+  if (existsSync(path)) {
+    if (statSync(path).isFile()) await expectGguf(path);
+    return localSource(path);
+  }
   throw new MetalbridgeError("SourceNotFound", `${path} does not exist on this machine`, {
     summary: "give --model a path that exists, hf://org/repo/file.gguf or https://…",
   });
+}
+
+/** Reads the header. Throws what the agent would report once everything runs: it is no GGUF file, or one that is cut off. */
+async function expectGguf(path: string): Promise<void> {
+  const reader = createGgufReader();
+  try {
+    for await (const chunk of createReadStream(path)) if (reader.feed(chunk).done) return;
+    throw reader.cutOff();
+  } catch (error) {
+    if (error instanceof MetalbridgeError)
+      throw new MetalbridgeError(error.code, `${path}: ${error.message}`, error.remedy);
+    const message = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError("SourceNotFound", `${path} cannot be read: ${message}`, {
+      summary: "give --model a file that you may read",
+    });
+  }
 }
 
 /** A source holds no blanks. */

@@ -1,4 +1,5 @@
-import { describe, expect, it } from "vitest";
+import fc from "fast-check";
+import { describe, expect, it, test } from "vitest";
 import { explainFailure, failureOfNetwork, failureOfResponse } from "./errors.ts";
 
 const status = (code: number, reason: string, message = "m", details?: object) =>
@@ -62,3 +63,40 @@ describe("failures", () => {
     expect(explainFailure(untrusted).code).toBe("ApiCertificateUntrusted");
   });
 });
+
+test("any body that a server sends is a failure with a bounded message", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 300, max: 599 }),
+      fc.oneof(fc.string(), anyStatus().map(JSON.stringify)),
+      (code, body) => {
+        const failure = failureOfResponse(code, {}, body);
+        expect(typeof failure.message).toBe("string");
+        expect(failure.message.length).toBeLessThanOrEqual(2_000);
+      },
+    ),
+  );
+});
+
+test("a conflict of managers names their fields", () => {
+  const causes = [
+    { reason: "FieldManagerConflict", message: "m", field: ".spec.replicas" },
+    { reason: "Other", field: ".spec.x" },
+  ];
+  const failure = failureOfResponse(409, {}, status(409, "Conflict", "m", { causes }));
+  expect(failure.conflictFields).toEqual([".spec.replicas"]);
+});
+
+function anyStatus() {
+  const anything = fc.anything({ withDate: false, withBigInt: false });
+  return fc.record(
+    {
+      kind: fc.constant("Status"),
+      message: fc.oneof(fc.string({ maxLength: 5_000 }), anything),
+      reason: anything,
+      code: anything,
+      details: fc.oneof(anything, fc.record({ causes: anything, retryAfterSeconds: anything })),
+    },
+    { requiredKeys: ["kind"] },
+  );
+}

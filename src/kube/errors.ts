@@ -1,5 +1,6 @@
 /** From what a server or a network did to a typed failure, and from a failure to the catalogue. */
 
+import { z } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import { truncate } from "../text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
@@ -9,13 +10,25 @@ export const REASON_KIND_NOT_INSTALLED = "KindNotInstalled";
 /** `reason` of a failure before the request was sent: no credential could be had. */
 export const REASON_CREDENTIAL_UNAVAILABLE = "CredentialUnavailable";
 
-interface Status {
-  readonly kind: "Status";
-  readonly reason?: string;
-  readonly message?: string;
-  readonly code?: number;
-  readonly details?: { readonly name?: string; readonly retryAfterSeconds?: number };
-}
+/** What is not of its type is left out: any server may answer here. */
+const statusSchema = z.object({
+  kind: z.literal("Status"),
+  reason: z.string().optional().catch(undefined),
+  message: z.string().optional().catch(undefined),
+  code: z.number().optional().catch(undefined),
+  details: z
+    .object({
+      name: z.string().optional().catch(undefined),
+      retryAfterSeconds: z.number().optional().catch(undefined),
+      causes: z
+        .array(z.object({ reason: z.string().optional(), field: z.string().optional() }))
+        .optional()
+        .catch(undefined),
+    })
+    .optional()
+    .catch(undefined),
+});
+type Status = z.output<typeof statusSchema>;
 
 const MAX_MESSAGE = 2_000;
 /** Caps what a server asks for: waiting for days helps no client, and a timer of weeks would fire at once. */
@@ -38,7 +51,7 @@ export function failureOfResponse(
 
 /** The failure a `Status` object describes, as it comes in responses and as an ERROR event of a watch. */
 export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
-  const known: Status = isStatus(status) ? status : { kind: "Status" };
+  const known = statusSchema.safeParse(status).data ?? { kind: "Status" };
   const code = known.code ?? httpStatus;
   const reason = known.reason ?? "";
   const failure: ApiFailure = {
@@ -46,6 +59,7 @@ export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
     status: code,
     reason: reason === "" ? `Http${code}` : reason,
     message: truncate(known.message ?? `the API server answered ${code}`, MAX_MESSAGE),
+    conflictFields: conflictFieldsOf(known),
   };
   const seconds = known.details?.retryAfterSeconds;
   return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: retryMs(seconds) };
@@ -71,6 +85,12 @@ export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
 /** The catalogue's error for a failure: for conditions, events and the command line. */
 export function explainFailure(failure: ApiFailure): MetalbridgeError {
   return new MetalbridgeError(codeOf(failure), failure.message);
+}
+
+function conflictFieldsOf({ details }: Status): readonly string[] | undefined {
+  const owned = (details?.causes ?? []).filter(({ reason }) => reason === "FieldManagerConflict");
+  const fields = owned.flatMap(({ field }) => (field === undefined ? [] : [field]));
+  return fields.length === 0 ? undefined : fields;
 }
 
 function kindOf(code: number, reason: string, message: string): FailureKind {
@@ -142,15 +162,10 @@ function isKindMissing(status: Status | undefined): boolean {
 
 function parseStatus(body: string): Status | undefined {
   try {
-    const parsed: unknown = JSON.parse(body);
-    return isStatus(parsed) ? parsed : undefined;
+    return statusSchema.safeParse(JSON.parse(body)).data;
   } catch {
     return undefined;
   }
-}
-
-function isStatus(value: unknown): value is Status {
-  return typeof value === "object" && value !== null && "kind" in value && value.kind === "Status";
 }
 
 function plainMessage(status: number, body: string): string {

@@ -43,6 +43,8 @@ export interface ApiFailure {
   readonly reason: string;
   readonly message: string;
   readonly retryAfterMs?: number;
+  /** Of an apply that was not forced: paths of the fields that other managers own, such as `.spec.replicas`. */
+  readonly conflictFields?: readonly string[] | undefined;
 }
 
 export type ApiResult<T> =
@@ -64,6 +66,8 @@ export interface ApplyOptions<T> {
   readonly subresource?: "status";
   /** The newest object known (cache or live). Given, nothing is sent when the apply would change nothing, and its uid is carried, so that a deleted object is never created again. */
   readonly current?: T | undefined;
+  /** Default: true. False: fields that another manager has changed are a `conflict`, and nothing is written. */
+  readonly isForced?: boolean;
 }
 
 export interface WriteOptions {
@@ -95,7 +99,7 @@ export interface KubeClient {
     object: T,
     options?: WriteOptions,
   ) => Promise<ApiResult<T>>;
-  /** Forced server-side apply of one complete configuration. `value.sent` is false when nothing differed. */
+  /** Server-side apply of one complete configuration, forced unless `isForced` is false. `value.sent` is false when nothing differed. */
   readonly apply: <T extends KubeObject>(
     kind: Kind<T>,
     object: T,

@@ -1,5 +1,5 @@
 /** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -104,22 +104,45 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await untilNothingIsLeft();
   });
 
-  it("exits as soon as the model has failed, and prints one JSON object that says why", async () => {
-    const other = `${dir}-bad`;
+  it("refuses a file that is no model before anything starts", async () => {
     const file = path.join(dir, "no-model.gguf");
     await writeFile(file, "no model");
-    const run = demo(["--once", "--dir", other, "--model", file, "--output", "json"]);
+    const run = demo(["--once", "--model", file]);
     expect((await run.ended)[0]).toBe(1);
-    expect(run.output()).toMatch(/InferenceReplica\/quickstart\S+ +Failed .*no-model\.gguf/);
-    expect(JSON.parse(run.stdout())).toEqual({
+    expect(run.output()).toMatch(/^GgufBadMagic: .*no-model\.gguf/);
+    expect(run.output()).not.toContain("control plane");
+  });
+
+  it("exits as soon as the model has failed, says nothing of that in the next run, and keeps what the user changed", async () => {
+    const other = `${dir}-bad`;
+    const bad = demo(["--once", "--dir", other, "--model", "https://127.0.0.1/a.gguf", "--output", "json"]);
+    expect((await bad.ended)[0]).toBe(1);
+    expect(bad.output()).toMatch(/Model\/quickstart +Failed .*127\.0\.0\.1/);
+    expect(JSON.parse(bad.stdout())).toEqual({
       ready: false,
       error: expect.objectContaining({
         code: "DemoNotReady",
-        message: expect.stringMatching(
-          /^it cannot become ready; InferenceReplica.* is Failed: .*no-model\.gguf/,
-        ),
+        message: expect.stringMatching(/^it cannot become ready; Model.* is Failed: 127\.0\.0\.1/),
       }),
     });
+    await untilNothingIsLeft();
+
+    const good = demo(["--dir", other]);
+    await untilPrinted(good, "Try next");
+    expect(good.output()).not.toMatch(/127\.0\.0\.1|SourceNotAllowed/);
+    const scale = ["scale", "quickstart", "0"];
+    execFileSync(process.execPath, [
+      ...[program, ...scale, "--kubeconfig", path.join(other, "control-plane", "kubeconfig")],
+    ]);
+    good.child.kill("SIGINT");
+    await good.ended;
+
+    const kept = demo(["--dir", other]);
+    await untilPrinted(kept, "kept as you changed it: InferenceService spec.replicas");
+    await untilPrinted(kept, "the service is scaled to 0, as you left it");
+    kept.child.kill("SIGINT");
+    expect(await kept.ended).toEqual([130, null]);
+    expect(kept.output()).not.toContain("earlier run");
     await untilNothingIsLeft();
     await rm(other, { recursive: true, force: true });
   });

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../../src/ports.ts";
 import type { Component } from "../components/component.ts";
+import { isDiskFull } from "../state/disk.ts";
 import { keepLogSmall } from "./log-size.ts";
 import { type Ended, startWatched, type WatchedChild } from "./watched-child.ts";
 
@@ -52,7 +53,9 @@ export function supervise(component: Component, log: Log): Supervised {
           restartInMs: pauseMs,
           log: component.logFile,
         },
-        "a part of the control plane ended; starting it again",
+        isDiskFull(component.logFile)
+          ? "the disk is full: a part of the control plane exited; restarting it"
+          : "a part of the control plane exited; restarting it",
       );
       await pause(pauseMs, undefined, { signal }).catch(() => {});
     }

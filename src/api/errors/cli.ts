@@ -68,6 +68,10 @@ export const cliErrors = {
     what: "The state folder cannot be created, read or written.",
     do: "choose a folder that this user can write, with --dir",
   },
+  StateDiskFull: {
+    what: "The disk of the state folder is full, or has too little free space to start.",
+    do: "free space on that disk, or choose a folder on another disk with --dir",
+  },
   StateFileInvalid: {
     what: "A file in Metalbridge's state folder is corrupt.",
     do: "restore the file, or move the folder away and start with an empty one",

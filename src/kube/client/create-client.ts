@@ -90,7 +90,7 @@ class Client {
   async apply<T extends KubeObject>(
     kind: Kind<T>,
     object: T,
-    { manager, subresource, current }: ApplyOptions<T>,
+    { manager, subresource, current, isForced = true }: ApplyOptions<T>,
   ): Promise<ApiResult<{ object: T; sent: boolean }>> {
     const body = bodyOfApply(kind, object, { subresource, uid: current?.metadata.uid });
     if (current !== undefined && !applyDiffers(body, current, { manager, subresource })) {
@@ -98,7 +98,10 @@ class Client {
     }
     const result = await this.#object<T>({
       method: "PATCH",
-      path: objectPath(kind, object.metadata, subresource, { fieldManager: manager, force: "true" }),
+      path: objectPath(kind, object.metadata, subresource, {
+        fieldManager: manager,
+        force: String(isForced),
+      }),
       contentType: "application/apply-patch+yaml",
       body: textOfApply(body),
     });

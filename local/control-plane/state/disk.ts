@@ -1,0 +1,33 @@
+/** Whether the disk of a state folder has room. */
+import { statfsSync } from "node:fs";
+import { readDiskSpace } from "../../../agent/store/disk.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { formatBytes } from "../../../src/bytes.ts";
+
+const MIB = 2 ** 20;
+/** etcd allocates two segments of its log, 64 MiB each, before it answers; the rest is for its data and all logs. */
+export const CONTROL_PLANE_FREE_BYTES = 256 * MIB;
+
+/** Throws StateDiskFull; `why` says what needs the space. */
+export async function expectFreeSpace(dir: string, wantedBytes: number, why: string): Promise<void> {
+  const { freeBytes } = await readDiskSpace(dir);
+  if (freeBytes >= wantedBytes) return;
+  const [free, wanted] = [formatBytes(freeBytes), formatBytes(wantedBytes)];
+  throw new MetalbridgeError(
+    "StateDiskFull",
+    `the disk of ${dir} has ${free} free; ${wanted} are needed: ${why}`,
+  );
+}
+
+/**
+ * Whether the disk that holds this file or folder is as good as full: etcd then cannot allocate its log, and exits with a
+ * stack trace. Asked once a part has exited; false where the disk cannot be read.
+ */
+export function isDiskFull(path: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize < 128 * MIB;
+  } catch {
+    return false;
+  }
+}
