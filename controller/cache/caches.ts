@@ -181,9 +181,8 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
         for (const host of groupings.slicesOfHost.note(key, object, before)) on.onHostMember(host);
       },
     }),
-    // With the usual silence, longer than bookmarks are apart: while the only host is dead, this watch is
-    // rightly quiet, and cutting it would restart the count for that host each time. The GET before a
-    // withdrawal detects a half-open one.
+    // While the only host is dead this watch is rightly quiet. The GET before a withdrawal finds renewals that a
+    // half-open connection has not shown.
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,

@@ -39,7 +39,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_watch_age_seconds",
     type: "gauge",
-    help: "Time since the last event or bookmark of the watch of a kind; bookmarks arrive about once a minute.",
+    help: "Time since the last event or bookmark of the watch of a kind; bookmarks arrive every one to two minutes.",
     labels: ["kind"],
     read: function* ({ leader }): Iterable<Sample> {
       for (const { kind, ageMs } of leader?.watches ?? [])

@@ -30,7 +30,7 @@ export const agentFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_agent_watch_age_seconds",
     type: "gauge",
-    help: "Time since the last event or bookmark of the replica watch; bookmarks arrive about once a minute.",
+    help: "Time since the last event or bookmark of the replica watch; bookmarks arrive every one to two minutes.",
     labels: HOST_LABELS,
     read: (scrape) =>
       known(scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000, hostLabels(scrape)),

@@ -22,6 +22,16 @@ interface Page {
   readonly items?: unknown[] | null;
 }
 
+/** The resourceVersion of the collection now, by a read of one object. */
+export async function readVersion(
+  connection: KubeConnection,
+  kind: Kind<KubeObject>,
+  call: Omit<ListCall, "pageSize">,
+): Promise<ApiResult<string>> {
+  const answer = await readPage(connection, kind, call, { limit: "1" });
+  return answer.ok ? { ok: true, value: answer.value.metadata?.resourceVersion ?? "" } : answer;
+}
+
 const PAGE_SIZE = 500;
 /** A continuation may expire under us (compaction); then the list begins again. */
 const MAX_BEGINNINGS = 3;
@@ -48,23 +58,35 @@ async function listOnce<T extends KubeObject>(
   const limit = String(call.pageSize ?? PAGE_SIZE);
   let continuation: string | undefined;
   for (;;) {
-    const query = { ...selectorQuery(call), limit, continue: continuation };
-    const answer = await connection.request({
-      method: "GET",
-      path: collectionPath(kind, call.namespace, query),
-      timeoutMs: call.timeoutMs,
-      userAgent: call.userAgent,
-      signal: call.signal,
-    });
+    const answer = await readPage(connection, kind, call, { limit, continue: continuation });
     if (!answer.ok) return answer;
-    const page = parsePage(answer.value);
-    if (page === undefined) return { ok: false, error: failureOfBadBody(answer.value) };
+    const page = answer.value;
     for (const item of page.items ?? []) items.push(withType(item as T, kind));
     continuation = page.metadata?.continue;
     if (continuation === undefined || continuation === "") {
       return { ok: true, value: { items, resourceVersion: page.metadata?.resourceVersion ?? "" } };
     }
   }
+}
+
+async function readPage(
+  connection: KubeConnection,
+  kind: Kind<KubeObject>,
+  call: ListCall,
+  paging: { readonly limit: string; readonly continue?: string | undefined },
+): Promise<ApiResult<Page>> {
+  const answer = await connection.request({
+    method: "GET",
+    path: collectionPath(kind, call.namespace, { ...selectorQuery(call), ...paging }),
+    timeoutMs: call.timeoutMs,
+    userAgent: call.userAgent,
+    signal: call.signal,
+  });
+  if (!answer.ok) return answer;
+  const page = parsePage(answer.value);
+  return page === undefined
+    ? { ok: false, error: failureOfBadBody(answer.value) }
+    : { ok: true, value: page };
 }
 
 function parsePage(text: string): Page | undefined {

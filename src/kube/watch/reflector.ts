@@ -3,7 +3,7 @@ import { describeError } from "../../api/errors.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../../backoff.ts";
 import type { Clock, Log } from "../../ports.ts";
 import type { KubeConnection } from "../client/connect.ts";
-import { listPages } from "../client/list-pages.ts";
+import { listPages, readVersion } from "../client/list-pages.ts";
 import { watchPath } from "../client/paths.ts";
 import { explainFailure, isAway, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
@@ -28,7 +28,7 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   /** For each failed attempt: also while a kind is not installed yet, which is a state to wait in. */
   readonly onTrouble?: (failure: ApiFailure) => void;
   readonly userAgent?: string;
-  /** Silence after which a connection counts as dead. Shorter only for kinds that are never quiet. */
+  /** Silence after which the watch is reopened, once a read has shown that the server answers. */
   readonly silenceMs?: number;
   readonly listTimeoutMs?: number;
 }
@@ -38,7 +38,11 @@ const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
 /** A kind that many clusters do not have. */
 const RETRY_OPTIONAL: BackoffOptions = { firstMs: 600_000, capMs: 600_000 };
-const SILENCE_MS = 90_000;
+/**
+ * No interval of bookmarks is promised: on a quiet kind the first one comes after up to two minutes. A network that drops
+ * packets is found by TCP keepalive within 45 s; this is for a load balancer that keeps a connection to nowhere open.
+ */
+const SILENCE_MS = 150_000;
 /** A watch that stayed open this long worked. */
 const STOOD_MS = 5_000;
 const LIST_TIMEOUT_MS = 30_000;
@@ -197,10 +201,36 @@ class ReflectorLoop<T extends KubeObject> {
     if (signal.aborted) return 0;
     // A quiet kind gives no sign for a minute; the next outage is a new one all the same.
     if (openedMs !== undefined && clock.monotonicMs() - openedMs >= STOOD_MS) this.#watchFailures = 0;
-    return this.#afterWatch(end, signs);
+    return end.how === "silent" ? this.#afterSilence(resourceVersion) : this.#afterWatch(end, signs);
   }
 
-  #afterWatch(end: WatchEnd, signs: number): number {
+  /**
+   * A quiet kind and a connection to nowhere look alike, so one read of the kind decides. Where the server answers, the
+   * watch is resumed without a word, and shows what a dead connection has missed.
+   */
+  async #afterSilence(openedFrom: string): Promise<number> {
+    const { connection, kind, namespace, silenceMs = SILENCE_MS } = this.#options;
+    const { signal } = this.#pass;
+    const timeoutMs = this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS;
+    const scope = { ...selection(this.#options, namespace), userAgent: this.#options.userAgent };
+    const read = await readVersion(connection, kind, { ...scope, timeoutMs, signal });
+    if (signal.aborted) return 0;
+    if (!read.ok) {
+      this.#watchFailures += 1;
+      const silence = `no byte from the watch of ${kind.plural} for ${Math.round(silenceMs / 1_000)} s, and reading ${kind.plural} failed`;
+      const failure = { ...read.error, message: `${silence}: ${read.error.message}` };
+      return this.#trouble(failure, this.#watchFailures, "watch ended");
+    }
+    this.#watchFailures = 0;
+    if (isOlder(read.value, this.#resourceVersion ?? openedFrom)) {
+      // A server restored to older data stays silent until its history reaches our resourceVersion.
+      this.#resourceVersion = undefined;
+      this.#interrupt();
+    } else this.lastSignMs = this.#options.clock.monotonicMs();
+    return 0;
+  }
+
+  #afterWatch(end: Exclude<WatchEnd, { how: "silent" }>, signs: number): number {
     // The usual end after some minutes. Without a single sign in it, something closes what we open: not in a circle.
     if (end.how === "closed" && signs > 0) return 0;
     this.#watchFailures += 1;
@@ -215,10 +245,6 @@ class ReflectorLoop<T extends KubeObject> {
       case "garbled":
         // The same bytes may come again from the same place: begin from a list.
         this.#resourceVersion = undefined;
-        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
-      case "silent":
-        // A server restored to older data stays silent until its history reaches our resourceVersion: list instead.
-        if (signs === 0) this.#resourceVersion = undefined;
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
       case "failed":
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
@@ -276,6 +302,13 @@ class ReflectorLoop<T extends KubeObject> {
       this.#options.log.error({ err, kind: this.#options.kind.plural }, "handler failed");
     }
   }
+}
+
+/** resourceVersions are decimal numbers of any length; what is none is not older. */
+function isOlder(version: string, than: string): boolean {
+  const isNumber = /^\d+$/;
+  if (!isNumber.test(version) || !isNumber.test(than)) return false;
+  return version.length === than.length ? version < than : version.length < than.length;
 }
 
 function selection(

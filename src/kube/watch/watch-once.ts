@@ -9,12 +9,12 @@ import type { ApiFailure, KubeObject } from "../types.ts";
 import { createLineSplitter } from "./lines.ts";
 import { parseWatchEvent, type WatchEvent } from "./parse-event.ts";
 
-/** How a watch ended. `gone`: the history it wanted to resume from no longer exists. `garbled`: what came was no watch. `silent`: nothing came for too long. */
+/** How a watch ended. `gone`: the history it wanted to resume from no longer exists. `garbled`: what came was no watch. `silent`: nothing came for long, which a dead connection and a quiet kind have in common. */
 export type WatchEnd =
   | { readonly how: "closed" }
   | { readonly how: "gone"; readonly failure: ApiFailure }
   | { readonly how: "garbled"; readonly failure: ApiFailure }
-  | { readonly how: "silent"; readonly failure: ApiFailure }
+  | { readonly how: "silent" }
   | { readonly how: "failed"; readonly failure: ApiFailure };
 
 export interface WatchCall<T> {
@@ -23,7 +23,7 @@ export interface WatchCall<T> {
   readonly userAgent?: string | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** With no byte for this long the connection counts as dead: bookmarks come about every minute. */
+  /** After this long without a byte the watch ends as `silent`. */
   readonly silenceMs: number;
   /** The server has accepted the watch. */
   readonly onOpen?: () => void;
@@ -50,10 +50,8 @@ export async function watchOnce<T extends KubeObject>(call: WatchCall<T>): Promi
     return await readEvents(opened.value, call, guard.sawByte);
   } catch (error) {
     if (signal.aborted) return { how: "closed" };
-    const failure = failureOfNetwork(error, connection.server);
-    return guard.isSilent()
-      ? { how: "silent", failure: { ...failure, reason: "Silent" } }
-      : { how: "failed", failure };
+    if (guard.isSilent()) return { how: "silent" };
+    return { how: "failed", failure: failureOfNetwork(error, connection.server) };
   } finally {
     guard.stop();
     opened.value.destroy();
@@ -106,9 +104,7 @@ function guardSilence(
       return;
     }
     isSilent = true;
-    response.destroy(
-      new Error(`no byte for ${Math.round(silenceMs / 1_000)} s: the connection leads nowhere`),
-    );
+    response.destroy(new Error("silent"));
   }
   return {
     sawByte: () => {
