@@ -152,7 +152,7 @@ async function fetchOrder(task: Task, { store, client, signal, onChange }: Prefe
   const secret = await readSourceSecret(client, namespace, model.secretRef?.name);
   let step = 0;
   return store.fetch(
-    { ...requestFor(model), ...secret },
+    { ...requestFor(model, namespace), ...secret },
     {
       signal: AbortSignal.any([signal, task.end.signal]),
       sparesPrefetched: true,

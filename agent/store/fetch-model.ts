@@ -12,6 +12,7 @@ import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
 import { type Content, forgetFinished } from "./content/finished.ts";
 import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
+import { mayUse, type Origins } from "./content/origins.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { ReportBytes, StoreFile } from "./remote/download-context.ts";
 import { type RetryLimits, retrying } from "./remote/retrying.ts";
@@ -28,6 +29,7 @@ export interface ModelFetcher {
   readonly ollamaRegistry: string | undefined;
   readonly machineCredentials: Credentials | undefined;
   readonly fetchContent: FetchContent;
+  readonly origins: Origins;
   /** Puts content that is on disk into use by an owner. */
   readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
@@ -43,6 +45,7 @@ export async function fetchModel(
   const owner = options.owner ?? "";
   const ask: Ask = {
     ...{ source: openRemote(source, request, fetcher), signal, name: publicSource(request.source) },
+    secret: request.secret,
     sparesPrefetched: options.sparesPrefetched === true,
     take: (content) => fetcher.take(owner, content),
   };
@@ -107,6 +110,8 @@ async function keptFile(
   ask: Ask,
   fetcher: ModelFetcher,
 ): Promise<RefFile | undefined> {
+  // What is stored under a checksum is found by that.
+  if (file.sha256 !== undefined) return undefined;
   const old = before?.files.find((candidate) => candidate.name === file.name);
   if (old === undefined || !(await isStillThere(file, old, before, listing, ask, fetcher))) return undefined;
   // It was not held until now, so it may have been removed.
@@ -114,7 +119,7 @@ async function keptFile(
   return kept?.sizeBytes === old.sizeBytes ? old : undefined;
 }
 
-/** A known checksum or commit decides; otherwise the source is asked. */
+/** A known commit decides; otherwise the source is asked. */
 async function isStillThere(
   file: StoreFile,
   old: RefFile,
@@ -123,10 +128,12 @@ async function isStillThere(
   { source, signal }: Ask,
   fetcher: ModelFetcher,
 ): Promise<boolean> {
-  if (file.sha256 !== undefined) return file.sha256 === old.sha256;
   if (plainUrl(file.url) !== old.url) return false;
-  if (listing.revision !== undefined && /^[0-9a-f]{40}$/.test(listing.revision))
-    return before?.revision === listing.revision;
+  if (listing.revision !== undefined && /^[0-9a-f]{40}$/.test(listing.revision)) {
+    if (before?.revision !== listing.revision) return false;
+    const origin = await fetcher.origins.of(old.sha256);
+    return mayUse(origin, file, { ...fetcher.limits, clock: fetcher.clock, source, signal });
+  }
   if (old.etag === undefined && old.lastModified === undefined) return false;
   const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
@@ -162,6 +169,7 @@ async function publish(
 interface Ask {
   readonly source: OpenSource;
   readonly name: string;
+  readonly secret: string | undefined;
   readonly signal: AbortSignal;
   readonly sparesPrefetched: boolean;
   readonly take: Parameters<FetchContent>[1]["take"];
@@ -174,7 +182,8 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
   readonly mmproj?: string;
 }
 
-function openRemote(
+/** Sends nothing yet. */
+export function openRemote(
   source: Source,
   { credentials, revision }: ModelRequest,
   { rules, hfEndpoint, ollamaRegistry, machineCredentials }: ModelFetcher,
@@ -188,11 +197,11 @@ function openRemote(
 function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing {
   const { files, projector, format, entry, revision } = resolved;
   const weights = files.filter(({ name }, index) => index === 0 || name !== projector?.name);
-  const all = [...weights, ...(projector === undefined ? [] : [projector])].map((file, index) => ({
-    ...file,
-    ...(index === 0 && sha256 !== undefined ? { sha256: sha256.toLowerCase() } : {}),
-    isGguf: format === "gguf",
-  }));
+  const all = [...weights, ...(projector === undefined ? [] : [projector])].map((file, index) => {
+    const stated = index === 0 && sha256 !== undefined ? sha256.toLowerCase() : file.sha256;
+    const isListed = stated !== undefined && stated === file.sha256;
+    return { ...file, sha256: stated, isListed, isGguf: format === "gguf" };
+  });
   return { files: all, entry, revision, ...(projector === undefined ? {} : { mmproj: projector.name }) };
 }
 

@@ -11,9 +11,10 @@ import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts"
 import { createFetchContent } from "./content/fetch-content.ts";
 import { createGiving, type Giving, sweepPrefixes } from "./content/giving.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
+import { createOrigins, sweepOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createSpaceReader } from "./disk.ts";
-import { fetchModel, type ModelFetcher } from "./fetch-model.ts";
+import { fetchModel, type ModelFetcher, openRemote } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type Keeping, openKeeping } from "./keeping.ts";
@@ -56,7 +57,8 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const usage = createUsage(layout, refs, keeping, log);
   const verification = await openVerification({ layout, refs, usage, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
-  if (!isReadOnly) await usage.sweep(clock.nowMs()).then(() => sweepPrefixes(layout));
+  if (!isReadOnly)
+    await usage.sweep(clock.nowMs()).then(() => Promise.all([sweepPrefixes(layout), sweepOrigins(layout)]));
   let quotaBytes = options.quotaBytes;
   const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
   const admission = createAdmission({
@@ -151,7 +153,11 @@ function createFetcher(
   options: StoreOptions,
   layout: Layout,
   refs: Refs,
-  parts: { readonly admission: Admission; readonly usage: Usage; readonly giving: Giving },
+  parts: {
+    readonly admission: Admission;
+    readonly usage: Usage;
+    readonly giving: Giving;
+  },
 ): ModelFetcher {
   const { clock, log, hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } =
     options;
@@ -168,10 +174,11 @@ function createFetcher(
   const pace = bytesPerSecond === undefined ? undefined : createPace(bytesPerSecond, clock);
   const shared = { ranges: limits, pace, queue: createQueue(downloads) };
   const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
+  const origins = createOrigins(layout, refs);
   const fetchContent = createFetchContent(
     layout,
     settings,
-    { ...parts, peers: options.peers },
+    { ...parts, origins, peers: options.peers },
     options.neverEvicts === true ? "remove" : "keep",
   );
   const take: ModelFetcher["take"] = (owner, content) =>
@@ -190,6 +197,7 @@ function createFetcher(
     ollamaRegistry,
     machineCredentials,
     fetchContent,
+    origins,
     take,
   };
 }
@@ -198,6 +206,14 @@ interface Readable {
   readonly layout: Layout;
   readonly refs: Refs;
   readonly isReadOnly: boolean;
+  readonly isOfOrigin: (ref: Ref, request: ModelRequest) => boolean;
+}
+
+/** What an earlier version stored may be from an endpoint that another Secret chose. A Secret is not read for what is stored. */
+function isFromPresentEndpoint({ files }: Ref, request: ModelRequest, fetcher: ModelFetcher): boolean {
+  if (request.secret !== undefined && request.credentials === undefined) return true;
+  const { holds } = openRemote(parseSource(request.source), request, fetcher);
+  return files.every(({ url }) => holds(url));
 }
 
 function createReaders(
@@ -205,7 +221,9 @@ function createReaders(
   fetcher: ModelFetcher,
   usage: Usage,
 ): Pick<ModelStore, "resolve" | "fetch"> {
-  const readable = { ...fetcher, isReadOnly };
+  const isOfOrigin = (ref: Ref, request: ModelRequest): boolean =>
+    isFromPresentEndpoint(ref, request, fetcher);
+  const readable = { ...fetcher, isReadOnly, isOfOrigin };
   const checksums: ChecksumMemory = new Map();
   const find = async (request: ModelRequest, owner: string): Promise<Ref | undefined> => {
     const found = await usage.take(owner, async () => {
@@ -253,11 +271,11 @@ function createReaders(
 
 /** The ref of a request if it has the stated checksum and every file is there whole; what only its view or index lost is repaired. */
 async function usableRef(
-  { layout, refs, isReadOnly }: Readable,
+  { layout, refs, isReadOnly, isOfOrigin }: Readable,
   request: ModelRequest,
 ): Promise<Ref | undefined> {
   const ref = refs.get(requestKey(request));
-  if (ref === undefined) return undefined;
+  if (ref === undefined || !isOfOrigin(ref, request)) return undefined;
   if (request.sha256 !== undefined && ref.files[0]?.sha256 !== request.sha256.toLowerCase()) return undefined;
   for (const file of ref.files) {
     const sizeBytes = await blobSize(layout, file.sha256);

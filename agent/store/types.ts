@@ -27,6 +27,8 @@ export interface ModelRequest {
   readonly revision?: string | undefined;
   /** Of the content that is wanted (src/hub/change-marker.ts): other content of the source is not fetched. */
   readonly changeMarker?: string | undefined;
+  /** `namespace/name` of the Model's Secret. What it opened is found without reading it again, by requests that name it. */
+  readonly secret?: string | undefined;
   /** Of the Model's Secret; for the source's own host only. */
   readonly credentials?: Credentials | undefined;
 }

@@ -56,3 +56,9 @@ export function statusFailure(url: URL, status: number, retryAfter: string | und
 export function plainUrl(url: URL): string {
   return `${url.protocol}//${url.host}${url.pathname}`;
 }
+
+/** Whether a plain address is below this one. */
+export function below(base: string): (address: string) => boolean {
+  const start = plainUrl(new URL(base));
+  return (address) => address.startsWith(start);
+}

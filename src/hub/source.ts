@@ -55,6 +55,10 @@ export interface SourceKind extends Authority {
   /** File that the source itself names. */
   readonly named?: string | undefined;
   readonly rules: HttpRules;
+  /** Requests carry credentials: what they open is not for everyone. */
+  readonly hasCredentials: boolean;
+  /** Whether a file with this address (without query) is one of this source at its present endpoint. */
+  readonly holds: (address: string) => boolean;
   /** Undefined where the source has no list: a web server, or a mirror without the API. Throws SourceFailure. */
   readonly list: (signal: AbortSignal) => Promise<FileList | undefined>;
   /** Address of a file, by its name in the list or relative to the source. Throws MetalbridgeError. */

@@ -84,12 +84,14 @@ export function claimModel(state: ReplicaState, context: RunnerContext): void {
 
 /** Checks only the disk. */
 export async function resolveOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
-  const template = replicaOf(state)?.spec.template;
-  if (template === undefined) return;
+  const replica = replicaOf(state);
+  if (replica === undefined) return;
+  const { template } = replica.spec;
+  const { namespace = "" } = replica.metadata;
   try {
     const stored = await Promise.all(
       weightsOf(template).map((wanted) =>
-        storeOf(wanted, state, context).resolve(requestFor(wanted), state.uid),
+        storeOf(wanted, state, context).resolve(requestFor(wanted, namespace), state.uid),
       ),
     );
     holdContents(state, context, ...stored);
@@ -130,7 +132,7 @@ async function fetchAll(state: ReplicaState, context: RunnerContext, signal: Abo
   const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
     const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
     const options = { signal, onProgress, owner: state.uid };
-    return storeOf(wanted, state, context).fetch({ ...requestFor(wanted), ...secret }, options);
+    return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
   };
   const stored: StoredModel[] = [];
   for (const wanted of weightsOf(template)) {
@@ -152,9 +154,10 @@ function storeOf(
   return fetcher?.takes(source) === true ? fetcher : ports.store;
 }
 
-/** What the store is asked for. */
-export function requestFor(model: ReplicaModel): ModelRequest {
+/** What the store is asked for; `namespace` is that of the Model. */
+export function requestFor(model: ReplicaModel, namespace: string): ModelRequest {
   return {
+    secret: model.secretRef === undefined ? undefined : `${namespace}/${model.secretRef.name}`,
     source: model.source,
     files: model.files,
     quantization: model.quantization,

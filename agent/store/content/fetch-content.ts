@@ -2,6 +2,7 @@
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { plainUrl } from "../../../src/hub/failure.ts";
 import type { Log } from "../../../src/ports.ts";
 import { makeFolder } from "../../folder.ts";
 import type { Admission } from "../admission.ts";
@@ -15,6 +16,7 @@ import { type Content, findFinished, rememberFinished } from "./finished.ts";
 import { createFlights } from "./flights.ts";
 import { type Giving, type Growth, keepPrefixes, LEAST_SHARED_BYTES } from "./giving.ts";
 import { contentKey, type Layout, namesIn } from "./layout.ts";
+import { type Asking, mayUse, type Origins } from "./origins.ts";
 
 export type FetchContent = (
   file: StoreFile,
@@ -22,6 +24,8 @@ export type FetchContent = (
     readonly source: DownloadContext["source"];
     /** As `Host.status.models` names it. */
     readonly name: string;
+    /** As in `ModelRequest`. */
+    readonly secret: string | undefined;
     readonly signal: AbortSignal;
     readonly onProgress: DownloadContext["onProgress"];
     readonly sparesPrefetched: boolean;
@@ -39,28 +43,30 @@ export interface Sharing {
   readonly admission: Admission;
   readonly giving: Giving;
   readonly peers: PeerTaker | undefined;
+  readonly origins: Origins;
 }
 
 export function createFetchContent(
   layout: Layout,
   settings: DownloadSettings,
-  { admission, giving, peers }: Sharing,
+  { admission, giving, peers, origins }: Sharing,
   mismatch: "keep" | "remove",
 ): FetchContent {
-  const flights = createFlights<Content>();
+  const flights = createFlights<Content & { readonly secret: string | undefined }>();
   return async (file, ask) => {
     const key = contentKey(file);
     for (;;) {
-      const present = await findStored(layout, file, key, ask);
+      const present = await findStored(layout, file, key, { ...ask, ...settings, origins });
       if (present !== undefined) return present;
       const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
-        fly({ layout, giving, peers }, { ...file, source: ask.name }, key, {
+        fly({ layout, giving, peers, origins }, { ...file, source: ask.name }, key, {
           ...settings,
           ...ask,
           signal,
           onProgress,
           admit: admitFor(admission, key, file, ask.sparesPrefetched),
         })
+          .then((content) => ({ ...content, secret: ask.secret }))
           .catch((error: unknown) => afterMismatch(layout, file, key, mismatch, settings.log, error))
           .finally(() => admission.done(key)),
       );
@@ -70,7 +76,9 @@ export function createFetchContent(
         if (flight.isOwn) throw error;
         return undefined;
       });
-      const kept = fetched === undefined ? undefined : await ask.take(fetched);
+      // What other credentials opened is stored content for this request, which may or may not have it.
+      const isGiven = flight.isOwn || fetched?.secret === ask.secret;
+      const kept = fetched === undefined || !isGiven ? undefined : await ask.take(fetched);
       if (kept !== undefined) return kept;
     }
   };
@@ -80,11 +88,16 @@ async function findStored(
   layout: Layout,
   file: StoreFile,
   key: string,
-  ask: Parameters<FetchContent>[1],
+  ask: Asking & Pick<Parameters<FetchContent>[1], "take"> & { readonly origins: Origins },
 ): Promise<Content | undefined> {
-  const stated = file.sha256 === undefined ? undefined : { sha256: file.sha256.toLowerCase(), validator: {} };
-  const known = stated ?? (await findFinished(layout, file, key, ask));
-  return known === undefined ? undefined : ask.take(known);
+  const { sha256 } = file;
+  if (sha256 === undefined) {
+    const known = await findFinished(layout, file, key, ask);
+    return known && ask.take(known);
+  }
+  if ((await blobSize(layout, sha256)) === undefined) return undefined;
+  const isGiven = await mayUse(await ask.origins.of(sha256), file, ask);
+  return isGiven ? ask.take({ sha256, validator: {} }) : undefined;
 }
 
 function admitFor(
@@ -97,7 +110,7 @@ function admitFor(
 }
 
 async function fly(
-  { layout, giving, peers }: Pick<Sharing, "giving" | "peers"> & { readonly layout: Layout },
+  { layout, giving, peers, origins }: Omit<Sharing, "admission"> & { readonly layout: Layout },
   file: StoreFile & { readonly source: string },
   key: string,
   context: DownloadContext,
@@ -113,6 +126,7 @@ async function fly(
       return bring(file, part, { ...context, onStored: growth?.stored }, flight);
     });
     const { sha256, sizeBytes, validator } = received;
+    await origins.note(sha256, plainUrl(file.url), !context.source.hasCredentials);
     if ((await blobSize(layout, sha256)) === undefined) {
       await keepPrefixes(layout, sha256, received);
       await publishBlob(layout, sha256, part.path);

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { plainUrl } from "../../../src/hub/failure.ts";
 import { systemCode } from "../../atomic-file.ts";
 import { makeFolder } from "../../folder.ts";
 import type { ModelRequest } from "../types.ts";
@@ -19,6 +20,8 @@ export interface Layout {
   readonly quarantine: string;
   /** Digests of the prefixes of content, by checksum: what other hosts verify the chunks with that they get from here. */
   readonly prefixes: string;
+  /** Where each content came from, by checksum. */
+  readonly origins: string;
   /** How fast engines were with which content. */
   readonly speeds: string;
   /** When which content was last hashed, and what was found damaged. */
@@ -36,6 +39,7 @@ export function layoutOf(dir: string): Layout {
     partial: join(dir, "partial"),
     quarantine: join(dir, "quarantine"),
     prefixes: join(dir, "prefixes"),
+    origins: join(dir, "origins"),
     speeds: join(dir, "speeds.json"),
     verified: join(dir, "verified.json"),
     pins: join(dir, "pins.json"),
@@ -44,8 +48,8 @@ export function layoutOf(dir: string): Layout {
 
 /** Also before each fetch and repair: users delete folders under a running agent. */
 export async function makeFolders(layout: Layout): Promise<void> {
-  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial, layout.prefixes])
-    await makeFolder(folder);
+  const { blobs, refs, views, partial, prefixes, origins } = layout;
+  for (const folder of [blobs, refs, views, partial, prefixes, origins]) await makeFolder(folder);
 }
 
 /** Of a folder that is not there: none. */
@@ -60,23 +64,25 @@ export async function namesIn(folder: string): Promise<readonly string[]> {
 
 /**
  * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
- * or a request with the checksum of other content could substitute it for a source that others trust.
+ * or a request with the checksum of other content could substitute it for a source that others trust. So is the Secret: it
+ * chooses the endpoint, and what it opens is not for those who name another one.
  */
 export function requestKey(request: ModelRequest): string {
   const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
-  const { quantization, revision, changeMarker } = request;
+  const { quantization, revision, changeMarker, secret } = request;
   // Absent ones add nothing: what earlier versions stored keeps its key.
   const marked = changeMarker === undefined ? [] : [changeMarker];
   const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
   const chosen = isPlain ? [] : [quantization, revision, ...marked];
-  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen]));
+  const asker = secret === undefined ? [] : [{ secret }];
+  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen, ...asker]));
 }
 
-/** What one content is filed under while it is fetched. */
+/** What one content is filed under while it is fetched: bytes of one address never complete those of another. */
 export function contentKey(file: { readonly url: URL; readonly sha256?: string | undefined }): string {
   return file.sha256 === undefined
     ? digest(`url ${file.url.href}`)
-    : digest(`sha256 ${file.sha256.toLowerCase()}`);
+    : digest(`sha256 ${file.sha256.toLowerCase()} ${plainUrl(file.url)}`);
 }
 
 /** The folder of a set of names and contents. */

@@ -9,6 +9,8 @@ import type { RangeLimits } from "./ranges.ts";
 export interface StoreFile extends RemoteFile {
   /** Its first bytes must be those of a GGUF. */
   readonly isGguf: boolean;
+  /** The source itself states the checksum, and not the request alone. */
+  readonly isListed: boolean;
 }
 
 /** `queuedBehind`: downloads of this host that go first; absent once it is its turn. */

@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../../api/errors.ts";
 import type { RemoteSource } from "../../models/source/source.ts";
 import { truncate } from "../../text.ts";
 import { type Answer, type Authority, type HttpRules, readText, send } from "../client.ts";
-import { permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
+import { below, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 import { type BucketError, type Page, parseError, parsePage } from "./xml.ts";
 
@@ -13,6 +13,8 @@ export interface BucketService extends Pick<Authority, "authorize"> {
   readonly isAnonymous: boolean;
   /** Address of the bucket, with a slash at its end. */
   readonly base: () => string;
+  /** Absent: its files are below `base`. Where the server says the region, `base` is not known before it was asked. */
+  readonly holds?: SourceKind["holds"] | undefined;
   /** Takes up where the bucket is, or a new token; true when the request is worth sending once more. */
   readonly learn?: (answer: Answer, error: BucketError | undefined) => boolean;
   /** Corrects the clock of signatures by what the server says of its own. */
@@ -39,6 +41,8 @@ export function openBucket({ kind, bucket, key }: BucketSource, service: BucketS
   let withChecksum: ReadonlySet<string> | undefined;
   return {
     ...{ shown, rules, ...authority, named: isFile ? key.slice(folder.length) : undefined },
+    hasCredentials: !service.isAnonymous,
+    holds: service.holds ?? below(service.base()),
     list: async (signal) => {
       if (isFile) return undefined;
       const found = await listFolder(folder, shown, { service, authority, signal });

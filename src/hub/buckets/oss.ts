@@ -5,6 +5,7 @@ import type { Access } from "../source.ts";
 import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
 
 const PUBLIC_HOST = /^oss-([a-z0-9-]{2,40}?)(-internal)?\.aliyuncs\.com$/;
+const PUBLIC_BUCKET = /\.oss-[a-z0-9-]{2,49}\.aliyuncs\.com$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
 export function ossService(bucket: string, access: Access): BucketService {
@@ -24,6 +25,10 @@ export function ossService(bucket: string, access: Access): BucketService {
     rules: endpoint?.rules ?? access.rules,
     isAnonymous: keys === undefined,
     base,
+    // Its region may be learned: the buckets of one cloud have names of their own.
+    holds: PUBLIC_HOST.test(host.hostname)
+      ? (address) => PUBLIC_BUCKET.test(new URL(address).hostname)
+      : undefined,
     authorize: async ({ url, method, headers }) => {
       if (keys === undefined) return {};
       const key = decodeURIComponent(url.href.split("?")[0]?.slice(base().length) ?? "");

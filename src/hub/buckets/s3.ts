@@ -4,6 +4,7 @@ import type { Authority } from "../client.ts";
 import type { Access } from "../source.ts";
 import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
 
+const AMAZON_HOST = /(^|\.)s3\.[a-z0-9-]{2,40}\.amazonaws\.com(\.cn)?$/;
 const REGION = /^[a-z0-9-]{2,40}$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
@@ -28,6 +29,7 @@ export function s3Service(bucket: string, access: Access): BucketService {
     rules: endpoint?.rules ?? access.rules,
     isAnonymous: keys === undefined,
     base: () => bucketAddress(host(), bucket, isPathStyle),
+    holds: endpoint === undefined ? (address) => AMAZON_HOST.test(new URL(address).hostname) : undefined,
     authorize: signV4(signing),
     learn: ({ headers }, error) => {
       const found = headers["x-amz-bucket-region"] ?? error?.region;

@@ -10,12 +10,15 @@ export function openHttps(
   { rules, credentials }: Pick<Access, "rules" | "credentials">,
 ): SourceKind {
   const url = new URL(source.url);
+  const authorization = bearerHeaders(credentials);
   const named = url.pathname.endsWith("/") ? undefined : lastSegment(url);
   return {
     shown: `${url.protocol}//${url.host}${url.pathname}`,
     named,
     rules,
-    authorize: async () => bearerHeaders(credentials),
+    hasCredentials: Object.keys(authorization).length > 0 || url.search !== "" || url.username !== "",
+    holds: (address) => new URL(address).origin === url.origin,
+    authorize: async () => authorization,
     list: async () => undefined,
     locate: (name) => {
       if (name === named) return url;

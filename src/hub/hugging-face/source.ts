@@ -3,7 +3,7 @@ import { z } from "zod";
 import { bearerHeaders } from "../../models/source/credentials.ts";
 import type { Source } from "../../models/source/source.ts";
 import { readText, send } from "../client.ts";
-import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import { below, permanent, plainUrl, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 
 const repositorySchema = z.object({
@@ -30,9 +30,12 @@ export function openHuggingFace(
   const revision = access.revision ?? asked;
   // The operator's own endpoint may be anywhere but at link-local addresses.
   const rules = { ...access.rules, trustedHost: new URL(base).host };
-  const authorize = async () => bearerHeaders(access.credentials ?? access.machineCredentials);
+  const authorization = bearerHeaders(access.credentials ?? access.machineCredentials);
+  const authorize = async () => authorization;
   return {
     authorize,
+    hasCredentials: Object.keys(authorization).length > 0,
+    holds: below(`${base}/${repo}/`),
     shown: `${repo} at ${revision}`,
     named: file,
     rules,

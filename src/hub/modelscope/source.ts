@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { RemoteSource } from "../../models/source/source.ts";
 import { endpointOf, settingsOf } from "../buckets/bucket.ts";
 import { readText, send } from "../client.ts";
-import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import { below, permanent, plainUrl, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 
 const listSchema = z.object({
@@ -47,7 +47,8 @@ export function openModelScope(
   return {
     shown: `${repo} at ${access.revision ?? asked}`,
     named: file,
-    ...{ rules, authorize },
+    ...{ rules, authorize, hasCredentials: token !== undefined },
+    holds: below(`${base}/models/${repo}/`),
     list: async (signal) => {
       const url = new URL(`${base}/api/v1/models/${repo}/repo/files?Revision=${revision}&Recursive=true`);
       const accept = { accept: "application/json" };

@@ -1,6 +1,7 @@
 /** Model artifacts in an OCI registry: each layer is one file, and its digest is the checksum of it. */
 import { registryAt } from "../../models/source/registries.ts";
 import type { Source } from "../../models/source/source.ts";
+import { below } from "../failure.ts";
 import type { Access, SourceKind } from "../source.ts";
 import { filesOfArtifact } from "./manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "./registry.ts";
@@ -15,7 +16,8 @@ export function openOci(
   const authority = repositoryAuthority({ base, name: repository, rules }, credentials);
   const artifact = { base, name: repository, shown, rules, authority };
   return {
-    ...{ shown, rules, ...authority },
+    ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
+    holds: below(`${base}/v2/${repository}/`),
     list: (signal) => listArtifact(artifact, revision ?? reference, filesOfArtifact, signal),
     locate: (name, list) => blobUrl(artifact, name, list),
   };

@@ -1,6 +1,7 @@
 /** Models of the Ollama library, for engines other than Ollama: the GGUF and the projector behind a name and tag. */
 import { ollamaModel } from "../../models/source/registries.ts";
 import type { Source } from "../../models/source/source.ts";
+import { below } from "../failure.ts";
 import { filesOfOllama } from "../oci/manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "../oci/registry.ts";
 import type { Access, SourceKind } from "../source.ts";
@@ -17,7 +18,8 @@ export function openOllama(
   const authority = repositoryAuthority({ base, name, rules }, credentials);
   const model = { base, name, shown, rules, authority };
   return {
-    ...{ shown, rules, ...authority },
+    ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
+    holds: below(`${base}/v2/${name}/`),
     list: (signal) => listArtifact(model, revision ?? tag, filesOfOllama, signal),
     locate: (file, list) => blobUrl(model, file, list),
   };
