@@ -17,9 +17,11 @@ import {
 } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { formatSpan } from "./program/age.ts";
+import { confirm } from "./program/confirm.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
+  readonly yes?: boolean;
   readonly withModel?: boolean;
   readonly wait: boolean;
   readonly timeout?: number;
@@ -31,6 +33,7 @@ const TIMEOUT_MS = 600_000;
 export function configureDelete(command: Command): void {
   addNamespacedFlags(command)
     .argument("<service>", "name of the InferenceService", parseServiceName)
+    .option("--yes", "do not ask")
     .option("--with-model", "delete its Model too, unless another service uses it")
     .option(
       "--timeout <time>",
@@ -44,6 +47,9 @@ export function configureDelete(command: Command): void {
 async function deleteService(name: string, flags: Flags): Promise<void> {
   await withCluster("delete", flags, async (cluster) => {
     const service = await findService(cluster, name);
+    const what =
+      flags.withModel === true ? `service ${name} and Model ${service.spec.modelRef}` : `service ${name}`;
+    if (flags.yes !== true) await confirm(`delete ${what} in namespace ${cluster.namespace}?`);
     await remove(cluster, INFERENCE_SERVICES, service);
     say(`service ${name} is being deleted: its replicas are drained, then stopped`);
     if (flags.withModel === true) await removeModel(cluster, service);

@@ -1,10 +1,12 @@
 /** `metalbridge deploy` at a terminal; status is written by the test, as controller and agent would. */
 import { expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { until } from "../agent/fixtures/until.ts";
 import { LABEL_SERVICE } from "../src/api/group.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
 import { openDesk } from "../test/cli/objects.ts";
+import { runProgram } from "../test/cli/program.ts";
 
 const MIB = 2 ** 20;
 
@@ -47,4 +49,26 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   left.pty.write("\u0003");
   expect(await left.exitCode).toBe(130);
   await desk.cluster.kubectl(["get", "isvc", "left", "-n", namespace]);
+});
+
+test("a model of the catalog becomes a Model with the repository and quantization that the catalog names", async () => {
+  await using desk = await openDesk();
+  const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
+  const { stdout, stderr } = await runProgram(["deploy", "qwen3:8b", "--dry-run", ...options]);
+  expect(stderr).toContain("Qwen/Qwen3-8B of the catalog: hf://Qwen/Qwen3-8B-GGUF, quantization Q4_K_M");
+  const [model, service] = parseAllDocuments(stdout).map((document) => document.toJS());
+  expect(model).toMatchObject({
+    kind: "Model",
+    metadata: { name: "qwen3-8b" },
+    spec: { source: "hf://Qwen/Qwen3-8B-GGUF", quantization: "Q4_K_M" },
+  });
+  expect(service).toMatchObject({ kind: "InferenceService", spec: { modelRef: "qwen3-8b" } });
+});
+
+test("delete asks as deploy does: without a terminal and without --yes nothing is deleted", async () => {
+  await using desk = await openDesk();
+  await desk.service("kept");
+  const line = ["delete", "kept", "--no-wait", "-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
+  expect((await runProgram(line)).stderr).toContain("NotConfirmed");
+  expect((await runProgram([...line, "--yes"])).stdout).toContain("service kept is being deleted");
 });

@@ -3,7 +3,9 @@ import { type Command, Option } from "commander";
 import { stringify } from "yaml";
 import { RUNTIMES } from "../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import type { Model } from "../src/api/model.ts";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
+import { catalogOption } from "./catalog/read.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import {
   addNamespacedFlags,
@@ -15,7 +17,7 @@ import {
 } from "./cluster/flags.ts";
 import { createObjects } from "./deploy/create.ts";
 import { followService } from "./deploy/follow.ts";
-import { type DeployFlags, objectsOf } from "./deploy/objects.ts";
+import { type DeployFlags, type DeployObjects, objectsOf } from "./deploy/objects.ts";
 import { answerFit } from "./fit/answer.ts";
 import { renderFit } from "./fit/render.ts";
 import { confirm } from "./program/confirm.ts";
@@ -34,7 +36,7 @@ export function configureDeploy(command: Command): void {
   addNamespacedFlags(command)
     .argument(
       "<model>",
-      "weights (hf://org/repo[/file], https://…, ollama://name:tag, a path on the hosts), or a Model of the cluster",
+      "a model of `catalog list` (Qwen/Qwen3-8B, qwen3:8b), weights (hf://org/repo[/file], https://…, ollama://name:tag, an absolute path on the hosts), or a Model of the cluster",
     )
     .option("--name <name>", "name of the service and of its Model (default: from the weights)", parseName)
     .addOption(
@@ -49,6 +51,7 @@ export function configureDeploy(command: Command): void {
     .addOption(new Option("--priority <name>", "priority").choices(Object.keys(PRIORITIES)))
     .addOption(new Option("--mode <name>", "what it answers").choices(["chat", "embedding", "rerank"]))
     .option("--secret <name>", "Secret with credentials for the source", parseName)
+    .addOption(catalogOption())
     .option("--yes", "do not ask")
     .option("--dry-run", "print the manifests and create nothing")
     .addOption(yesOrNo("--wait", "follow until the service is Ready"))
@@ -63,13 +66,16 @@ export function configureDeploy(command: Command): void {
 async function deploy(weights: string, flags: Flags): Promise<void> {
   await withCluster("deploy", flags, async (cluster) => {
     const objects = await objectsOf(cluster, weights, flags);
+    const { catalogModel, model } = objects;
+    if (catalogModel !== undefined && model !== undefined)
+      process.stderr.write(`${catalogModel} of the catalog: ${describeSource(model.spec)}\n`);
     if (flags.dryRun === true) {
       const documents = [objects.model, objects.service].filter((object) => object !== undefined);
       process.stdout.write(documents.map((object) => stringify(object)).join("---\n"));
       return;
     }
     if (flags.yes !== true) {
-      process.stderr.write(`${await fitText(cluster, weights, flags)}\n\n`);
+      process.stderr.write(`${await fitText(cluster, weights, objects, flags)}\n\n`);
       await confirm(`deploy ${objects.service.metadata.name} in namespace ${cluster.namespace}?`);
     }
     await createObjects(cluster, objects);
@@ -78,16 +84,26 @@ async function deploy(weights: string, flags: Flags): Promise<void> {
   });
 }
 
+function describeSource({ source, quantization }: Model["spec"]): string {
+  return quantization === undefined ? source : `${source}, quantization ${quantization}`;
+}
+
 /** Information only: the controller decides, and what cannot be read here it may read. */
-async function fitText(cluster: Cluster, weights: string, flags: Flags): Promise<string> {
+async function fitText(
+  cluster: Cluster,
+  weights: string,
+  { model }: DeployObjects,
+  flags: Flags,
+): Promise<string> {
   const { contextSize, slots, priority } = flags;
   const sizes = {
     ...(contextSize === undefined ? {} : { context: contextSize }),
     ...(slots === undefined ? {} : { slots }),
     ...(priority === undefined ? {} : { priority }),
+    quantization: model?.spec.quantization,
   };
   try {
-    return renderFit(await answerFit(cluster, weights, sizes));
+    return renderFit(await answerFit(cluster, model?.spec.source ?? weights, sizes));
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return `whether it fits is not known here: ${error.message}`;

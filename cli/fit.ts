@@ -10,7 +10,9 @@ import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 
-interface Flags extends FitFlags, Omit<ModelsFlags, "context" | "cacheType" | "output"> {
+interface Flags
+  extends Omit<FitFlags, "quantization">,
+    Omit<ModelsFlags, "context" | "cacheType" | "output"> {
   readonly kubeconfig?: string;
   readonly kubeContext?: string;
   readonly namespace?: string;
@@ -22,7 +24,7 @@ export function configureFit(command: Command): void {
   addModelsFlags(command)
     .argument(
       "[model]",
-      "a Model of the cluster, or a GGUF file: a path, https://… or hf://org/repo[/file]. None: which models of the catalogue fit a machine",
+      "a Model of the cluster, a model of the catalog, or a GGUF file: a path, https://… or hf://org/repo[/file]. None: which models of the catalog fit a machine",
     )
     .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
     // --context is the model's, as everywhere else where a model is meant.
@@ -47,7 +49,10 @@ export function configureFit(command: Command): void {
 async function fit(model: string | undefined, flags: Flags): Promise<void> {
   if (model === undefined && flags.filename === undefined) return fitModels(flags, clusterOf(flags));
   await withCluster("fit", clusterOf(flags), async (cluster) => {
-    const answer = await answerFit(cluster, model, flags);
+    const answer = await answerFit(cluster, model, {
+      ...flags,
+      quantization: flags.quantization?.name,
+    });
     const text = flags.output === "json" ? JSON.stringify(answer, undefined, 2) : renderFit(answer);
     process.stdout.write(`${text}\n`);
     // For scripts: 1 where it fits on no host now, or where that is unknown.

@@ -52,15 +52,16 @@ export async function listAll<T extends KubeObject>(
   throw explainAttempt({ verb: "list", kind, namespace: options.namespace }, result.error);
 }
 
-/** Says where objects of that name are, as far as the credential lets us look. */
+/** Says where objects of that name are, as far as the credential lets us look; `otherwise` where there are none. */
 export async function notFound<T extends KubeObject>(
   cluster: Cluster,
   kind: Kind<T>,
   code: ErrorCode,
   name: string,
+  otherwise?: Remedy,
 ): Promise<never> {
   const message = `there is no ${kind.kind} ${name} in namespace ${cluster.namespace}`;
-  throw new MetalbridgeError(code, message, await whereElse(cluster, kind, name));
+  throw new MetalbridgeError(code, message, (await whereElse(cluster, kind, name)) ?? otherwise);
 }
 
 async function whereElse<T extends KubeObject>(

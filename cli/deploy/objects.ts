@@ -5,8 +5,10 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { fileNameOf, parseSource, type Source } from "../../src/models/source/source.ts";
+import { readCatalogFiles } from "../catalog/read.ts";
+import { type Weights, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { lookUp, notFound } from "../cluster/find.ts";
+import { lookUp } from "../cluster/find.ts";
 
 export interface DeployFlags {
   readonly name?: string;
@@ -16,8 +18,9 @@ export interface DeployFlags {
   readonly contextSize?: number;
   readonly slots?: number;
   readonly priority?: string;
-  readonly mode?: string;
+  readonly mode?: string | undefined;
   readonly secret?: string;
+  readonly catalog?: readonly string[];
 }
 
 /** As a user would write them: defaults are left to the API server. */
@@ -25,20 +28,20 @@ export interface DeployObjects {
   /** Absent: the Model exists. */
   readonly model?: Model;
   readonly service: InferenceService;
+  /** The model of the catalog that was meant. */
+  readonly catalogModel?: string | undefined;
 }
 
 const NAME_MAX = 50;
 
-/** Throws MetalbridgeError where the weights are neither a source nor a Model of the namespace. */
+/** `weights`: a Model of the namespace, else what `weightsOf` makes of it. Throws what that throws. */
 export async function objectsOf(
   cluster: Cluster,
   weights: string,
   flags: DeployFlags,
 ): Promise<DeployObjects> {
   const { namespace } = cluster;
-  if (!isSource(weights)) {
-    if ((await lookUp(cluster, MODELS, weights)) === undefined)
-      await notFound(cluster, MODELS, "ModelNotFound", weights);
+  if (await isModel(cluster, weights)) {
     if (flags.quantization !== undefined || flags.secret !== undefined)
       throw new MetalbridgeError(
         "ManifestInvalid",
@@ -46,24 +49,31 @@ export async function objectsOf(
       );
     return { service: serviceOf(namespace, flags.name ?? weights, weights, flags) };
   }
-  const name = flags.name ?? nameOf(parseSource(weights));
+  const found = weightsOf(await readCatalogFiles(flags.catalog), weights, flags);
+  const name = flags.name ?? nameOf(parseSource(found.model ? `hf://${found.model}` : found.source));
   return {
-    model: modelOf(namespace, name, weights, flags),
-    service: serviceOf(namespace, name, name, flags),
+    model: modelOf(namespace, name, found, flags),
+    service: serviceOf(namespace, name, name, { ...flags, mode: flags.mode ?? found.mode }),
+    catalogModel: found.model,
   };
 }
 
-/** A Model's name is a DNS name: it has no slash. */
-function isSource(weights: string): boolean {
-  return weights.includes("/");
+/** A Model's name is a DNS name: it has neither slash nor colon. */
+async function isModel(cluster: Cluster, weights: string): Promise<boolean> {
+  return /^[a-z0-9.-]+$/.test(weights) && (await lookUp(cluster, MODELS, weights)) !== undefined;
 }
 
-function modelOf(namespace: string, name: string, source: string, flags: DeployFlags): Model {
+function modelOf(
+  namespace: string,
+  name: string,
+  { source, quantization }: Weights,
+  flags: DeployFlags,
+): Model {
   return {
     ...{ apiVersion: API_VERSION, kind: MODELS.kind, metadata: { name, namespace } },
     spec: given({
       source,
-      quantization: flags.quantization,
+      quantization,
       sourceSecretRef: flags.secret === undefined ? undefined : { name: flags.secret },
     }) as Model["spec"],
   };

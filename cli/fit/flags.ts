@@ -14,6 +14,9 @@ export interface FitFlags {
   readonly flashAttention?: "on" | "off";
   readonly priority?: string;
   readonly selector?: Readonly<Record<string, string>>;
+  /** Of a source that has several. */
+  readonly quantization?: string | undefined;
+  readonly catalog?: readonly string[];
 }
 
 /** Only what was given; the schema fills in the rest. */

@@ -1,4 +1,5 @@
 /** What is to fit: a service with its Model, from the cluster, from a manifest, or made up around a GGUF file. */
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
@@ -10,6 +11,8 @@ import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api
 import { MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import { parseSource } from "../../src/models/source/source.ts";
+import { readCatalogFiles } from "../catalog/read.ts";
+import { isAddress, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { lookUp, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
@@ -44,14 +47,27 @@ export async function readTarget(
       summary: "name a Model or a GGUF file, or give an InferenceService with --filename",
       command: "metalbridge fit --help",
     });
-  const model = isFile(name) ? await modelOfFile(cluster, name, name) : await findModel(cluster, name);
+  const model = await modelNamed(cluster, name, flags);
   const service = serviceOf(cluster, { name: model.metadata.name, spec: specOf(flags) }, model.metadata.name);
   return { service, model, draftModel: undefined };
 }
 
-/** A Model's name is a DNS name; anything with a slash, or that ends so, is a file. */
-function isFile(name: string): boolean {
-  return name.includes("/") || name.endsWith(".gguf");
+/** A file, a Model of the namespace, or a model of the catalog; what is none of them is reported as no Model. */
+async function modelNamed(cluster: Cluster, name: string, flags: FitFlags): Promise<Model> {
+  const { quantization } = flags;
+  if (isAddress(name) || name.endsWith(".gguf") || existsSync(name))
+    return modelOfFile(cluster, name, name, quantization);
+  const isName = !/[/:]/.test(name);
+  const found = isName ? await lookUp(cluster, MODELS, name) : undefined;
+  if (found !== undefined) return found;
+  try {
+    const weights = weightsOf(await readCatalogFiles(flags.catalog), name, { quantization });
+    return await modelOfFile(cluster, weights.source, weights.model ?? name, weights.quantization);
+  } catch (error) {
+    const isUnknown = error instanceof MetalbridgeError && error.code === "CatalogModelUnknown";
+    if (!isUnknown || !isName) throw error;
+    return notFound(cluster, MODELS, "ModelNotFound", name, error.remedy);
+  }
 }
 
 async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Promise<Target> {
@@ -147,8 +163,13 @@ async function findModel(cluster: Cluster, name: string): Promise<Model> {
 }
 
 /** A Model as it would be once the controller had read the file's header. */
-async function modelOfFile({ namespace }: Cluster, file: string, name: string): Promise<Model> {
-  const { summary, sizeBytes } = await readGguf(file);
+async function modelOfFile(
+  { namespace }: Cluster,
+  file: string,
+  name: string,
+  quantization?: string,
+): Promise<Model> {
+  const { summary, sizeBytes } = await readGguf(file, quantization);
   const status: Model["status"] = { phase: "Ready", format: "gguf", gguf: ggufSchema.parse(summary) };
   if (summary.weightsBytes !== undefined) status.weightsBytes = summary.weightsBytes;
   if (sizeBytes !== undefined) status.sizeBytes = sizeBytes;

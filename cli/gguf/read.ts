@@ -16,8 +16,8 @@ export interface ReadGguf {
   readonly sizeBytes: number | undefined;
 }
 
-/** Throws MetalbridgeError for what is no readable GGUF. */
-export async function readGguf(name: string): Promise<ReadGguf> {
+/** Throws MetalbridgeError for what is no readable GGUF. `quantization` chooses among the files of a repository. */
+export async function readGguf(name: string, quantization?: string): Promise<ReadGguf> {
   if (!name.includes("://")) return readParts(resolve(name));
   const source = parseSource(name);
   if (source.kind === "file") return readParts(source.path);
@@ -31,7 +31,7 @@ export async function readGguf(name: string): Promise<ReadGguf> {
       },
     );
   }
-  return readRemote(source);
+  return readRemote(source, quantization);
 }
 
 /** The user of this command may read whatever this machine may read. */
@@ -42,11 +42,11 @@ const inspect = createInspectSource({
   rules: { allowLoopback: true, allowPrivate: true, connectMs: 10_000, stallMs: 15_000, maxRedirects: 10 },
 });
 
-async function readRemote(source: RemoteSource): Promise<ReadGguf> {
+async function readRemote(source: RemoteSource, quantization: string | undefined): Promise<ReadGguf> {
   try {
     const request = {
       source,
-      wish: { format: "gguf" as const },
+      wish: { format: "gguf" as const, quantization },
       signal: new AbortController().signal,
     };
     const { gguf, sizeBytes } = await inspect(request);

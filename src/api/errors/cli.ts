@@ -45,6 +45,11 @@ export const cliErrors = {
     do: "give a file of JSON lines or a JSON array; `metalbridge catalog check` says what is wrong with each record",
     command: "metalbridge catalog check --catalog <file>",
   },
+  CatalogModelWithoutFiles: {
+    what: "The catalog knows the model, and no repository with files that the engine runs.",
+    do: "give a source: hf://org/repo, https://… or ollama://name:tag; or choose an engine that runs the publisher's own files, such as --runtime vllm",
+    command: "metalbridge catalog show <model>",
+  },
   CatalogModelUnknown: {
     what: "The catalogue has no model of that name, or several; the message lists the nearest.",
     do: "search for it, or give the full name",
