@@ -70,7 +70,7 @@ test("a body of any size is passed on as it comes, and a client that vanishes in
   const large = Buffer.alloc(8 * 1024 ** 2);
   const answer = await fetch(`${pair.url}/upload`, { method: "POST", body: large });
   expect([answer.status, bodies[0]]).toEqual([200, { bytes: large.length, isAborted: false }]);
-  expect(pair.buffered.bytes).toBe(0);
+  expect(pair.bodies.bytes).toBe(0);
   const raw = await openRaw(pair.port);
   raw.socket.write("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf");
   await until(() => expect(bodies[1]?.bytes).toBe(4));

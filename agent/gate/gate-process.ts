@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Server as NetServer } from "node:net";
 import type { Log } from "../../src/ports.ts";
+import { BodyBudget } from "./body/budget.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import { RouteServer, type RouteStatus } from "./route-server.ts";
 import { type GateRoute, listenKey, parseRoutes } from "./routes.ts";
@@ -28,7 +29,7 @@ export class GateProcess {
   readonly #log: Log;
   readonly #routes = new Map<string, Served>();
   readonly #counters = new Map<string, RouteCounters>();
-  readonly #buffered = { bytes: 0 };
+  readonly #bodies = new BodyBudget();
   readonly #waiting = new Set<() => void>();
   #isLeaving = false;
   #fileProblem: string | undefined;
@@ -121,7 +122,7 @@ export class GateProcess {
       const server = new RouteServer(route, {
         log: this.#log.child({ route: route.id }),
         counters: this.#countersOf(route.id),
-        buffered: this.#buffered,
+        bodies: this.#bodies,
         onLess: () => this.#look(),
       });
       this.#routes.set(route.id, { route, server });

@@ -28,6 +28,8 @@ const NODE_FLAGS = [
   "--v8-pool-size=1",
   "--max-semi-space-size=2",
 ];
+/** For glibc: one arena, and what a large body took is returned to the system. */
+const MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072" };
 /** A gate is reached by its socket alone. */
 const NO_TARGET = { host: "127.0.0.1", port: 0 };
 
@@ -231,7 +233,7 @@ class Gates implements Gate {
     const number = Math.max(0, ...names) + 1;
     const socket = await this.#socketOf(number);
     const argv = [process.execPath, ...NODE_FLAGS, program, this.#file, socket, release];
-    const command = { argv, env: { MALLOC_ARENA_MAX: "1", ...env }, record: { argv, release } };
+    const command = { argv, env: { ...MALLOC, ...env }, record: { argv, release } };
     return { number, socket, command, place: this.#placeOf(number) };
   }
 

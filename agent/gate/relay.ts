@@ -37,11 +37,11 @@ export interface Exchange {
   readonly response: ServerResponse;
   readonly target: Target;
   readonly path: string;
-  /** Complete; absent for a request without one. "stream": passed on as it comes. */
-  readonly body?: readonly Buffer[] | "stream";
   /** The engine asks clients for no key of its own. */
   readonly isKeyOurs: boolean;
   readonly counters: RouteCounters;
+  /** For which a client may leave what it was sent unread: its request holds a place of the engine. */
+  readonly unreadMs: number;
   /** Whether the client's connection ends with this response, asked when its head is sent. */
   readonly isLast: () => boolean;
   /** Answers in the daemon's place, where nothing of its answer was sent yet. */
@@ -54,16 +54,20 @@ export interface Exchange {
   readonly rewrite?: (body: Buffer) => string | undefined;
 }
 
+/** Complete; absent for a request without one. "stream": passed on as it comes. */
+export type RelayedBody = readonly Buffer[] | "stream" | undefined;
+
 export function createPool(): Agent {
   return new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
 }
 
 /**
  * A client that leaves aborts the daemon's work; a daemon that breaks off ends the client's connection, so that half an
- * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it.
+ * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it. `sent` is
+ * called when nothing of the body is held any more: no closure here keeps it for as long as the answer takes.
  */
-export function relay(exchange: Exchange): void {
-  const { request, response, target, path, body } = exchange;
+export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = () => undefined): void {
+  const { request, response, target, path } = exchange;
   const startedAt = performance.now();
   const call = sendRequest({
     host: target.host,
@@ -71,7 +75,7 @@ export function relay(exchange: Exchange): void {
     agent: target.pool,
     method: exchange.rewrite === undefined ? request.method : "GET",
     path,
-    headers: headersFor(exchange),
+    headers: headersFor(exchange, body),
   });
   response.once("close", () => {
     if (!response.writableFinished) call.destroy();
@@ -95,6 +99,7 @@ export function relay(exchange: Exchange): void {
     request.pipe(call);
     return;
   }
+  call.once("finish", sent);
   for (const part of body ?? []) call.write(part);
   call.end();
 }
@@ -108,18 +113,35 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
   response.writeHead(answer.statusCode ?? 502, headersOf(answer, exchange));
   // In one packet with the first bytes where those are here already, and no later than that.
   setImmediate(() => response.flushHeaders());
+  const unread = watchReading(exchange);
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
     if (lastAt === 0) observe(counters.firstByte, (now - startedAt) / 1_000);
     else observe(counters.gaps, (now - lastAt) / 1_000);
     lastAt = now;
-    if (!response.write(chunk)) answer.pause();
+    if (response.write(chunk)) return;
+    answer.pause();
+    unread();
   });
   response.on("drain", () => answer.resume());
   // Only a complete answer ends; one that was cut short is an error.
-  answer.once("end", () => response.end());
+  answer.once("end", () => {
+    response.end();
+    unread();
+  });
   answer.once("error", () => exchange.breakOff());
+}
+
+/** Ends a client that reads nothing: called when something waits to be read. */
+function watchReading({ response, unreadMs, breakOff }: Exchange): () => void {
+  let late: NodeJS.Timeout | undefined;
+  const read = (): void => clearTimeout(late);
+  response.on("drain", read).once("finish", read).once("close", read);
+  return () => {
+    clearTimeout(late);
+    if (!response.writableFinished && !response.destroyed) late = setTimeout(breakOff, unreadMs);
+  };
 }
 
 function rewriteAnswer(
@@ -145,7 +167,7 @@ function rewriteAnswer(
 }
 
 /** As a flat list, with the client's own spelling and order. */
-function headersFor({ request, target, body, rewrite, isKeyOurs }: Exchange): string[] {
+function headersFor({ request, target, rewrite, isKeyOurs }: Exchange, body: RelayedBody): string[] {
   const headers = ["Host", `${target.host}:${target.port}`];
   const ours = isKeyOurs ? NOT_SENT_WITH_KEY : NOT_SENT_ON;
   const left = rewrite === undefined ? ours : new Set([...ours, "accept-encoding"]);
@@ -155,7 +177,7 @@ function headersFor({ request, target, body, rewrite, isKeyOurs }: Exchange): st
   return [...headers, ...lengthOf(request, body)];
 }
 
-function lengthOf({ headers }: IncomingMessage, body: Exchange["body"]): readonly string[] {
+function lengthOf({ headers }: IncomingMessage, body: RelayedBody): readonly string[] {
   if (body === undefined) return [];
   if (body !== "stream") return ["Content-Length", String(body.reduce((sum, part) => sum + part.length, 0))];
   if (headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];

@@ -184,7 +184,7 @@ test.each([
   async (_, header, part) => {
     await using pair = await startPair({ limits: { bodyBytes: 1_000 } });
     expect(await statusFor(pair.port, postHead(header) + part)).toMatch("413");
-    await until(() => expect(pair.buffered.bytes).toBe(0));
+    await until(() => expect(pair.bodies.bytes).toBe(0));
     expect(pair.daemon.received).toEqual([]);
   },
 );
@@ -203,10 +203,10 @@ test("a client that vanishes while it sends is forgotten, and the daemon never h
   const raw = await openRaw(pair.port);
   raw.socket.write(`${postHead("Content-Length: 100")}{"a":1`);
   await until(() => expect(pair.server.status().inFlight).toBe(1));
-  await until(() => expect(pair.buffered.bytes).toBe(6));
+  await until(() => expect(pair.bodies.bytes).toBe(4_096));
   raw.socket.resetAndDestroy();
   await until(() => expect(pair.server.status()).toMatchObject({ inFlight: 0, connections: 0 }));
-  expect(pair.buffered.bytes).toBe(0);
+  expect(pair.bodies.bytes).toBe(0);
   expect(pair.daemon.received).toEqual([]);
 });
 

@@ -11,11 +11,15 @@ import type { createServer as CreateTlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
-import { nameModel, narrowList, readBody, sameModel, withoutLoadOptions } from "./body.ts";
+import { endUnreadable, sendJson } from "./answers.ts";
+import type { BodyBudget } from "./body/budget.ts";
+import { narrowList, sameModel } from "./body/lists.ts";
+import { type Naming, withoutLoadOptions } from "./body/name-model.ts";
+import { readBody } from "./body/read.ts";
 import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
 import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater, unreadable } from "./paths.ts";
-import { createPool, relay, type Target } from "./relay.ts";
+import { createPool, type Exchange, relay, type Target } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type PassState } from "./routes.ts";
 
 const HEADER_BYTES = 16 * 1024;
@@ -25,8 +29,6 @@ const READ_AGAIN_MS = 1_000;
 const KEEPALIVE_PROBE_MS = 30_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
-/** Of bodies that all routes together hold: what they take is missing beside the models. */
-const BUFFERED_BYTES = 256 * 1024 ** 2;
 
 export interface RouteStatus {
   readonly state: PassState;
@@ -43,8 +45,8 @@ export interface RouteStatus {
 export interface RoutePorts {
   readonly log: Log;
   readonly counters: RouteCounters;
-  /** Bodies held by all routes. */
-  readonly buffered: { bytes: number };
+  /** Of all routes. */
+  readonly bodies: BodyBudget;
   /** One request or connection less. */
   readonly onLess: () => void;
 }
@@ -90,6 +92,9 @@ export class RouteServer {
     const server = hasTls
       ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
       : createServer(options);
+    server.maxConnections = this.#limits.connections;
+    // The next one finds room, unless all are busy.
+    server.on("drop", () => server.closeIdleConnections());
     server.on("request", (request, response) => this.#handle(request, response));
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
@@ -199,11 +204,11 @@ export class RouteServer {
   #handle(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
     this.#open.add(response);
-    let heldBytes = 0;
+    const share = this.#ports.bodies.open(this.#route.id, () => giveUp());
     const over = (): void => {
       if (!this.#open.delete(response)) return;
       socket.off("close", over);
-      this.#ports.buffered.bytes -= heldBytes;
+      share.release();
       const isWhole = response.writableFinished;
       count(
         this.#ports.counters.requests,
@@ -218,22 +223,26 @@ export class RouteServer {
     socket.setMaxListeners(0);
     request.on("error", () => undefined);
     response.on("error", () => undefined);
+    let giveUp = (): void => {};
+    const refuseBody = (refusal: Refusal): void => {
+      share.release();
+      this.#refuse(request, response, refusal);
+    };
     const passage = this.#admit(request);
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
     else if (passage.kind === "list") this.#relay(request, response, passage);
     else if (passage.kind === "raw") this.#relay(request, response, passage, "stream");
     else {
-      const hold = (bytes: number): boolean => {
-        heldBytes += bytes;
-        this.#ports.buffered.bytes += bytes;
-        return this.#ports.buffered.bytes <= BUFFERED_BYTES;
-      };
-      readBody(request, this.#limits.bodyBytes, hold, (body) => {
-        const named = isRefusal(body) ? body : this.#name(body, passage.nameKeys);
-        if (isRefusal(named)) this.#refuse(request, response, named);
-        else this.#relay(request, response, passage, named);
+      const reading = { limitBytes: this.#limits.bodyBytes, share, naming: this.#naming(passage.nameKeys) };
+      const stop = readBody(request, reading, (body) => {
+        if (isRefusal(body)) refuseBody(body);
+        else this.#relay(request, response, passage, body, share.release);
       });
+      giveUp = () => {
+        stop();
+        refuseBody(retryLater("busy", "the body came too slowly while other requests needed its memory"));
+      };
     }
   }
 
@@ -245,6 +254,7 @@ export class RouteServer {
     const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
     if (isRefusal(passage)) return passage;
+    if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many requests at once");
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
     return passage;
@@ -264,16 +274,16 @@ export class RouteServer {
     return { ...refusal, headers: { "www-authenticate": "Bearer" } };
   }
 
-  #name(body: Buffer, keys: readonly string[]): readonly Buffer[] | Refusal {
+  #naming(keys: readonly string[]): Naming {
     const { model, service, protocol } = this.#route;
     const isOllama = protocol === "ollama";
-    return nameModel(body, {
+    return {
       keys,
       model,
       accepts: (name) => name === service || (isOllama && sameModel(name, service)),
       // How long the model stays is the agent's decision: a client's 0 would unload it under all others.
       overrides: isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {},
-    });
+    };
   }
 
   #relay(
@@ -281,17 +291,19 @@ export class RouteServer {
     response: ServerResponse,
     passage: Exclude<Passage, { kind: "health" }>,
     body?: readonly Buffer[] | "stream",
+    sent?: () => void,
   ): void {
     if (response.destroyed) return;
     const { model, service, protocol } = this.#route;
     const rewrite = (list: Buffer) => narrowList(list, model, service);
-    relay({
+    const exchange: Exchange = {
       request,
       response,
       path: passage.path,
       target: this.#isPreflight(request) ? { ...this.#target, key: undefined } : this.#target,
       isKeyOurs: protocol !== "any" || this.#keys !== undefined,
       counters: this.#ports.counters,
+      unreadMs: this.#limits.unreadMs,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),
       // Those who run a daemon that was found may have changed it.
@@ -304,9 +316,9 @@ export class RouteServer {
         if (request.httpVersion === "1.0") this.#reset(request.socket);
         else response.destroy();
       },
-      ...(body === undefined ? {} : { body }),
       ...(passage.kind === "list" ? { rewrite } : {}),
-    });
+    };
+    relay(exchange, body, sent);
   }
 
   /** With TLS the connection below it: the socket that requests come by has none to reset. */
@@ -338,23 +350,8 @@ export class RouteServer {
     else request.once("end", answer);
   }
 
-  #send(
-    response: ServerResponse,
-    status: number,
-    body: object,
-    headers: Readonly<Record<string, string>> = {},
-  ): void {
-    if (response.destroyed || response.headersSent) return;
-    const text = JSON.stringify(body);
-    const close = this.#isLast() ? { connection: "close" } : {};
-    const length = Buffer.byteLength(text);
-    response.writeHead(status, {
-      "content-type": "application/json",
-      "content-length": length,
-      ...headers,
-      ...close,
-    });
-    response.end(text);
+  #send(response: ServerResponse, status: number, body: object, headers: Refusal["headers"] = {}): void {
+    sendJson(response, status, body, this.#isLast() ? { ...headers, connection: "close" } : headers);
   }
 
   /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
@@ -363,11 +360,7 @@ export class RouteServer {
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
     if (code !== "ECONNRESET") count(this.#ports.counters.refused, reason);
     if (!socket.writable || isAnswering || code === "ECONNRESET") return void socket.destroy();
-    const body = JSON.stringify({
-      error: { message: status, type: reason, code: Number.parseInt(status, 10) },
-    });
-    const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
-    socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
+    endUnreadable(socket, status, reason);
   }
 
   #targetKey(): string | undefined {

@@ -45,6 +45,12 @@ export interface GateLimits {
   readonly requestMs: number;
   /** For which an idle connection is kept: longer than clients keep theirs, so that it is they who close. */
   readonly idleMs: number;
+  /** For which a client may leave what it was sent unread. */
+  readonly unreadMs: number;
+  /** At once, on this route's port. */
+  readonly connections: number;
+  /** Whose responses are not over, at once. */
+  readonly requests: number;
 }
 
 export const DEFAULT_LIMITS: GateLimits = {
@@ -52,6 +58,9 @@ export const DEFAULT_LIMITS: GateLimits = {
   headMs: 10_000,
   requestMs: 300_000,
   idleMs: 120_000,
+  unreadMs: 120_000,
+  connections: 1_024,
+  requests: 1_024,
 };
 
 const STATES: readonly string[] = ["passing", "leaving", "draining", "none"] satisfies PassState[];

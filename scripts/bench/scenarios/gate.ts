@@ -37,6 +37,7 @@ export async function measureGate(): Promise<readonly Measurement[]> {
   const memory = await measureMemory(bed, `gate after ${STREAMS} streams`);
   const flood = await measureStreams(bed, FLOOD);
   const flooded = await measureMemory(bed, `gate after ${STREAMS} streams without a pace`);
+  const beside = await measureBeside(bed);
   const losses = await measureLosses(bed);
   await bed.passAll();
   const allLatency = await measureLatency(bed, "gate that passes all, with a key");
@@ -58,6 +59,7 @@ export async function measureGate(): Promise<readonly Measurement[]> {
     },
     ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, targets: [RESIDENT] } : one)),
     ...flooded,
+    ...beside,
     ...losses,
     ...allLatency,
     {
@@ -72,6 +74,8 @@ export async function measureGate(): Promise<readonly Measurement[]> {
 interface GateBed extends AsyncDisposable {
   readonly direct: string;
   readonly gated: string;
+  /** Another service behind the same gate. */
+  readonly other: string;
   readonly gate: () => Gate;
   /** The agent ends and another starts, of another release where that is asked for. */
   readonly restartAgent: (isUpgrade: boolean) => Promise<void>;
@@ -90,6 +94,10 @@ async function openGateBed(): Promise<GateBed> {
   const route: GateRoute = {
     ...{ id: "bench", service: "bench", model: "m", protocol: "openai", state: "passing" },
     ...{ listen, target, limits },
+  };
+  const otherRoute: GateRoute = {
+    ...{ ...route, id: "other", service: "other" },
+    listen: { address: "127.0.0.1", port: await freePort() },
   };
   let release = 1;
   const open = (routes?: readonly GateRoute[]) => {
@@ -112,11 +120,12 @@ async function openGateBed(): Promise<GateBed> {
       routes,
     );
   };
-  let gate = await open([route]);
+  let gate = await open([route, otherRoute]);
   const urlOf = (at: number) => `http://127.0.0.1:${at}/v1/chat/completions`;
   return {
     direct: urlOf(port),
     gated: urlOf(listen.port),
+    other: urlOf(otherRoute.listen.port),
     gate: () => gate,
     restartAgent: async (isUpgrade) => {
       gate.close();
@@ -203,6 +212,57 @@ async function measureStreams(bed: GateBed, body: object): Promise<readonly numb
   }
   agent.destroy();
   return ratios;
+}
+
+/** What costs a parser more than bytes, as the start of a body and what is repeated. None is complete, so that no daemon gets it. */
+const HOSTILE: Readonly<Record<string, readonly [string, string]>> = {
+  members: ["{", '"a":1,'],
+  "objects in an array": ['{"a":[', '{"b":1},'],
+  "escaped quotes": ['{"a":"', '\\"'],
+};
+const HOSTILE_BYTES = 63 * 1024 ** 2;
+const HOSTILE_BODIES = 5;
+
+/** Requests to one service, one at a time, while another gets such bodies. */
+async function measureBeside(bed: GateBed): Promise<readonly Measurement[]> {
+  const measured: Measurement[] = [];
+  for (const [what, [start, repeated]] of Object.entries(HOSTILE)) {
+    const body = Buffer.from(start + repeated.repeat(HOSTILE_BYTES / repeated.length));
+    const agent = new Agent({ keepAlive: true });
+    const times: number[] = [];
+    let isOver = false;
+    const sending = (async () => {
+      for (let index = 0; index < HOSTILE_BODIES; index += 1) await sendBytes(bed.gated, body);
+      isOver = true;
+    })();
+    while (!isOver) {
+      const from = performance.now();
+      expectWhole(await ask(bed.other, agent, { model: "other" }));
+      times.push(performance.now() - from);
+    }
+    await sending;
+    agent.destroy();
+    measured.push({
+      name: `gate, a request to a service while another gets 63 MiB of ${what}`,
+      unit: "ms",
+      samples: times,
+      targets: [{ statistic: "p99", limit: 50 }],
+    });
+  }
+  return measured;
+}
+
+/** Whatever the answer, which may come before the body is sent. */
+function sendBytes(url: string, body: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const headers = { "content-type": "application/json", "content-length": body.length };
+    const call = request(url, { method: "POST", agent: false, headers }, (response) => {
+      response.resume().once("close", resolve);
+      call.destroy();
+    });
+    call.once("error", () => resolve()).once("close", resolve);
+    call.end(body);
+  });
 }
 
 /** Most of what is resident are pages of Node's own program, which the agent's process shares. */

@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { nameModel, narrowList, sameModel, withoutLoadOptions } from "./body.ts";
+import { HeldBytes } from "./held-bytes.ts";
+import { narrowList, sameModel } from "./lists.ts";
+import { MAX_MEMBERS } from "./members.ts";
+import { nameModel, scannerFor, withoutLoadOptions } from "./name-model.ts";
 
 const naming = {
   keys: ["model"],
@@ -9,8 +12,18 @@ const naming = {
   overrides: { keep_alive: () => "-1", options: withoutLoadOptions },
 };
 
-function named(body: string, changes: Partial<typeof naming> = {}): string {
-  const result = nameModel(Buffer.from(body), { ...naming, ...changes });
+/** The body comes in pieces that end at these places. */
+function named(body: string, cuts: readonly number[] = []): string {
+  const bytes = Buffer.from(body);
+  const held = new HeldBytes();
+  const scanner = scannerFor(naming);
+  const ends = [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b);
+  for (const [index, end] of ends.entries()) {
+    const piece = bytes.subarray(ends[index - 1] ?? 0, end);
+    held.append(piece);
+    scanner.push(piece);
+  }
+  const result = nameModel(held, scanner, naming);
   return "reason" in result ? `${result.status} ${result.message}` : Buffer.concat(result).toString("utf8");
 }
 
@@ -115,14 +128,103 @@ test("text that is no JSON never passes as something that a strict parser reads 
   );
 });
 
-test("a body of 64 MiB with one long string is scanned in moments", () => {
-  const body = `{"image":"${"A".repeat(64 * 1024 ** 2)}","model":"chat"}`;
-  const bytes = Buffer.from(body);
-  // CPU time: a busy machine does not change it.
-  const before = process.cpuUsage();
-  nameModel(bytes, naming);
-  const { user, system } = process.cpuUsage(before);
-  expect((user + system) / 1_000).toBeLessThan(2_000);
+const text = fc.oneof(
+  fc.json(),
+  fc
+    .array(
+      fc.constantFrom(
+        '"model"',
+        '"chat"',
+        '"other"',
+        ":",
+        ",",
+        "{",
+        "}",
+        "[",
+        "]",
+        "1",
+        '"é\\"',
+        "\\",
+        '"',
+        " ",
+      ),
+      {
+        maxLength: 20,
+      },
+    )
+    .map((parts) => `{${parts.join("")}}`),
+);
+
+test("the pieces in which a body comes make no difference", () => {
+  fc.assert(
+    fc.property(text, fc.array(fc.nat()), (body, cuts) => {
+      const everywhere = Array.from(Buffer.from(body), (_, index) => index);
+      expect(named(body, cuts)).toBe(named(body));
+      expect(named(body, everywhere)).toBe(named(body));
+    }),
+  );
+});
+
+test.each([
+  ["members", `{${Array.from({ length: MAX_MEMBERS }, (_, n) => `"${n}":1`).join()}`, ',"more":1}'],
+  ["bytes of a name", `{"${"n".repeat(1_023)}`, '":1}'],
+  ["digits", `{"n":${"1".repeat(1_024)}`, "1}"],
+  ["levels", `{"n":${"[".repeat(500)}`, `[1]${"]".repeat(500)}}`],
+])(
+  "too many %s are refused at the first one, and nothing waits for the end of the body",
+  (_, within, more) => {
+    const scanner = scannerFor(naming);
+    expect(scanner.push(Buffer.from(within))).toBeUndefined();
+    expect(scanner.push(Buffer.from(more.slice(0, 8)))).toMatch(/more than|longer than|deeper than/);
+    expect(scanner.members).toEqual([]);
+  },
+);
+
+test("each byte is scanned when it comes: of other members nothing is kept, and the end finds nothing new", () => {
+  const scanner = scannerFor(naming);
+  const piece = Buffer.from(`${'"a":[1,{"b":"\\""}],'.repeat(10)}`);
+  scanner.push(Buffer.from("{"));
+  for (let count = 10; count < MAX_MEMBERS; count += 10) {
+    expect(scanner.push(piece)).toBeUndefined();
+    expect(scanner.count).toBe(count);
+  }
+  expect(scanner.members).toEqual([]);
+  scanner.push(Buffer.from('"model":"chat"}'));
+  expect(scanner.members).toMatchObject([{ key: "model" }]);
+  expect(scanner.end()).toBeUndefined();
+});
+
+test.each(["model", "options"])(
+  "a value of %s that is read is refused where it is larger than 64 KiB",
+  (key) => {
+    expect(named(`{"${key}":"${"x".repeat(64 * 1024)}"}`)).toMatch(/^400 the member .* is larger/);
+  },
+);
+
+test("pieces of one byte are copied together: none keeps the read that it came with", () => {
+  const held = new HeldBytes();
+  const piece = Buffer.from("x");
+  let allocated = 0;
+  for (let index = 0; index < 200_000; index += 1) {
+    allocated += held.needs(1);
+    held.append(piece);
+  }
+  expect(held.length).toBe(200_000);
+  expect(allocated).toBeLessThan(2 * 200_000);
+  expect(held.slice(0, held.length).length).toBeLessThan(10);
+  expect(Buffer.concat(held.slice(0, held.length)).equals(Buffer.alloc(200_000, "x"))).toBe(true);
+});
+
+test("a slice of what is held is what was appended, whatever the pieces", () => {
+  fc.assert(
+    fc.property(fc.array(fc.uint8Array({ maxLength: 9_000 })), fc.nat(), fc.nat(), (pieces, a, b) => {
+      const held = new HeldBytes();
+      for (const piece of pieces) held.append(Buffer.from(piece));
+      const whole = Buffer.concat(pieces);
+      const [from = 0, to = 0] = [a % (whole.length + 1), b % (whole.length + 1)].sort((x, y) => x - y);
+      expect(Buffer.concat(held.slice(from, to)).equals(whole.subarray(from, to))).toBe(true);
+    }),
+  );
 });
 
 test("a name without a tag means the latest, as in Ollama", () => {

@@ -1,0 +1,25 @@
+/** What the gate answers itself. */
+import type { ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>>,
+): void {
+  if (response.destroyed || response.headersSent) return;
+  const text = JSON.stringify(body);
+  const length = Buffer.byteLength(text);
+  response.writeHead(status, { "content-type": "application/json", "content-length": length, ...headers });
+  response.end(text);
+}
+
+/** To a request that the parser refuses, so that there is no response to write to. */
+export function endUnreadable(socket: Duplex, status: string, reason: string): void {
+  const body = JSON.stringify({
+    error: { message: status, type: reason, code: Number.parseInt(status, 10) },
+  });
+  const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
+  socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
+}

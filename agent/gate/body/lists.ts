@@ -1,0 +1,30 @@
+/** A daemon's list of models, reduced to the one that is served. */
+import { parsed } from "./members.ts";
+
+/** Whether a name in a daemon's list means the model. Ollama adds a tag where none is given. */
+export function sameModel(name: unknown, model: string): boolean {
+  if (typeof name !== "string") return false;
+  const tagged = (text: string): string => (/:[^/]*$/.test(text) ? text : `${text}:latest`);
+  return name === model || tagged(name) === tagged(model);
+}
+
+/** Under the name that clients know; undefined where it is no such list. */
+export function narrowList(body: Buffer, model: string, service: string): string | undefined {
+  const answer = parsed(body.toString("utf8"));
+  if (typeof answer !== "object" || answer === null) return undefined;
+  const lists = Object.entries(answer).filter(([key]) => key === "data" || key === "models");
+  const isServed = (entry: unknown): entry is Record<string, unknown> =>
+    typeof entry === "object" &&
+    entry !== null &&
+    ["id", "name", "model"].some((key) => sameModel((entry as Record<string, unknown>)[key], model));
+  const rename = (entry: Record<string, unknown>): object => {
+    const names = ["id", "name", "model"].filter((key) => Object.hasOwn(entry, key));
+    const { aliases: _, ...rest } = entry;
+    return { ...rest, ...Object.fromEntries(names.map((key) => [key, service])) };
+  };
+  const narrowed = lists.map(([key, entries]) => [
+    key,
+    (Array.isArray(entries) ? entries : []).filter(isServed).map(rename),
+  ]);
+  return lists.length === 0 ? undefined : JSON.stringify({ ...answer, ...Object.fromEntries(narrowed) });
+}

@@ -1,0 +1,53 @@
+/** A request's JSON: read up to a limit, scanned as it comes, and held until the daemon has it. */
+import type { IncomingMessage } from "node:http";
+import { type Refusal, refuse, retryLater } from "../paths.ts";
+import type { BodyShare } from "./budget.ts";
+import { HeldBytes } from "./held-bytes.ts";
+import { type Naming, nameModel, notJson, scannerFor } from "./name-model.ts";
+
+interface Reading {
+  readonly limitBytes: number;
+  readonly share: BodyShare;
+  readonly naming: Naming;
+}
+
+/**
+ * Calls `done` once with the body as it is sent on, or with the reason why it is not taken, which is known as early as the bytes
+ * that show it. The result stops the reading without an answer of its own.
+ */
+export function readBody(
+  request: IncomingMessage,
+  { limitBytes, share, naming }: Reading,
+  done: (body: Buffer[] | Refusal) => void,
+): () => void {
+  const tooLarge = refuse(413, "too_large", `the body is larger than ${limitBytes} bytes`);
+  const held = new HeldBytes();
+  const scanner = scannerFor(naming);
+  const stop = (): void => {
+    request.off("data", take).off("end", end);
+  };
+  const finish = (body: Buffer[] | Refusal): void => {
+    stop();
+    done(body);
+  };
+  const hold = (piece: Buffer): Refusal | undefined => {
+    if (held.length + piece.length > limitBytes) return tooLarge;
+    if (!share.take(held.needs(piece.length))) return retryLater("busy", "too many large requests at once");
+    held.append(piece);
+    const problem = scanner.push(piece);
+    return problem === undefined ? undefined : notJson(problem);
+  };
+  const take = (piece: Buffer): void => {
+    const refusal = hold(piece);
+    if (refusal !== undefined) finish(refusal);
+  };
+  const end = (): void => {
+    share.arrived();
+    finish(nameModel(held, scanner, naming));
+  };
+  if (request.headers["content-encoding"] !== undefined)
+    done(refuse(415, "encoding", "send the body without content-encoding"));
+  else if (Number(request.headers["content-length"] ?? 0) > limitBytes) done(tooLarge);
+  else request.on("data", take).once("end", end);
+  return stop;
+}

@@ -1,0 +1,123 @@
+/** What one client may take of a route and of the gate, over real connections. */
+import { connect } from "node:net";
+import { expect, test } from "vitest";
+import { until } from "../fixtures/until.ts";
+import { BodyBudget } from "./body/budget.ts";
+import {
+  CHAT_PATH as CHAT,
+  openRaw,
+  post,
+  routeTo,
+  startDaemon,
+  startPair,
+  startRoute,
+  statusFor,
+  steppedStream,
+} from "./fixtures/route.ts";
+
+const MIB = 1024 ** 2;
+const head = (length: number) => `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`;
+
+test("a body of countless members is refused with its first part, and nothing of it is held", async () => {
+  await using pair = await startPair();
+  const raw = await openRaw(pair.port);
+  raw.socket.write(`${head(63 * MIB)}{${'"a":1,'.repeat(10_000)}`);
+  await until(() => expect(raw.text).toContain("it has more than 256 members"));
+  expect(raw.text).toMatch(/^HTTP\/1.1 400/);
+  expect(pair.bodies.bytes).toBe(0);
+  expect(pair.daemon.received).toEqual([]);
+  raw.socket.destroy();
+});
+
+test("a large body reaches the daemon unchanged in chunks of any size, and is not held while the daemon answers", async () => {
+  const stream = steppedStream();
+  await using daemon = await startDaemon();
+  await using streaming = await startDaemon((request, response) => stream.listener(request, response));
+  await using plain = await startRoute(routeTo(daemon.port));
+  const image = "A".repeat(3 * MIB);
+  expect((await post(plain.url + CHAT, { image, nested: [{ image: '\\"}' }] })).status).toBe(200);
+  expect(JSON.parse(daemon.received[0]?.body ?? "")).toEqual({
+    model: "hf.co/org/model:Q4",
+    image,
+    nested: [{ image: '\\"}' }],
+  });
+  await using slow = await startRoute(routeTo(streaming.port));
+  const opened = stream.next();
+  const answer = post(slow.url + CHAT, { image });
+  const response = await opened;
+  await until(() => expect(slow.bodies.bytes).toBe(0));
+  expect(slow.server.status().inFlight).toBe(1);
+  response.end();
+  expect((await answer).status).toBe(200);
+});
+
+test("slow clients with large bodies make room for another, which gets its answer", async () => {
+  const clock = { now: 0 };
+  const limits = { totalBytes: 4 * MIB, routeBytes: 2 * MIB, ownBytes: MIB / 4, protectedMs: 10_000 };
+  await using daemon = await startDaemon();
+  await using gate = await startRoute(routeTo(daemon.port), new BodyBudget(limits, () => clock.now));
+  const slow = await Promise.all(Array.from({ length: 4 }, () => openRaw(gate.port)));
+  const sent = `{"image":"${"A".repeat(400 * 1024)}`;
+  for (const { socket } of slow) socket.write(head(MIB) + sent);
+  await until(() => expect(gate.bodies.bytes).toBeGreaterThanOrEqual(4 * sent.length));
+  const body = { image: "A".repeat(MIB) };
+  expect((await post(gate.url + CHAT, body)).status).toBe(503);
+  clock.now = 10_000;
+  expect((await post(gate.url + CHAT, body)).status).toBe(200);
+  const refused = slow.filter(({ text }) => text.startsWith("HTTP/1.1 503"));
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused[0]?.text).toContain("came too slowly");
+  for (const { socket } of slow) socket.destroy();
+});
+
+test("what other routes hold leaves a route its own part", async () => {
+  const limits = { totalBytes: MIB, routeBytes: MIB, ownBytes: 64 * 1024, protectedMs: 60_000 };
+  const bodies = new BodyBudget(limits);
+  bodies.open("another", () => undefined).take(MIB);
+  await using daemon = await startDaemon();
+  await using gate = await startRoute(routeTo(daemon.port), bodies);
+  expect((await post(gate.url + CHAT, { prompt: "x".repeat(20 * 1024) })).status).toBe(200);
+  expect((await post(gate.url + CHAT, { prompt: "x".repeat(200 * 1024) })).status).toBe(503);
+});
+
+test("more requests at once than the limit are 503, those of one connection included", async () => {
+  const stream = steppedStream();
+  await using pair = await startPair({ limits: { requests: 3 } }, stream.listener);
+  const raw = await openRaw(pair.port);
+  raw.socket.write(`${head(2)}{}`.repeat(3));
+  await until(() => expect(stream.open).toHaveLength(3));
+  const refused = await post(pair.url + CHAT, {});
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "2"]);
+  expect(pair.counters.refused).toEqual({ busy: 1 });
+  raw.socket.destroy();
+});
+
+test("more connections at once than the limit are closed, and idle ones make room for new ones", async () => {
+  await using pair = await startPair({ limits: { connections: 2 } });
+  const idle = await Promise.all([openRaw(pair.port), openRaw(pair.port)]);
+  for (const { socket } of idle) socket.write(`${head(2)}{}`);
+  await until(() => expect(idle.map(({ text }) => text.startsWith("HTTP/1.1 200"))).toEqual([true, true]));
+  const dropped = connect(pair.port, "127.0.0.1").on("error", () => undefined);
+  await until(() => expect(dropped.destroyed).toBe(true));
+  await until(() => expect(pair.server.status().connections).toBe(0));
+  expect(await statusFor(pair.port, `${head(2)}{}`)).toMatch("200");
+});
+
+test("a client that leaves its answer unread is cut off", async () => {
+  const stream = steppedStream();
+  await using pair = await startPair({ limits: { unreadMs: 200 } }, stream.listener);
+  const opened = stream.next();
+  const raw = await openRaw(pair.port);
+  raw.socket.pause();
+  raw.socket.write(`${head(2)}{}`);
+  const response = await opened;
+  const block = Buffer.alloc(256 * 1024, "x");
+  const write = (): void => {
+    while (!response.destroyed && response.write(block)) {}
+    response.once("drain", write);
+  };
+  write();
+  await Promise.all(stream.closed);
+  await until(() => expect(pair.counters.requests).toEqual({ 599: 1 }));
+  raw.socket.destroy();
+});
