@@ -41,7 +41,7 @@ it(
   "a wall clock that is set back holds no crashed engine back",
   withBench(async (bench) => {
     const { clock, setWall } = movableClock();
-    await bench.startAgent({ clock, timings: { backoffFirstMs: 5_000 } });
+    await bench.startAgent({ clock, timings: { firstRestartMs: 5_000 } });
     await bench.createReplica("chat-0-cb");
     const before = await bench.untilPhase("chat-0-cb", "Ready");
     process.kill(before.status?.pid ?? 0, "SIGKILL");

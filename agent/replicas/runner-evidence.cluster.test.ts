@@ -13,7 +13,7 @@ import { withBench } from "../../test/replicas/with-bench.ts";
 const it = findLlamaServer() === undefined ? test.skip : test;
 const ENGINE = fileURLToPath(new URL("../../test/fixtures/answering-engine.ts", import.meta.url));
 /** The backoff is long enough to be observed. */
-const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 6_000, proveAgainMs: 200 };
+const timings = { liveProbeMs: 100, stallMs: 1_500, firstRestartMs: 6_000, proveAgainMs: 200 };
 
 /** The first start has the fault, later ones are the real engine; each notes its pid, and whether an earlier one lives. */
 function faultyOnce(bench: Bench, fault: AnsweringFault): string {

@@ -12,7 +12,7 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
   // Long enough that the withdrawal is seen however slowly the API server answers.
-  await bench.startAgent({ timings: { backoffFirstMs: 5_000 } });
+  await bench.startAgent({ timings: { firstRestartMs: 5_000 } });
   await bench.createReplica("chat-0-a");
   const ready = await bench.untilPhase("chat-0-a", "Ready");
   expect(ready.status).toMatchObject({ reason: "Serving", restarts: 0, observedGeneration: 1 });
@@ -69,7 +69,7 @@ it("is taken over by the next agent with the same process, announced all the tim
   }, PATIENT);
   const sliceBefore = await bench.slice("chat-0-b");
   await first.end();
-  const second = await bench.startAgent({ timings: { backoffFirstMs: 5_000 } });
+  const second = await bench.startAgent({ timings: { firstRestartMs: 5_000 } });
   expect(second.runner.snapshot()).toMatchObject([{ pid: before?.status?.pid }]);
   await vi.waitFor(() => expect(second.runner.snapshot()).toMatchObject([{ phase: "Ready" }]), PATIENT);
   const after = await bench.replica("chat-0-b");

@@ -15,7 +15,7 @@ const PATIENT = { timeout: 60_000, interval: 20 };
 const TINY = fileURLToPath(new URL("../testing/tiny-program.ts", import.meta.url));
 const SERVES = `exec '${process.execPath}' '${TINY}' "$@"`;
 const quick = {
-  ...{ backoffFirstMs: 20_000, propagationMs: 0, outsideMs: 300 },
+  ...{ firstRestartMs: 20_000, propagationMs: 0, outsideMs: 300 },
   ...{ liveProbeMs: 200, failedProbeMs: 50 },
 };
 
@@ -35,7 +35,7 @@ test(
     ]);
 
     await first.end();
-    const { runner } = await startAgent({ timings: { ...quick, backoffFirstMs: 20 } });
+    const { runner } = await startAgent({ timings: { ...quick, firstRestartMs: 0, backoffFirstMs: 20 } });
     expect(runner.snapshot()).toMatchObject([{ pid: one.status?.pid }]);
     process.kill(one.status?.pid ?? 0, "SIGSTOP");
     await bench.untilExit("one", "EngineHung");

@@ -62,7 +62,7 @@ test("a body that is itself the slowest gets no more", () => {
   expect(ended).toEqual([]);
 });
 
-test("whatever requests do, no limit is passed, and nothing stays when all have ended", () => {
+test("whatever requests do, no limit is passed, and no request leaves anything behind", () => {
   const step = fc.record({
     who: fc.nat(7),
     route: fc.constantFrom("a", "b", "c", "d"),

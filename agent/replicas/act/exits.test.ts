@@ -13,7 +13,7 @@ import { silentLog } from "../../store/fixtures/store.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Desired } from "../plan/observed.ts";
 import { planReplica } from "../plan/plan.ts";
-import { defaultTimings } from "../plan/timings.ts";
+import { defaultTimings, type Timings } from "../plan/timings.ts";
 import { governed } from "../pressure.ts";
 import type { EngineFile } from "../state/engine-record.ts";
 import { observe } from "../state/observe.ts";
@@ -42,10 +42,15 @@ interface Ending {
   readonly wasReady: boolean;
   readonly readyForMs?: number;
   readonly level?: Level;
+  /** Unless given, the first restart waits, so that what is said meanwhile is seen. */
+  readonly timings?: Timings;
 }
 
+const WAITING: Timings = { ...defaultTimings, firstRestartMs: 1_000 };
+
 /** Records the exit of one run. */
-async function ended({ exit, logTail = "", wasReady, readyForMs = 5_000, level }: Ending) {
+async function ended(ending: Ending) {
+  const { exit, logTail = "", wasReady, readyForMs = 5_000, level, timings = WAITING } = ending;
   const context = {
     ports: {
       stateDir,
@@ -55,7 +60,7 @@ async function ended({ exit, logTail = "", wasReady, readyForMs = 5_000, level }
       address: () => "192.0.2.1",
       endpoints: { state: () => "withdrawn" },
     },
-    ...{ log: silentLog, timings: defaultTimings, states: new Map(), moment: () => MOMENT, random: () => 0 },
+    ...{ log: silentLog, timings, states: new Map(), moment: () => MOMENT, random: () => 0 },
     admission: { keepPort: () => {}, othersBytes: () => 0 },
     runtimes: {
       driver: () => ({ classifyExit, ownLines }),
@@ -73,7 +78,7 @@ async function ended({ exit, logTail = "", wasReady, readyForMs = 5_000, level }
   state.engine = NOTHING_RUNS;
   await refresh(state, context);
   const seen = observe(state, context);
-  const plan = planReplica(WANTED, seen, MOMENT.monotonicMs, defaultTimings);
+  const plan = planReplica(WANTED, seen, MOMENT.monotonicMs, timings);
   return { plan, history: state.past.history, killedAt: governed(context).killedAt };
 }
 
@@ -144,11 +149,25 @@ test.each(ENOUGH)("a SIGKILL from outside while memory is at %s is reported as a
   expect(plan).toMatchObject({ phase: "Backoff", reason: "EngineKilled" });
 });
 
-test("an engine that was Ready for ten minutes restarts at once, and backs off from its next crash on", async () => {
-  const steady = await ended({ exit: { code: 1 }, wasReady: true, readyForMs: 600_000 });
-  expect(steady.plan.phase).not.toBe("Backoff");
-  expect(steady.history).toMatchObject({ restarts: 1, crashesInARow: 0 });
-  expect(steady.history.transitions).toMatchObject([{ phase: "Backoff", reason: "EngineCrashed" }]);
-  const next = await ended({ exit: { code: 1 }, wasReady: true });
-  expect(next.plan).toMatchObject({ phase: "Backoff", nextTryAt: MOMENT.monotonicMs + 1_000 });
+const AGES: readonly (readonly [string, Pick<Ending, "wasReady" | "readyForMs">])[] = [
+  ["was never Ready", { wasReady: false }],
+  ["was Ready for five seconds", { wasReady: true }],
+  ["was Ready for ten minutes", { wasReady: true, readyForMs: 600_000 }],
+];
+
+test.each(AGES)("an engine that %s restarts at once after its first crash", async (_, age) => {
+  const { plan, history } = await ended({ exit: { code: 1 }, ...age, timings: defaultTimings });
+  expect(plan.phase).not.toBe("Backoff");
+  expect(history).toMatchObject({ restarts: 1, crashesInARow: 1 });
+  expect(history.transitions).toMatchObject([{ phase: "Backoff", reason: "EngineCrashed" }]);
+});
+
+test("further crashes are held back for longer each time, until one comes after ten minutes", async () => {
+  const young: Ending = { exit: { code: 1 }, wasReady: true, timings: defaultTimings };
+  const waits: (number | undefined)[] = [];
+  for (const ending of [young, young, young, young, { ...young, readyForMs: 600_000 }, young]) {
+    const { plan } = await ended(ending);
+    waits.push(plan.nextTryAt === undefined ? undefined : plan.nextTryAt - MOMENT.monotonicMs);
+  }
+  expect(waits).toEqual([undefined, 1_000, 2_000, 4_000, undefined, 1_000]);
 });

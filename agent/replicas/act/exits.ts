@@ -37,9 +37,9 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const { clock } = context.ports;
   const wasSteady =
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
-  // A run that had served for long restarts at once: its failure is not in its start. The next crash backs off.
-  const crashesInARow = wasSteady ? 0 : past.history.crashesInARow + 1;
-  const delayMs = wasSteady ? 0 : crashBackoffMs(context.timings, crashesInARow, context.random());
+  // The crashes before a run that served for long do not count: its failure is not in its start.
+  const crashesInARow = wasSteady ? 1 : past.history.crashesInARow + 1;
+  const delayMs = crashBackoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
   // A run that was Ready can be Ready again, whatever its log says: the log contains clients' text.
   const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);

@@ -50,6 +50,8 @@ export interface Timings {
    * stopped first.
    */
   readonly goodbyeMs: number;
+  /** After the first crash within `backoffResetMs`, and after the second; doubled with each further one. */
+  readonly firstRestartMs: number;
   readonly backoffFirstMs: number;
   readonly backoffMaxMs: number;
   readonly backoffResetMs: number;
@@ -105,6 +107,7 @@ export const defaultTimings: Timings = {
   endingMs: SECOND,
   forcedWithdrawMs: 2 * SECOND,
   goodbyeMs: 3 * SECOND,
+  firstRestartMs: 0,
   backoffFirstMs: SECOND,
   backoffMaxMs: 5 * MINUTE,
   backoffResetMs: RESTARTS_RESET_AFTER_MS,
@@ -152,10 +155,11 @@ export function startProbeMs(timings: Timings, ranForMs: number): number {
 const CRASH_JITTER = [1, 0.75] as const;
 const RETRY_JITTER = [1, 1.2] as const;
 
-/** How long to hold a crashed engine back. `random` is in 0..1. */
+/** How long to hold a crashed engine back: one crash is no loop, whatever the engine's age. `random` is in 0..1. */
 export function crashBackoffMs(timings: Timings, crashesInARow: number, random: number): number {
-  const { backoffFirstMs: firstMs, backoffMaxMs: capMs } = timings;
-  return backoffMs(crashesInARow, { firstMs, capMs, jitter: CRASH_JITTER }, random);
+  const { firstRestartMs, backoffFirstMs: firstMs, backoffMaxMs: capMs } = timings;
+  if (crashesInARow <= 1) return firstRestartMs;
+  return backoffMs(crashesInARow - 1, { firstMs, capMs, jitter: CRASH_JITTER }, random);
 }
 
 /** How long to wait before a fetch is retried. */

@@ -18,6 +18,13 @@ const restarting = at(10.1, "replica", { phase: "Backoff", reason: "EngineKilled
 const counted = at(10.2, "service", { ready: 0 });
 const reported: readonly RecordedEvent[] = [withdrawn, restarting, counted];
 
+const calledHung: readonly RecordedEvent[] = [
+  at(20, "slice", { isServing: false }),
+  at(20, "replica", { phase: "Backoff", reason: "EngineHung", message: "3 probes failed" }),
+  at(20.1, "engine", { change: "gone" }),
+  at(20.2, "service", { ready: 0 }),
+];
+
 /** For each invariant: a recording that just keeps it, and a variant of the same story that breaks it. */
 const gateKilled = at(10, "part", { part: "gate", change: "ended" });
 
@@ -45,8 +52,18 @@ const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: re
     ],
   },
   "hung-engines": {
-    good: [...serving, at(10, "engine", { change: "paused" }), at(40, "slice", { isServing: false })],
-    bad: [...serving, at(10, "engine", { change: "paused" }), at(50, "slice", { isServing: false })],
+    good: [
+      ...serving,
+      ...[at(10, "engine", { change: "paused" }), at(20, "slice", { isServing: false })],
+      ...[at(30, "engine", { change: "resumed" }), at(31, "slice")],
+      ...[at(50, "fault", { kind: "runner-pause" }), at(50, "engine", { change: "paused" })],
+      at(84, "slice", { isServing: false }),
+    ],
+    bad: [...serving, at(10, "engine", { change: "paused" }), at(22, "slice", { isServing: false })],
+  },
+  "false-hangs": {
+    good: [...serving, at(10, "engine", { change: "paused" }), ...calledHung],
+    bad: [...serving, ...calledHung],
   },
   "silent-hosts": {
     good: [...serving, cut(), ...unreachable(54)],

@@ -7,7 +7,7 @@ import { gateReturns, partsLive } from "./parts.ts";
 import { requests } from "./requests.ts";
 import { truthOfEndpoints, truthOfReplicas } from "./truth/claims.ts";
 import { countsOfServices } from "./truth/counts.ts";
-import { hungEngines } from "./truth/hung.ts";
+import { falseHangs, hungEngines } from "./truth/hung.ts";
 import { statedReasons } from "./truth/reasons.ts";
 import { silentHosts } from "./truth/silence.ts";
 
@@ -17,6 +17,7 @@ export const INVARIANTS: readonly Invariant[] = [
   truthOfEndpoints,
   truthOfReplicas,
   hungEngines,
+  falseHangs,
   silentHosts,
   countsOfServices,
   statedReasons,
