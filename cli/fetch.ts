@@ -14,6 +14,7 @@ interface FetchFlags {
   readonly to: string;
   readonly folder: string;
   readonly link?: string;
+  readonly makeRoom?: boolean;
   readonly file?: readonly string[];
   readonly mmproj?: string;
   readonly sha256?: string;
@@ -39,6 +40,7 @@ export function configureFetch(command: Command): void {
     .requiredOption("--to <folder>", "where the volume is mounted")
     .option("--folder <name>", "folder on the volume; none for a file:// source", "")
     .option("--link <name>", "further name in the folder for what was fetched, known beforehand")
+    .option("--make-room", "remove other downloads from the folder where the disk would be full")
     .option("--file <name...>", "files to fetch, the main file first")
     .option("--mmproj <name>", "projector file of the same source")
     .option("--sha256 <hex>", "checksum of the main file")
@@ -63,7 +65,7 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
   const stop = listenForStop();
   const request = { source, files: file, mmproj, sha256, quantization, format, revision };
   const result = await fetchToVolume({
-    ...{ volume: to, folder, link: flags.link },
+    ...{ volume: to, folder, link: flags.link, makesRoom: flags.makeRoom },
     request: { ...request, credentials: readSourceCredentials() },
     certificates: flags.ca,
     ...{ clock: systemClock, log: createJsonLog("info"), signal: stop.signal },

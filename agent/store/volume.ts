@@ -1,5 +1,6 @@
 /** Brings one model to a folder of a volume, as a download Job does: the store of the hosts, opened in that folder. */
-import { chmod, readdir, readFile, rm, stat, symlink } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { chmod, readdir, readFile, readlink, rename, stat, symlink } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,6 +9,7 @@ import type { FetchResult } from "../../src/linux/fetch-result.ts";
 import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
 import { systemCode } from "../atomic-file.ts";
 import { readBootId } from "../host/reader.ts";
+import { withFolderLock } from "./folder-lock.ts";
 import { openStore } from "./store.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, StoredModel, StoreOptions } from "./types.ts";
 
@@ -30,6 +32,8 @@ export interface VolumeFetch
   readonly folder: string;
   /** Name in the folder that leads to the folder with the files, once they are complete. */
   readonly link?: string | undefined;
+  /** What the folder has of other downloads is removed where the disk would be full. */
+  readonly makesRoom?: boolean | undefined;
   /** File in PEM with authorities that are trusted too, in the whole process. */
   readonly certificates?: string | undefined;
   readonly signal: AbortSignal;
@@ -47,31 +51,40 @@ export const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 /** The result, for expected failures too. Rejects with the signal's reason, or for a bug. */
 export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> {
-  const { request, volume, folder, link, certificates, signal, onProgress, ...settings } = options;
+  const { volume, folder, certificates, signal } = options;
   const dir = join(volume, folder);
   const isInPlace = folder === "";
   try {
     if (certificates !== undefined) await trust(certificates);
-    const store = await openStore({
-      ...settings,
-      dir,
-      // Nothing is removed for room: other Models of the same source may be served from this folder.
-      neverEvicts: true,
-      isReadOnly: isInPlace,
-      allowedRoots: isInPlace ? [volume] : [],
-      reserveBytes: 0,
-      bootId: await readBootId("linux", async () => undefined),
-    });
-    const model = await store.fetch(request, { signal, onProgress });
-    if (!isInPlace) await openForReaders(dir);
-    if (!isInPlace && link !== undefined) await linkTo(dir, link, model);
-    return resultOf(request, dir, model, await store.inspect(model));
+    if (isInPlace) return await fetchInTurn(options, dir, signal);
+    return await withFolderLock({ dir, clock: options.clock, log: options.log, signal }, (held) =>
+      fetchInTurn(options, dir, held),
+    );
   } catch (error) {
     signal.throwIfAborted();
     const expected = expectedFailure(error, dir);
     if (expected === undefined) throw error;
     return { code: expected.code, message: expected.message, isRetryable: RETRYABLE.has(expected.code) };
   }
+}
+
+async function fetchInTurn(options: VolumeFetch, dir: string, signal: AbortSignal): Promise<FetchResult> {
+  const { request, volume, folder, link, makesRoom, certificates: _, onProgress, ...settings } = options;
+  const isInPlace = folder === "";
+  const store = await openStore({
+    ...settings,
+    dir,
+    // Other Models of the same source may be served from this folder.
+    neverEvicts: makesRoom !== true,
+    isReadOnly: isInPlace,
+    allowedRoots: isInPlace ? [volume] : [],
+    reserveBytes: 0,
+    bootId: await readBootId("linux", async () => undefined),
+  });
+  const model = await store.fetch(request, { signal, onProgress });
+  if (!isInPlace) await openForReaders(dir);
+  if (!isInPlace && link !== undefined) await linkTo(dir, link, model);
+  return resultOf(request, dir, model, await store.inspect(model));
 }
 
 function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts: ModelFacts): FetchResult {
@@ -117,11 +130,17 @@ async function openForReaders(dir: string): Promise<void> {
   }
 }
 
-/** Relative, since engines mount the folder elsewhere. A restart may find another content under the name. */
+/**
+ * Relative, since engines mount the folder elsewhere. A restart may find another content under the name; it is replaced in one
+ * step, since other pods may be reading through it.
+ */
 async function linkTo(dir: string, name: string, { path }: StoredModel): Promise<void> {
   const view = relative(dir, path).split("/", 2).join("/");
-  await rm(join(dir, name), { force: true });
-  await symlink(view, join(dir, name));
+  const place = join(dir, name);
+  if ((await readlink(place).catch(() => undefined)) === view) return;
+  const fresh = `${place}.${randomUUID()}`;
+  await symlink(view, fresh);
+  await rename(fresh, place);
 }
 
 async function trust(path: string): Promise<void> {

@@ -29,10 +29,15 @@ export type Task =
     };
 
 /** Judges the spec and what is wanted on a volume; nothing is read. */
-export function classifyModel({ spec }: Model, wish: CacheWish = { at: "none" }): Task {
+export function classifyModel(
+  { spec }: Model,
+  wish: CacheWish = { at: "none" },
+  filledBy: "Job" | "Pods" = "Job",
+): Task {
   const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
   if (wish.at === "refused") return { at: "refused", code: wish.code, message: wish.message };
-  if (wish.at === "volume" && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
+  const isOnVolume = wish.at === "volume" && filledBy === "Job";
+  if (isOnVolume && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
   try {
     return taskFor(spec, isForHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, wish);
   } catch (error) {

@@ -56,15 +56,17 @@ export const modelConfigSchema = z.strictObject({
   ),
   cacheScope: z
     .enum(["Namespace", "Model"])
-    .default("Namespace")
+    .optional()
     .describe(
-      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models go. Model: one claim for each Model, deleted with it.",
+      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models go. Model: one claim for each Model, deleted with it. Absent: Namespace with access mode ReadWriteMany, else Model.",
     ),
   cacheSize: z
     .string()
     .refine((text) => (parseQuantity(text) ?? 0) > 0, "must be a quantity, for example 100Gi")
     .default("100Gi")
-    .describe("Size of a new claim."),
+    .describe(
+      "Size of a new claim for a namespace. A claim for one Model has the size of its weights, and this one where the source does not state it.",
+    ),
   cacheStorageClass: z
     .string()
     .regex(OBJECT_NAME, "must be the name of a StorageClass")
@@ -73,7 +75,9 @@ export const modelConfigSchema = z.strictObject({
   cacheAccessMode: z
     .enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])
     .default("ReadWriteOnce")
-    .describe("Its access mode. With ReadWriteOnce all pods that read the volume run on one node."),
+    .describe(
+      "Its access mode. ReadWriteMany: a Job downloads the weights, and pods on all nodes mount them. Else pods download them to the volume, and all pods that mount it run on one node.",
+    ),
   cacheCaConfigMap: z
     .string()
     .regex(OBJECT_NAME, "must be the name of a ConfigMap")

@@ -106,7 +106,7 @@ function withTransfer({ status, metadata }: Model, cache: CacheState | undefined
   const update =
     phase === "Ready"
       ? { status: "True" as const, reason: "ModelTransferSucceeded", message }
-      : { status: "Unknown" as const, reason, message: "" };
+      : { status: "Unknown" as const, reason, message: cache.status.filledBy === "Pods" ? message : "" };
   return setCondition(status?.conditions, { type, ...update, observedGeneration }, nowIso);
 }
 
@@ -167,7 +167,12 @@ function unhonored({ model, task, cache }: ModelObservation): string[] {
   const asksPrefetch = prefetch || prefetchHosts !== undefined;
   const isOnChange = refreshPolicy === "OnChange";
   if (cache !== undefined)
-    return isOnChange ? ["spec.refreshPolicy (a volume keeps what was downloaded)"] : [];
+    return [
+      ...(isOnChange ? ["spec.refreshPolicy (a volume keeps what was downloaded)"] : []),
+      ...(cache.status.filledBy === "Pods" && prefetchTolerations.length > 0
+        ? ["spec.prefetchTolerations (the pods of the services download the weights)"]
+        : []),
+    ];
   return [
     ...(isOnChange && task.at === "onHost" ? [`spec.refreshPolicy (${task.unwatched})`] : []),
     ...(asksPrefetch && !isPrefetched(model) ? ["spec.prefetch"] : []),
@@ -177,7 +182,7 @@ function unhonored({ model, task, cache }: ModelObservation): string[] {
 }
 
 function judge(observation: ModelObservation): Verdict {
-  const { model, task, inspection, isKnown, cache } = observation;
+  const { model, task, cache } = observation;
   switch (task.at) {
     case "refused":
       return failed(task.code, task.message, false);
@@ -186,16 +191,30 @@ function judge(observation: ModelObservation): Verdict {
     case "onVolume":
       return cache === undefined ? waiting : onVolume(model, cache);
     case "remote":
-      if (inspection?.at === "found")
-        return ready("SourceResolved", task.message, foundFacts(model, inspection.found));
-      if (isKnown) return withTrouble(ready("SourceResolved", task.message, knownFacts(model)), inspection);
-      // The other results are about what is known.
-      return inspection?.at === "failed"
-        ? failed(inspection.code, inspection.message, inspection.isTransient)
-        : waiting;
+      return withCacheTrouble(judgeRemote(observation, task), cache);
     default:
       return task satisfies never;
   }
+}
+
+function judgeRemote(
+  { model, inspection, isKnown }: ModelObservation,
+  task: Extract<Task, { at: "remote" }>,
+): Verdict {
+  if (inspection?.at === "found")
+    return ready("SourceResolved", task.message, foundFacts(model, inspection.found));
+  if (isKnown) return withTrouble(ready("SourceResolved", task.message, knownFacts(model)), inspection);
+  // The other results are about what is known.
+  return inspection?.at === "failed"
+    ? failed(inspection.code, inspection.message, inspection.isTransient)
+    : waiting;
+}
+
+/** Pods that fill a volume need its claim. */
+function withCacheTrouble(verdict: Verdict, cache: CacheState | undefined): Verdict {
+  const { trouble, status } = cache ?? {};
+  if (trouble === undefined || status?.filledBy !== "Pods") return verdict;
+  return { ...verdict, degraded: { reason: trouble.code, message: trouble.message } };
 }
 
 /** Ready once the files are complete and verified; the Job's result has the facts of the header. */

@@ -92,8 +92,8 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
       return undefined;
     }
     const wish = cacheWish(model, ports.servicesOf(key), ports.settings);
-    const task = classifyModel(model, wish);
     const cached = await cache(ports, model, wish);
+    const task = classifyModel(model, wish, cached?.state.status.filledBy);
     const found = { task, cache: cached?.state };
     const { written, record } =
       task.at === "remote"

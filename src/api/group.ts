@@ -12,6 +12,8 @@ export const LABEL_REPLICA = "metalbridge.dev/replica";
 /** On what belongs to a Model's download: its name, and the key of its source, which is the folder on the volume. */
 export const LABEL_MODEL = "metalbridge.dev/model";
 export const LABEL_MODEL_CACHE = "metalbridge.dev/model-cache";
+/** On pods, followed by a hash: they mount this claim, which only one node at a time can mount. */
+export const LABEL_MOUNTS = "metalbridge.dev/mounts-";
 /** On the ConfigMap in which a node of the cluster says what it is. */
 export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";

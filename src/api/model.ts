@@ -131,7 +131,9 @@ const modelSpecSchema = z
 const MODEL_PHASES = ["Pending", "Downloading", "Ready", "Failed"] as const;
 
 const modelCacheStatusSchema = z.object({
-  phase: z.enum(MODEL_PHASES).describe("Ready: the files are on the volume, complete and verified."),
+  phase: z
+    .enum(MODEL_PHASES)
+    .describe("Ready: the files are on the volume, complete and verified. Pending while pods fill it."),
   reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md."),
   message: z.string().max(4096).describe("What is the case, then what to do."),
   claimName: z.string().max(253).describe("PersistentVolumeClaim that holds the weights."),
@@ -150,13 +152,19 @@ const modelCacheStatusSchema = z.object({
   bytes: bytes("Bytes that are on the volume.").optional(),
   totalBytes: bytes("Bytes of all files, where the source says it.").optional(),
   attempts: z.int().min(0).describe("Download Jobs of this key that have failed.").optional(),
+  filledBy: z
+    .enum(["Job", "Pods"])
+    .describe(
+      "Job: a download Job fills the volume, and then the Model is Ready. Pods: an init container of each pod downloads what is missing, because the volume can only be mounted on one node, which the scheduler chooses for the pod. Absent: Job.",
+    )
+    .optional(),
 });
 
 const modelStatusSchema = z.object({
   phase: z
     .enum(MODEL_PHASES)
     .describe(
-      "On hosts, Ready means that the source is resolved and its header read; hosts fetch on first use. For pods, Ready means that the weights are on a volume, complete and verified.",
+      "On hosts, Ready means that the source is resolved and its header read; hosts fetch on first use. For pods, Ready means that the weights are on a volume, complete and verified, or, where pods download them, that the source is resolved.",
     )
     .optional(),
   reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),

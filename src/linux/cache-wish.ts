@@ -5,7 +5,8 @@ import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { runsOn } from "../capacity/runs-on.ts";
 import { isRemote, parseSource } from "../models/source/source.ts";
-import { type CacheSettings, cacheClaimName, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
+import { cacheClaimName } from "./cache-claim.ts";
+import { type CacheSettings, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
 
 export type CacheWish =
   /** No pod needs the weights, or every pod fetches them itself. */

@@ -22,8 +22,8 @@ export interface Weights {
   readonly isFolder?: boolean;
   /** Absent: beside the main file, by its name in the Model. */
   readonly projector?: string;
-  /** An init container brings the files of this Model to the volume of the pod. */
-  readonly fetched?: Model;
+  /** An init container brings the files of this Model to the volume, and names them by the link. */
+  readonly fetched?: { readonly model: Model; readonly link: string };
 }
 
 /** From the controller's configuration. */

@@ -1,13 +1,21 @@
-/** Weights on a volume of the pod itself, which init containers fill before the engine starts. Pure. */
+/** Weights that init containers of the pod fetch, to a volume of the pod itself or to a claim. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
 import { canonicalQuantity } from "../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import type { Container } from "../kube/workload-objects.ts";
 import { fileNameOf, parseSource } from "../models/source/source.ts";
+import { ownClaimName } from "./cache-claim.ts";
 import { podSource } from "./cache-wish.ts";
 import type { LinuxSettings, Weights } from "./contract.ts";
-import { CACHE_VOLUME, cacheKeyOf, caVolumes, FETCH_CONTAINER, fetchContainer } from "./model-cache.ts";
+import {
+  CACHE_VOLUME,
+  cacheKeyOf,
+  caVolumes,
+  FETCH_CONTAINER,
+  fetchContainer,
+  linkOf,
+} from "./model-cache.ts";
 import type { Volume } from "./volumes.ts";
 
 const MIB = 2 ** 20;
@@ -23,6 +31,17 @@ export function isEphemeral({ modelCache }: InferenceServiceSpec, { spec }: Mode
 
 /** Throws `WeightsNotCached` where the names of the files are not known. */
 export function ephemeralWeights(model: Model): Weights {
+  return fetchedWeights(model, LINK);
+}
+
+/** On a claim that pods fill; undefined where no pod does. Throws `WeightsNotCached`. */
+export function weightsFilledByPods(model: Model): Weights | undefined {
+  const { filledBy, claimName } = model.status?.cache ?? {};
+  if (filledBy !== "Pods" || claimName === undefined) return undefined;
+  return { claimName, ...fetchedWeights(model, linkOf(model)) };
+}
+
+function fetchedWeights(model: Model, link: string): Weights {
   const { spec, status } = model;
   const source = parseSource(spec.source);
   const format = status?.format ?? spec.format;
@@ -32,51 +51,66 @@ export function ephemeralWeights(model: Model): Weights {
     throw new MetalbridgeError("WeightsNotCached", `the files of Model ${model.metadata.name} are not known`);
   const isFolder = format !== "gguf" && files.length > 1;
   return {
-    ...{ folder: cacheKeyOf(model), file: isFolder ? LINK : `${LINK}/${main}`, fetched: model },
+    ...{ folder: cacheKeyOf(model), file: isFolder ? link : `${link}/${main}`, fetched: { model, link } },
     ...(isFolder ? { isFolder } : {}),
-    ...(spec.mmproj === undefined ? {} : { projector: `${LINK}/${spec.mmproj}` }),
+    ...(spec.mmproj === undefined ? {} : { projector: `${link}/${spec.mmproj}` }),
   };
 }
 
 export interface Fetching {
   readonly initContainers: readonly Container[];
   readonly volumes: readonly Volume[];
-  /** Quantity: what the volume may grow to; a kubelet evicts a pod that writes more. */
-  readonly sizeLimit: string;
+  /** Quantity: what the pod's own volume may grow to; a kubelet evicts a pod that writes more. Absent: it has none. */
+  readonly sizeLimit?: string;
+  /** Claims that are filled, each of which one node at a time can mount. */
+  readonly claims: readonly string[];
 }
 
-/** Undefined where no weights are fetched into the pod. Throws MetalbridgeError. */
+/** Undefined where the pod fetches no weights. `volumeOf` names the volume of a claim. Throws MetalbridgeError. */
 export function fetchingOf(
   weights: readonly Weights[],
   { resources }: InferenceServiceSpec,
   { fetch }: LinuxSettings,
+  volumeOf: (claimName: string | undefined) => string,
 ): Fetching | undefined {
-  const byFolder = new Map(
-    weights.flatMap(({ folder, fetched }) => (fetched === undefined ? [] : [[folder, fetched] as const])),
+  const byPlace = new Map(
+    weights.flatMap(({ claimName, folder, fetched }) =>
+      fetched === undefined ? [] : [[`${claimName}/${folder}`, { ...fetched, claimName, folder }] as const],
+    ),
   );
-  if (byFolder.size === 0) return undefined;
+  if (byPlace.size === 0) return undefined;
   if (fetch?.image === undefined) {
     const message = "the controller knows no image for the init container that fetches the weights";
     throw new MetalbridgeError("WeightsNotCached", message, {
       summary: "set --image of the controller, or remove spec.modelCache.persistence Ephemeral",
     });
   }
-  const models = [...byFolder.values()];
-  const sizeLimit = canonicalQuantity(resources?.ephemeralStorage ?? roomFor(models) ?? fetch.cacheSize);
-  const initContainers = [...byFolder].map(([folder, model], index) => {
+  const downloads = [...byPlace.values()];
+  const initContainers = downloads.map(({ model, link, claimName, folder }, index) => {
     const wish = {
-      ...({ at: "volume", claimName: "", isOurs: false } as const),
+      ...({ at: "volume", claimName: claimName ?? "", isOurs: false } as const),
       folder,
       source: podSource(model),
     };
-    const revision = model.status?.pinned?.revision;
     const name = index === 0 ? FETCH_CONTAINER : `${FETCH_CONTAINER}-${index + 1}`;
-    return { ...fetchContainer({ model, wish, revision, link: LINK }, fetch), name };
+    const container = fetchContainer(
+      {
+        ...{ model, wish, link, volumeName: volumeOf(claimName) },
+        revision: model.status?.pinned?.revision,
+        makesRoom: claimName === ownClaimName(model),
+      },
+      fetch,
+    );
+    return { ...container, name };
   });
+  const inPod = downloads.flatMap(({ model, claimName }) => (claimName === undefined ? [model] : []));
+  const claims = [...new Set(downloads.flatMap(({ claimName }) => claimName ?? []))];
+  if (inPod.length === 0) return { initContainers, volumes: caVolumes(fetch), claims };
+  const sizeLimit = canonicalQuantity(resources?.ephemeralStorage ?? roomFor(inPod) ?? fetch.cacheSize);
   return {
     initContainers,
     volumes: [{ name: CACHE_VOLUME, emptyDir: { sizeLimit } }, ...caVolumes(fetch)],
-    sizeLimit,
+    ...{ sizeLimit, claims },
   };
 }
 

@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { cacheWish, needsCache } from "./cache-wish.ts";
 import {
-  buildCacheClaim,
   buildFetchJob,
   buildFetchPolicy,
   type CacheSettings,
-  cacheClaimName,
+  cacheKeyOf,
   downloadKey,
   fetchJobName,
   type VolumeWish,
@@ -22,7 +22,7 @@ const defaults: CacheSettings = {
   imagePullSecrets: [],
   cacheScope: "Namespace",
   cacheSize: "100Gi",
-  cacheAccessMode: "ReadWriteOnce",
+  cacheAccessMode: "ReadWriteMany",
   hfEndpoint: "https://huggingface.co",
   allowLoopback: false,
   allowPrivate: false,
@@ -55,7 +55,7 @@ test.each(readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml")))("g
   const key = downloadKey(input.model, wish, "claim-uid", input.revision);
   const download = { model: input.model, wish, key, attempt: 1, revision: input.revision };
   const built = {
-    claim: wish.isOurs ? buildCacheClaim(input.model, settings) : null,
+    claim: wish.isOurs ? buildCacheClaim(input.model, wish, settings) : null,
     job: buildFetchJob(download, settings),
     networkPolicy: buildFetchPolicy(download, settings),
   };
@@ -126,6 +126,30 @@ test.each<[spec: object, services: InferenceService[], code: string, message: Re
 ])("%j is refused with %s", (spec, services, code, message) => {
   const refused = { at: "refused", code, message: expect.stringMatching(message) };
   expect(cacheWish(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
+});
+
+test("a volume that one node mounts is for one Model, with room for its weights; others are the namespace's", () => {
+  const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
+  const many: CacheSettings = { ...once, cacheAccessMode: "ReadWriteMany" };
+  const sized = { ...model(cpu), status: { sizeBytes: 131 * 2 ** 30 } };
+  const built = (of: Model, settings: CacheSettings) =>
+    buildCacheClaim(of, volume(of, [], settings), settings);
+  expect(built(sized, once)).toMatchObject({
+    metadata: { name: "m-model-cache", ownerReferences: [{ kind: "Model", name: "m" }] },
+    spec: { resources: { requests: { storage: "139Gi" } } },
+  });
+  expect(built(model(cpu), once).spec).toMatchObject({ resources: { requests: { storage: "100Gi" } } });
+  const shared = built(sized, many);
+  expect(shared).toMatchObject({
+    metadata: { name: "metalbridge-model-cache" },
+    spec: { resources: { requests: { storage: "100Gi" } } },
+  });
+  expect(shared.metadata.ownerReferences).toBeUndefined();
+  const cache = { phase: "Ready", reason: "Downloaded", message: "", folder: cacheKeyOf(sized) } as const;
+  const before = { ...sized, status: { cache: { ...cache, claimName: "metalbridge-model-cache" } } };
+  expect(volume(before, [], once).claimName).toBe("metalbridge-model-cache");
+  const elsewhere = { ...before, spec: { ...before.spec, source: "hf://org/other" } };
+  expect(volume(elsewhere, [], once).claimName).toBe("m-model-cache");
 });
 
 test("names stay within their limits, and one folder of one claim has one Job name", () => {

@@ -1,10 +1,10 @@
-/** The objects of the model cache: the claim, the Job that downloads to it, and the NetworkPolicy of the Job. Pure. */
+/** The objects of the model cache: the Job that downloads to a claim, and the NetworkPolicy of the Job. Pure. */
 import { canonicalQuantity } from "../api/fields/quantity.ts";
 import { API_VERSION, LABEL_MODEL, LABEL_MODEL_CACHE } from "../api/group.ts";
 import type { ObjectMeta } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { canonicalJson, hash } from "../hash.ts";
-import type { Container, Job, NetworkPolicy, PersistentVolumeClaim } from "../kube/workload-objects.ts";
+import type { Container, Job, NetworkPolicy } from "../kube/workload-objects.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
 import { ollamaModel, registryAt } from "../models/source/registries.ts";
 import type { RemoteSource, Source } from "../models/source/source.ts";
@@ -17,8 +17,9 @@ export interface CacheSettings {
   readonly image?: string | undefined;
   /** Names of Secrets in the Model's namespace. */
   readonly imagePullSecrets: readonly string[];
-  /** One claim for a namespace, or one for each Model. */
-  readonly cacheScope: "Namespace" | "Model";
+  /** One claim for a namespace, or one for each Model. Undefined: by the access mode. */
+  readonly cacheScope?: "Namespace" | "Model" | undefined;
+  /** Of a claim for a namespace, and for a Model of unknown size. */
   readonly cacheSize: string;
   /** Undefined: the cluster's default class. */
   readonly cacheStorageClass?: string | undefined;
@@ -53,6 +54,10 @@ export interface Download {
   readonly revision?: string | undefined;
   /** Further name for what engines open, in the folder: for who has to know it before the download. */
   readonly link?: string | undefined;
+  /** What the folder has of other downloads is removed where the disk would be full. */
+  readonly makesRoom?: boolean | undefined;
+  /** Of the volume in the pod; `cache` unless given. */
+  readonly volumeName?: string | undefined;
 }
 
 /** On a download Job: what it downloads, and the how many-th Job for that it is. */
@@ -70,8 +75,7 @@ export const CACHE_VOLUME = "cache";
 const CACHE_PATH = "/cache";
 const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
-const SHARED_CLAIM = "metalbridge-model-cache";
-const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
+export const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
 const DAY_SECONDS = 86_400;
 /** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
 const RETRIES = 6;
@@ -82,11 +86,6 @@ const EXIT_BUG = 70;
 /** Key of a source: its folder on every volume. */
 export function cacheKeyOf({ spec }: Model): string {
   return hash(spec.source, 16);
-}
-
-/** The claim of a Model's weights where no service names one. */
-export function cacheClaimName({ metadata }: Model, { cacheScope }: CacheSettings): string {
-  return cacheScope === "Namespace" ? SHARED_CLAIM : shortName(metadata.name, "-model-cache", 253);
 }
 
 /** Where the weights of a Model are for its pods; undefined until they are complete and verified. */
@@ -104,37 +103,24 @@ export function weightsOnVolume({ status }: Model): Weights | undefined {
 }
 
 /** Changes with the files, and with the volume: an empty one of the same name has nothing. */
-export function downloadKey({ spec }: Model, wish: VolumeWish, claimUid: string, revision?: string): string {
+export function downloadKey(model: Model, wish: VolumeWish, claimUid: string, revision?: string): string {
+  return hash(canonicalJson({ ...requestOf(model, revision), claimUid, folder: wish.folder }), 16);
+}
+
+/** Name in the folder of a volume for what these pods open: others may open other files of the same source. */
+export function linkOf(model: Model): string {
+  return `model-${hash(canonicalJson(requestOf(model, model.status?.pinned?.revision)), 16)}`;
+}
+
+function requestOf({ spec }: Model, revision: string | undefined) {
   const { source, files, mmproj, sha256, quantization, format } = spec;
-  const request = { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision };
-  return hash(canonicalJson({ ...request, claimUid, folder: wish.folder }), 16);
+  return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision };
 }
 
 /** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */
 export function fetchJobName({ claimName, folder, source }: VolumeWish): string {
   const place = folder === "" && source.kind === "pvc" ? source.path : folder;
   return `metalbridge-fetch-${hash(`${claimName}/${place}`, 16)}`;
-}
-
-/** Only for a claim that is ours. It outlives its Models unless it is for one of them. */
-export function buildCacheClaim(model: Model, settings: CacheSettings): PersistentVolumeClaim {
-  const { cacheScope, cacheStorageClass, cacheAccessMode, cacheSize } = settings;
-  const isPerModel = cacheScope === "Model";
-  return {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: {
-      name: cacheClaimName(model, settings),
-      namespace: namespaceOf(model),
-      labels: { ...MANAGED, [LABEL_MODEL_CACHE]: cacheScope },
-      ...(isPerModel ? ownedBy(model) : {}),
-    },
-    spec: {
-      accessModes: [cacheAccessMode],
-      ...(cacheStorageClass === undefined ? {} : { storageClassName: cacheStorageClass }),
-      resources: { requests: { storage: cacheSize } },
-    },
-  };
 }
 
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
@@ -212,9 +198,10 @@ export function caVolumes({ cacheCaConfigMap: name }: CacheSettings) {
 
 /** The container that downloads to the volume `cache`: of the Job, and as an init container of pods without a volume. */
 export function fetchContainer(
-  { model, wish, revision, link }: Pick<Download, "model" | "wish" | "revision" | "link">,
+  download: Omit<Download, "key" | "attempt">,
   settings: CacheSettings,
 ): Container {
+  const { model, wish, revision, link, makesRoom, volumeName = CACHE_VOLUME } = download;
   const { resources = {}, sourceSecretRef } = model.spec;
   const isInPlace = wish.folder === "";
   const { cpu, memory } = resources;
@@ -224,6 +211,7 @@ export function fetchContainer(
     args: [
       ...fetchArguments(model, wish, settings, revision),
       ...(link === undefined ? [] : [`--link=${link}`]),
+      ...(makesRoom === true ? ["--make-room"] : []),
     ].map(literal),
     ...(sourceSecretRef === undefined
       ? {}
@@ -236,7 +224,7 @@ export function fetchContainer(
       },
     },
     volumeMounts: [
-      { name: CACHE_VOLUME, mountPath: CACHE_PATH, ...(isInPlace ? { readOnly: true } : {}) },
+      { name: volumeName, mountPath: CACHE_PATH, ...(isInPlace ? { readOnly: true } : {}) },
       ...(settings.cacheCaConfigMap === undefined
         ? []
         : [{ name: "ca", mountPath: CA_FOLDER, readOnly: true }]),
@@ -371,16 +359,16 @@ function jobLabels(model: Model, _wish: VolumeWish): Record<string, string> {
 }
 
 /** The garbage collector removes it with the Model; the order does not matter. */
-function ownedBy({ metadata }: Model): Pick<ObjectMeta, "ownerReferences"> {
+export function ownedBy({ metadata }: Model): Pick<ObjectMeta, "ownerReferences"> {
   const { name, uid = "" } = metadata;
   return { ownerReferences: [{ apiVersion: API_VERSION, kind: "Model", name, uid }] };
 }
 
-function namespaceOf({ metadata }: Model): string {
+export function namespaceOf({ metadata }: Model): string {
   return metadata.namespace ?? "default";
 }
 
-function shortName(name: string, suffix: string, longest: number): string {
+export function shortName(name: string, suffix: string, longest: number): string {
   const whole = `${name}${suffix}`;
   if (whole.length <= longest) return whole;
   const digest = hash(name, 8);

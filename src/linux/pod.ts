@@ -1,8 +1,9 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
-import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY } from "../api/group.ts";
+import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, LABEL_MOUNTS } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
+import { hash } from "../hash.ts";
 import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
 import type { LinuxSettings, NodeChoice } from "./contract.ts";
@@ -37,7 +38,12 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
   const key = spec.auth !== undefined && pod.metrics?.isProtected === true ? [IN_FLIGHT_NEEDS_KEY] : [];
   return {
     metadata: {
-      labels: { ...withoutOurs(spec.podLabels), ...ownerLabels(service), ...MANAGED_BY },
+      labels: {
+        ...withoutOurs(spec.podLabels),
+        ...Object.fromEntries(mountLabels(files).map((key) => [key, "mounted"])),
+        ...ownerLabels(service),
+        ...MANAGED_BY,
+      },
       annotations: {
         "kubectl.kubernetes.io/default-container": ENGINE_CONTAINER,
         ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
@@ -89,13 +95,40 @@ function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string,
   return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
-function schedulingOf({ service: { spec }, gpus, nodes }: PodWish): Partial<PodSpec> {
+/** One for each claim that only one node at a time can mount. */
+function mountLabels({ fetching }: Files): string[] {
+  return (fetching?.claims ?? []).map((claim) => `${LABEL_MOUNTS}${hash(claim, 16)}`);
+}
+
+/**
+ * With the pods that mount the same claims: else the scheduler may choose a node to which the volume cannot be attached, and
+ * the pod hangs. It ignores the rule for the first pod, which matches it itself.
+ */
+function withMounts(given: PodSpec["affinity"], labels: readonly string[]): PodSpec["affinity"] {
+  if (labels.length === 0) return given;
+  const { podAffinity } = (given ?? {}) as PodAffinity;
+  const ours = labels.map((key) => ({
+    labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
+    topologyKey: HOSTNAME_LABEL,
+  }));
+  const requiredDuringSchedulingIgnoredDuringExecution = [
+    ...(podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
+    ...ours,
+  ];
+  return { ...given, podAffinity: { ...podAffinity, requiredDuringSchedulingIgnoredDuringExecution } };
+}
+
+type PodAffinity = {
+  readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
+};
+
+function schedulingOf({ service: { spec }, gpus, nodes, files }: PodWish): Partial<PodSpec> {
   const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
   const tolerations = [...ours, ...(spec.tolerations ?? [])];
   return {
     ...(spec.nodeSelector === undefined ? {} : { nodeSelector: spec.nodeSelector }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
-    ...affinityOf(withNodes(spec.affinity, nodes), gpus),
+    ...affinityOf(withMounts(withNodes(spec.affinity, nodes), mountLabels(files)), gpus),
     ...(spec.topologySpreadConstraints === undefined
       ? {}
       : { topologySpreadConstraints: spec.topologySpreadConstraints }),

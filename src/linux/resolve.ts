@@ -12,7 +12,7 @@ import { toEngineSettings } from "../capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
 import type { Loading } from "../fitness/replica-fit.ts";
 import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
-import { ephemeralWeights, isEphemeral } from "./ephemeral.ts";
+import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
 import { claimInPod, claimOnGPUs, loadsLess } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
@@ -157,8 +157,16 @@ function weightsFor(
       return blockedBy(error);
     }
   }
-  const weights = weightsOnVolume(model);
-  if (weights !== undefined) return weights;
+  return weightsOnClaim(model);
+}
+
+function weightsOnClaim(model: Model): Weights | Blocked {
+  try {
+    const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
+    if (weights !== undefined) return weights;
+  } catch (error) {
+    return blockedBy(error);
+  }
   const { phase, message } = model.status?.cache ?? {};
   const { name } = model.metadata;
   if (phase === "Failed") {

@@ -50,14 +50,15 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
     ...(draftWeights === undefined ? [] : [{ weights: draftWeights, path: "/draft" }]),
     ...adapterWeights.map((adapter, index) => ({ weights: adapter, path: `/adapters/${index}` })),
   ];
+  const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
+  const volumeOf = (claimName: string | undefined) =>
+    claimName === undefined ? CACHE_VOLUME : `weights-${claims.indexOf(claimName)}`;
   const fetching = fetchingOf(
     places.map((place) => place.weights),
     spec,
     input.settings,
+    volumeOf,
   );
-  const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
-  const volumeOf = (claimName: string | undefined) =>
-    claimName === undefined ? CACHE_VOLUME : `weights-${claims.indexOf(claimName)}`;
   const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
   const main = weights && filesAt("/models", weights);
   const projector = projectorOf(model, weights);

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import { cacheWish } from "../../../src/linux/cache-wish.ts";
@@ -8,7 +8,10 @@ import { type CacheObservation, planCache } from "./plan.ts";
 
 const NOW = Date.parse("2026-01-02T03:04:05Z");
 const MINUTE = 60_000;
-const settings = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
+const settings = modelConfigSchema.parse({
+  image: "registry.example.com/metalbridge:1",
+  cacheAccessMode: "ReadWriteMany",
+});
 
 function model(uid = "u", status?: ModelStatus): Model {
   const spec = { source: "hf://org/repo/m.gguf", hardware: { accelerator: "cpu" } } as Model["spec"];
@@ -23,7 +26,7 @@ function wishOf(of: Model): VolumeWish {
 
 const claim: PersistentVolumeClaim = {
   metadata: { name: "metalbridge-model-cache", uid: "claim" },
-  spec: {},
+  spec: { accessModes: ["ReadWriteMany"] },
   status: { phase: "Bound" },
 };
 const key = downloadKey(model(), wishOf(model()), "claim");
@@ -62,6 +65,7 @@ function plan(more: Partial<CacheObservation> = {}) {
       pods: [],
       jobTrouble: undefined,
       progress: undefined,
+      isSourceKnown: true,
       nowMs: NOW,
     },
     ...more,
@@ -202,4 +206,69 @@ test.each<[Pod, string | undefined]>([
   [unscheduled("0/1 nodes are available: 1 Insufficient memory."), "DownloadUnschedulable"],
 ])("a pod that does not start: case %#", (one, code) => {
   expect(plan({ job: job(), pods: [one] }).state.trouble?.code).toBe(code);
+});
+
+describe("a volume that one node mounts", () => {
+  const once = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
+  const onOneNode = (more: Partial<CacheObservation> = {}) => {
+    const of = more.model ?? model();
+    const wish = cacheWish(of, [], once);
+    if (wish.at !== "volume") throw new Error("not on a volume");
+    return plan({ wish, settings: once, model: of, ...more });
+  };
+  const claimOf = (...accessModes: string[]): CacheObservation["claim"] => ({
+    at: "present",
+    claim: { ...claim, spec: { accessModes } },
+  });
+
+  test("is filled by the pods that mount it: no Job decides which node it is on", () => {
+    expect(onOneNode({ claim: claimOf("ReadWriteOnce") })).toMatchObject({
+      steps: [],
+      state: {
+        status: {
+          phase: "Pending",
+          reason: "DownloadedByPods",
+          filledBy: "Pods",
+          claimName: "m-model-cache",
+        },
+      },
+    });
+    expect(onOneNode({ claim: claimOf("ReadWriteOncePod") }).state.status.filledBy).toBe("Pods");
+    expect(onOneNode({ claim: claimOf("ReadWriteOnce", "ReadWriteMany") }).steps).toMatchObject([
+      { do: "createJob" },
+    ]);
+  });
+
+  test("is created once the size of the weights is known, and never asked about again without a pod", () => {
+    const absent = { claim: { at: "absent" } } as const;
+    expect(onOneNode({ ...absent, isSourceKnown: false })).toMatchObject({
+      steps: [],
+      state: { status: { reason: "ReadingSource", filledBy: "Pods" } },
+    });
+    expect(onOneNode(absent).steps).toEqual([{ do: "createClaim" }]);
+    const { at, claim: one } = claimOf("ReadWriteOnce") as Extract<
+      CacheObservation["claim"],
+      { at: "present" }
+    >;
+    const unbound = { at, claim: { ...one, status: { phase: "Pending" } } } as const;
+    expect(onOneNode({ claim: unbound }).recheckAfterMs).toBeUndefined();
+  });
+
+  test("keeps what a Job of an earlier version downloaded, and lets one that runs finish", () => {
+    const status = {
+      phase: "Ready" as const,
+      ...{ reason: "Downloaded", message: "", claimName: "metalbridge-model-cache" },
+      ...{ folder: wishOf(model()).folder, key },
+    };
+    const claimBefore = claimOf("ReadWriteOnce");
+    expect(onOneNode({ model: model("u", { cache: status }), claim: claimBefore })).toEqual({
+      state: { status },
+      steps: [],
+    });
+    const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
+    expect(plan({ claim: claimBefore, job: job(), pods: [running] }).state.status.phase).toBe("Downloading");
+    expect(plan({ claim: claimBefore, job: job({ type: "Failed", ago: 0 }) }).state.status.filledBy).toBe(
+      "Pods",
+    );
+  });
 });

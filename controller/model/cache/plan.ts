@@ -3,6 +3,7 @@ import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import { isMountedByNodes, isSizedByModel } from "../../../src/linux/cache-claim.ts";
 import { type Fetched, isFetched } from "../../../src/linux/fetch-result.ts";
 import {
   ANNOTATION_ATTEMPT,
@@ -43,6 +44,8 @@ export interface CacheObservation {
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
   readonly jobTrouble: Trouble | undefined;
+  /** The status has what the controller's own reading of the source found, for this spec. */
+  readonly isSourceKnown: boolean;
   readonly progress: { readonly bytes: number; readonly totalBytes?: number | undefined } | undefined;
   readonly nowMs: number;
 }
@@ -76,7 +79,10 @@ const MAX_DELAY_MS = 3_600_000;
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
   const plan = planClaim(seen) ?? planDownload(seen);
-  const mustLook = seen.claim.at === "present" && !isBound(seen.claim) && plan.state.status.phase !== "Ready";
+  const { phase, filledBy } = plan.state.status;
+  // A claim that pods fill may have no pod for months; what keeps a pod from it is in the status of the pod.
+  const mustLook =
+    seen.claim.at === "present" && !isBound(seen.claim) && phase !== "Ready" && filledBy !== "Pods";
   const times = [plan.recheckAfterMs, mustLook ? RECHECK_MS : undefined].filter((time) => time !== undefined);
   return times.length === 0 ? plan : { ...plan, recheckAfterMs: Math.min(...times) };
 }
@@ -90,10 +96,24 @@ function planDownload(seen: CacheObservation): CachePlan {
   const attempts = before?.key === key ? before.attempts : undefined;
   const place = { ...placeOf(wish), key, ...(attempts === undefined ? {} : { attempts }) };
   if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
+  if (isFilledByPods(seen) && (job === undefined || endOf(job)?.at === "failed")) return filledByPods(place);
   if (job !== undefined) return planJob(seen, job, place);
   const download: Download = { model, wish, key, attempt: (attempts ?? 0) + 1, revision };
   const state = waiting(place, "StartingDownload", "creating the download Job");
   return { state, steps: [{ do: "createJob", download }] };
+}
+
+/** A Job would decide which node the volume is on, without knowing which one has the GPU. A Job that runs may end. */
+function isFilledByPods({ claim, wish: { source, isOurs }, settings }: CacheObservation): boolean {
+  if (source.kind === "pvc") return false;
+  if (claim.at === "present") return !isMountedByNodes(claim.claim.spec.accessModes);
+  return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
+}
+
+function filledByPods(place: Place): CachePlan {
+  const message = `each pod that mounts claim ${place.claimName} downloads what is missing; all of them run on one node`;
+  const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
+  return { state, steps: [] };
 }
 
 /** What a status says whatever its phase. */
@@ -104,8 +124,9 @@ function placeOf({ claimName, folder }: VolumeWish): Place {
 }
 
 /** Undefined where the claim can be used. */
-function planClaim({ claim, wish, model, settings, claimTrouble }: CacheObservation): CachePlan | undefined {
-  const place = placeOf(wish);
+function planClaim(seen: CacheObservation): CachePlan | undefined {
+  const { claim, wish, model, claimTrouble } = seen;
+  const place: Place = { ...placeOf(wish), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
   const name = wish.claimName;
   switch (claim.at) {
     case "unknown": {
@@ -114,16 +135,8 @@ function planClaim({ claim, wish, model, settings, claimTrouble }: CacheObservat
       const state = isSame ? { status: before } : waiting(place, "ReadingClaim", `reading claim ${name}`);
       return { state, steps: [] };
     }
-    case "absent": {
-      if (wish.isOurs && settings.image === undefined) return pending(place, WITHOUT_IMAGE);
-      const where = `${model.metadata.namespace}/${name}`;
-      if (!wish.isOurs)
-        return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
-      return {
-        state: waiting(place, "CreatingClaim", `creating claim ${name}`),
-        steps: [{ do: "createClaim" }],
-      };
-    }
+    case "absent":
+      return planAbsent(seen, place);
     case "present": {
       const trouble = claimTrouble ?? troubleOfClaim(claim.claim, wish);
       return trouble && pending(place, trouble, isBound(claim) ? undefined : RECHECK_MS);
@@ -131,6 +144,20 @@ function planClaim({ claim, wish, model, settings, claimTrouble }: CacheObservat
     default:
       return claim satisfies never;
   }
+}
+
+function planAbsent(seen: CacheObservation, place: Place): CachePlan {
+  const { wish, model, settings, isSourceKnown } = seen;
+  const { claimName, isOurs } = wish;
+  if (isOurs && settings.image === undefined) return pending(place, WITHOUT_IMAGE);
+  const where = `${model.metadata.namespace}/${claimName}`;
+  if (!isOurs) return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
+  if (place.filledBy === "Pods" && isSizedByModel(model, wish) && !isSourceKnown)
+    return { state: waiting(place, "ReadingSource", "reading how large the weights are"), steps: [] };
+  return {
+    state: waiting(place, "CreatingClaim", `creating claim ${claimName}`),
+    steps: [{ do: "createClaim" }],
+  };
 }
 
 function troubleOfClaim(

@@ -4,8 +4,8 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import { buildCacheClaim } from "../../../src/linux/cache-claim.ts";
 import {
-  buildCacheClaim,
   buildFetchJob,
   buildFetchPolicy,
   type CacheSettings,
@@ -16,6 +16,7 @@ import {
 import type { Clock, Log } from "../../../src/ports.ts";
 import { rejectionOf } from "../../service/apply/rejection.ts";
 import { ApiCallFailed } from "../../service/failure.ts";
+import { isKnown } from "../inspections.ts";
 import { endOf, type Trouble, troubleOf } from "./job.ts";
 import { type CacheObservation, type CachePlan, type CacheStep, planCache, troubled } from "./plan.ts";
 import { readClaimTrouble, readJobTrouble } from "./troubles.ts";
@@ -39,7 +40,7 @@ export async function reconcileCache(
   const plan = planCache(await observe(ports, model, wish, revision));
   if (plan.running !== undefined) ports.downloads.progress.follow(plan.running, keyOf(model.metadata));
   for (const step of plan.steps) {
-    const trouble = await apply(ports, model, step);
+    const trouble = await apply(ports, model, wish, step);
     if (trouble === undefined) continue;
     const { phase: _, reason: __, message: ___, ...place } = plan.state.status;
     return { state: troubled(place, trouble, "Pending"), recheckAfterMs: RETRY_MS };
@@ -70,6 +71,7 @@ async function observe(
   const isWithoutPod = job !== undefined && pods.length === 0 && endOf(job) === undefined;
   return {
     ...{ model, wish, settings, revision, claim, job, pods, nowMs: clock.nowMs() },
+    isSourceKnown: isKnown(model),
     claimTrouble: isPending ? await readClaimTrouble(client, claim.claim) : undefined,
     jobTrouble: isWithoutPod ? await readJobTrouble(client, job) : undefined,
     progress: pods.map(downloads.progress.of).find((progress) => progress !== undefined),
@@ -79,11 +81,12 @@ async function observe(
 async function apply(
   { client, settings, log }: CachePorts,
   model: Model,
+  wish: VolumeWish,
   step: CacheStep,
 ): Promise<Trouble | undefined> {
   switch (step.do) {
     case "createClaim":
-      return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, settings));
+      return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, wish, settings));
     case "createJob":
       return createJob({ client, settings, log }, step.download);
     case "removeJob": {
