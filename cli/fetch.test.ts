@@ -269,3 +269,25 @@ test.skipIf(!canMount)(
     expect(readFileSync(join(volume, "key", (first.result as { file: string }).file))).toEqual(small);
   },
 );
+
+test("of several pods that fetch to one folder one downloads, and all get the files under their link", async () => {
+  await using origin = await startOrigin();
+  const content = model();
+  origin.serve("/m.gguf", content);
+  const volume = folder();
+  const args = [`${origin.url}/m.gguf`, "--folder=key"];
+  const runs = await Promise.all(["a", "b"].map((link) => fetchTo(volume, [...args, `--link=${link}`])));
+  for (const { exitCode, result } of runs) {
+    expect(exitCode).toBe(0);
+    expect(result).toEqual(runs[0]?.result);
+  }
+  const downloads = origin.seen.filter(({ method }) => method === "GET");
+  const alone = folder();
+  await fetchTo(alone, args);
+  expect(origin.seen.filter(({ method }) => method === "GET")).toHaveLength(2 * downloads.length);
+  for (const link of ["a", "b"]) expect(readFileSync(join(volume, "key", link, "m.gguf"))).toEqual(content);
+  // Whoever deletes the folder gets the files again with the next start of a pod.
+  rmSync(join(volume, "key"), { recursive: true });
+  expect((await fetchTo(volume, [...args, "--link=a"])).exitCode).toBe(0);
+  expect(readFileSync(join(volume, "key", "a", "m.gguf"))).toEqual(content);
+});

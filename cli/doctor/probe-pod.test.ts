@@ -62,7 +62,11 @@ test.each([
   ],
   [
     "no image",
-    { containerStatuses: [{ state: { waiting: { reason: "ErrImagePull", message: "not found" } } }] },
+    {
+      containerStatuses: [
+        { name: "probe", state: { waiting: { reason: "ErrImagePull", message: "not found" } } },
+      ],
+    },
     { at: "stuck", why: "ErrImagePull: not found" },
   ],
   [
@@ -70,7 +74,10 @@ test.each([
     {
       phase: "Failed",
       containerStatuses: [
-        { state: { terminated: { exitCode: 128, reason: "StartError", message: "node: not found" } } },
+        {
+          name: "probe",
+          state: { terminated: { exitCode: 128, reason: "StartError", message: "node: not found" } },
+        },
       ],
     },
     { at: "stuck", why: "StartError: node: not found: exit code 128" },
@@ -84,4 +91,20 @@ test.each([
   expect(readProbe({ metadata: { name: "probe" }, spec: { containers: [] }, status } as Pod)).toEqual(
     expected,
   );
+});
+
+test("the answer is read by the container's name, also while the proxy of a mesh keeps the pod running", () => {
+  const proxy = { name: "istio-proxy", ready: true, state: { running: {} } };
+  const beside = (end: Parameters<typeof ended>[0]): Pod => {
+    const { status, ...pod } = ended(end);
+    const containerStatuses = [proxy, ...(status?.containerStatuses ?? [])];
+    return { ...pod, status: { phase: "Running", containerStatuses } };
+  };
+  expect(readProbe(beside({ exitCode: 0, printed: "" }))).toMatchObject({ at: "ran", node: "node-1" });
+  const failed = new Map([["10.0.0.1:1", "ECONNREFUSED"]]);
+  expect(readProbe(beside({ exitCode: 1, printed: "10.0.0.1:1 ECONNREFUSED\n" }))).toMatchObject({ failed });
+  expect(probePod(plan).metadata).toMatchObject({
+    labels: { "sidecar.istio.io/inject": "false" },
+    annotations: { "linkerd.io/inject": "disabled" },
+  });
 });

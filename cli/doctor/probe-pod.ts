@@ -1,6 +1,6 @@
 /** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
-import { runOnce, whyWaiting } from "../../src/linux/probe-pod.ts";
+import { probeState, runOnce, WITHOUT_MESH, whyWaiting } from "../../src/linux/probe-pod.ts";
 
 /** A connection that is not made in this time is not made. */
 const CONNECT_MS = 5_000;
@@ -33,7 +33,12 @@ Promise.all(tries).then((all) => {
 
 export function probePod({ name, namespace, targets, ...plan }: PodPlan): Pod {
   return {
-    metadata: { name, namespace, labels: { "app.kubernetes.io/name": "metalbridge-probe" } },
+    metadata: {
+      name,
+      namespace,
+      labels: { ...WITHOUT_MESH.labels, "app.kubernetes.io/name": "metalbridge-probe" },
+      annotations: WITHOUT_MESH.annotations,
+    },
     spec: runOnce(plan, {
       // In the controller's image Node is in no folder of the usual PATH.
       env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
@@ -52,11 +57,14 @@ export type ProbeEnd =
 
 export function readProbe(pod: Pod): ProbeEnd {
   const node = pod.spec.nodeName ?? "?";
-  switch (pod.status?.phase) {
+  const ended = probeState(pod)?.terminated;
+  // A proxy that a mesh adds all the same keeps the pod running.
+  const phase = ended === undefined ? pod.status?.phase : ended.exitCode === 0 ? "Succeeded" : "Failed";
+  switch (phase) {
     case "Succeeded":
       return { at: "ran", failed: new Map(), node };
     case "Failed": {
-      const failed = failuresIn(containerOf(pod)?.terminated?.message ?? "");
+      const failed = failuresIn(ended?.message ?? "");
       return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: whyFailed(pod) };
     }
     default:
@@ -64,12 +72,8 @@ export function readProbe(pod: Pod): ProbeEnd {
   }
 }
 
-function containerOf({ status }: Pod) {
-  return status?.containerStatuses?.[0]?.state;
-}
-
 function whyFailed(pod: Pod): string {
-  const { reason, message, exitCode } = containerOf(pod)?.terminated ?? {};
+  const { reason, message, exitCode } = probeState(pod)?.terminated ?? {};
   const exit = exitCode === undefined ? "" : `exit code ${exitCode}`;
   return [pod.status?.reason ?? reason, pod.status?.message ?? message, exit].filter(Boolean).join(": ");
 }

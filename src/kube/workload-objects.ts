@@ -29,6 +29,8 @@ export interface Container {
   securityContext?: Open;
   terminationMessagePath?: string;
   terminationMessagePolicy?: string;
+  /** Of an init container: Always makes it a sidecar. */
+  restartPolicy?: string;
 }
 
 export interface PodSpec {

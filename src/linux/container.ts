@@ -67,7 +67,7 @@ export function containerOf(wish: ContainerInput): Container {
       }),
     },
     securityContext: {
-      allowPrivilegeEscalation: false,
+      ...(escalates(spec.securityContext) ? {} : { allowPrivilegeEscalation: false }),
       capabilities: { drop: ["ALL"] },
       ...(pod.writesImage === true ? {} : { readOnlyRootFilesystem: true }),
       ...spec.securityContext,
@@ -75,6 +75,12 @@ export function containerOf(wish: ContainerInput): Container {
     terminationMessagePolicy: "FallbackToLogsOnError",
     volumeMounts: [...mounts],
   };
+}
+
+/** The API server refuses allowPrivilegeEscalation false beside either. */
+function escalates(given: PassedThrough = {}): boolean {
+  const { add } = (given.capabilities ?? {}) as { readonly add?: unknown };
+  return given.privileged === true || (Array.isArray(add) && add.includes("CAP_SYS_ADMIN"));
 }
 
 /** Kubernetes resolves $(NAME) in arguments: what is not the user's own text is escaped, so that it stays what it is. */

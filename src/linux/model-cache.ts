@@ -11,6 +11,7 @@ import type { RemoteSource, Source } from "../models/source/source.ts";
 import type { Weights } from "./contract.ts";
 import { FETCH_EXIT } from "./fetch-result.ts";
 import { POD_USER } from "./pod.ts";
+import { WITHOUT_MESH } from "./probe-pod.ts";
 
 export interface CacheSettings {
   /** Image of Metalbridge itself; undefined: no Job can be made. */
@@ -158,7 +159,10 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
         ],
       },
       template: {
-        metadata: { labels: jobLabels(model, wish) },
+        metadata: {
+          labels: { ...WITHOUT_MESH.labels, ...jobLabels(model, wish) },
+          annotations: WITHOUT_MESH.annotations,
+        },
         spec: {
           restartPolicy: "Never",
           automountServiceAccountToken: false,

@@ -2,12 +2,22 @@
 import type { Container, Node, Pod, PodSpec } from "../kube/workload-objects.ts";
 import { POD_USER } from "./pod.ts";
 
+/**
+ * Pods that end by themselves stay out of the meshes that add a proxy to each pod: it would keep them running, and their
+ * traffic would wait for it. Both read labels or annotations of the pod.
+ */
+export const WITHOUT_MESH = {
+  labels: { "sidecar.istio.io/inject": "false" },
+  annotations: { "sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled" },
+} as const;
+
 export const LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
   "app.kubernetes.io/managed-by": "metalbridge-cluster-fit",
 };
 /** One run of the command has one value. */
 export const LABEL_RUN = "metalbridge.dev/fit-run";
+const PROBE_CONTAINER = "probe";
 const LEFTOVER_MS = 60_000;
 const ANSWER_FILE = "/dev/termination-log";
 
@@ -40,7 +50,12 @@ export function fitPod({ name, namespace, node, run, ...plan }: PodPlan): Pod {
     resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },
   });
   return {
-    metadata: { name, namespace, labels: run === undefined ? LABELS : { ...LABELS, [LABEL_RUN]: run } },
+    metadata: {
+      name,
+      namespace,
+      labels: { ...WITHOUT_MESH.labels, ...LABELS, ...(run === undefined ? {} : { [LABEL_RUN]: run }) },
+      annotations: WITHOUT_MESH.annotations,
+    },
     spec: {
       ...spec,
       nodeName: node,
@@ -70,7 +85,7 @@ export function runOnce(
     },
     containers: [
       {
-        name: "probe",
+        name: PROBE_CONTAINER,
         image,
         ...container,
         // What it printed is then in the pod's status: reading logs would be a right of its own.
@@ -98,15 +113,22 @@ export type PodEnd =
   | Failed;
 
 export function readFitPod(pod: Pod): PodEnd {
-  const ended = pod.status?.containerStatuses?.[0]?.state?.terminated;
-  if (pod.status?.phase === "Succeeded") return { at: "answered", text: ended?.message ?? "" };
-  if (pod.status?.phase === "Failed") {
+  const ended = probeState(pod)?.terminated;
+  // A proxy that a mesh adds all the same keeps the pod running.
+  if (pod.status?.phase === "Succeeded" || ended?.exitCode === 0)
+    return { at: "answered", text: ended?.message ?? "" };
+  if (pod.status?.phase === "Failed" || ended !== undefined) {
     const exit = ended === undefined ? "" : `exit code ${ended.exitCode}`;
-    const message = pod.status.message ?? (ended?.message || exit);
-    return failed(pod.status.reason ?? ended?.reason ?? "Error", message);
+    const message = pod.status?.message ?? (ended?.message || exit);
+    return failed(pod.status?.reason ?? ended?.reason ?? "Error", message);
   }
   const seen = whyWaiting(pod);
   return seen.at === "stuck" ? failed("ContainerNotStarted", seen.why) : { at: "waiting", why: seen.why };
+}
+
+/** By name: a mesh may have put its proxy first. */
+export function probeState({ status }: Pod) {
+  return status?.containerStatuses?.find(({ name }) => name === PROBE_CONTAINER)?.state;
 }
 
 export function failed(reason: string, message: string, phase: Failed["phase"] = "Failed"): Failed {
@@ -140,9 +162,9 @@ const TERMINAL = [
 ];
 
 /** Of a pod that has not ended. Stuck: it will not run without a change. */
-export function whyWaiting({ status }: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
-  const { phase = "Pending", conditions = [], containerStatuses } = status ?? {};
-  const { reason, message } = containerStatuses?.[0]?.state?.waiting ?? {};
+export function whyWaiting(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
+  const { phase = "Pending", conditions = [] } = pod.status ?? {};
+  const { reason, message } = probeState(pod)?.waiting ?? {};
   if (reason !== undefined && reason !== "ContainerCreating") {
     const why = [reason, message].filter(Boolean).join(": ");
     return { at: TERMINAL.includes(reason) ? "stuck" : "waiting", why };

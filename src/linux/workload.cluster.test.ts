@@ -90,6 +90,25 @@ test("quantities are what the server stores, so that no pass writes them again",
   }
 });
 
+test.each([[{ privileged: true }], [{ capabilities: { add: ["CAP_SYS_ADMIN"] } }]])(
+  "a pod with securityContext %j is one that the API server accepts",
+  async (securityContext) => {
+    const model = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
+    const weights = { claimName: "cache", folder: "k", file: "m.gguf" };
+    const { deployment } = buildWorkload(
+      inputOf({ service: { securityContext }, model, weights, replicas: 1 }),
+    );
+    const { metadata, spec } = deployment.spec.template;
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { ...metadata, name: "p", namespace: "default" },
+      spec,
+    };
+    expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
+  },
+);
+
 test("the namespace refuses what is less than restricted", async () => {
   const { deployment } = workloadOf("llamacpp-cpu.input.yaml");
   const { metadata, spec } = deployment.spec.template;

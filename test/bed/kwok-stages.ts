@@ -26,7 +26,7 @@ const REACHED = `${PREFIX}/reached`;
 
 export interface PodScript {
   readonly outcome?: Outcome;
-  /** Of a container that failed or crashed; 1 unless given. */
+  /** Of a container that failed or crashed; 1 unless given. 137: killed for memory. */
   readonly exitCode?: number;
   /** What every container that exits leaves as its termination message. */
   readonly message?: string;
@@ -186,6 +186,7 @@ function podStage(
   );
 }
 
+const KILLED = `{{ if eq $exitCode "137" }}OOMKilled{{ else }}Error{{ end }}`;
 const TERMINATED = `exitCode: {{ $exitCode }}, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}`;
 const COMPLETED = `{ terminated: { exitCode: 0, reason: Completed, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }`;
 
@@ -211,7 +212,7 @@ const COMPLETE = podStatus("complete", {
 const FAIL = podStatus("fail", {
   phase: "Failed",
   isReady: false,
-  state: `{ terminated: { reason: Error, ${TERMINATED} } }`,
+  state: `{ terminated: { reason: ${KILLED}, ${TERMINATED} } }`,
   why: "PodFailed",
 });
 const EVICTED = podStatus("evicted", {
@@ -235,7 +236,8 @@ const INIT_CRASH = podStatus("init-crash", {
   phase: "Pending",
   isReady: false,
   state: "{ waiting: { reason: PodInitializing } }",
-  init: `ready: false, restartCount: 1, state: { waiting: { reason: CrashLoopBackOff, message: "back-off 10s restarting failed container" } }, lastState: { terminated: { reason: Error, ${TERMINATED} } }`,
+  // In its whole back-off a kubelet shows the end of an init container as its state, and never that it waits.
+  init: `ready: false, started: false, restartCount: 1, state: { terminated: { reason: ${KILLED}, ${TERMINATED} } }, lastState: { terminated: { reason: ${KILLED}, ${TERMINATED} } }`,
 });
 const IMAGE_PULL = podStatus("image-pull", {
   phase: "Pending",

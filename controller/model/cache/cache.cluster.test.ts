@@ -13,7 +13,7 @@ import {
   vi,
 } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
-import { MODELS } from "../../../src/api/kinds.ts";
+import { INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
@@ -28,13 +28,15 @@ import { type PodScript, scriptAnnotations } from "../../../test/bed/kwok-stages
 import { oneLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
 import type { TestNamespace } from "../../../test/cluster/namespace.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
-import { headerBytes, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
+import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { runContainer } from "../../../test/fixtures/run-container.ts";
 import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
+import { claimOf, volumeFor } from "./fixtures/volumes.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
+const GPU = "nvidia.com/gpu";
 const CLAIM = "metalbridge-model-cache";
 const IMAGE = "registry.example.com/metalbridge:1.0.0";
 const OURS = { "app.kubernetes.io/managed-by": "metalbridge" };
@@ -53,7 +55,10 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     const { kubeconfig } = shared();
     connection = await connect({ kubeconfigPath: kubeconfig });
     client = createClient(connection);
-    const settings = { image: IMAGE, cacheStorageClass: "manual", allowLoopback: true };
+    const settings = {
+      ...{ image: IMAGE, cacheStorageClass: "manual", allowLoopback: true },
+      cacheAccessMode: "ReadWriteMany",
+    };
     const config = parseControllerConfig({ kubeconfig, healthPort: 0, ...settings });
     running = runController({ config, log: quietLog, signal: stop.signal });
   });
@@ -98,28 +103,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
       if (pod === undefined) throw new Error(`no pod is ${phase}`);
       return pod;
     }, WAIT);
-  /** A volume for one claim, as an administrator makes it. */
-  const volume = (claim: string, node?: string) => {
-    const expression = { key: "kubernetes.io/hostname", operator: "In", values: [node] };
-    const affinity = { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } };
-    return shared().kubectl(["apply", "-f", "-"], {
-      input: JSON.stringify({
-        ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name: `${namespace.name}-${claim}` } },
-        spec: {
-          ...{ capacity: { storage: "100Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "manual" },
-          ...{ claimRef: { namespace: namespace.name, name: claim }, hostPath: { path: "/unused" } },
-          ...(node === undefined ? {} : { nodeAffinity: affinity }),
-        },
-      }),
-    });
-  };
-  const claim = (name: string) => ({
-    ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name } },
-    spec: {
-      ...{ accessModes: ["ReadWriteOnce"], storageClassName: "manual" },
-      resources: { requests: { storage: "1Gi" } },
-    },
-  });
+  const volume = (claim: string, node?: string) => apply(volumeFor(namespace.name, claim, node));
   const finish = (pod: Pod, pods: PodScript) => {
     const notes = Object.entries(scriptAnnotations(pods)).map(([key, value]) => `${key}=${value}`);
     return shared().kubectl([
@@ -296,7 +280,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
   });
 
   test("a claim and a Job of others with these names stay as they are, and are named", async () => {
-    await apply(claim(CLAIM));
+    await apply(claimOf(CLAIM));
     await applyModel("mine", { source: "hf://org/mine/m.gguf" });
     await statusUntil("mine", (status) =>
       expect(status).toMatchObject({ reason: "ObjectNameTaken", message: expect.stringContaining(CLAIM) }),
@@ -319,7 +303,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
       spec: { suspend: true, template },
     });
     await volume("weights");
-    await apply(claim("weights"));
+    await apply(claimOf("weights"));
     await applyModel("other", { source: "pvc://weights/m.gguf" });
     await statusUntil("other", (status) =>
       expect(status).toMatchObject({ reason: "ObjectNameTaken", message: expect.stringContaining(name) }),
@@ -336,7 +320,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await statusUntil("placed", (status) =>
       expect(status).toMatchObject({ phase: "Pending", reason: "VolumeClaimNotFound" }),
     );
-    await apply(claim("weights"));
+    await apply(claimOf("weights"));
     await statusUntil("placed", (status) =>
       expect(status?.reason).toMatch(/^(VolumeClaimPending|UnbindableModelCache)$/),
     );
@@ -347,6 +331,48 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect(job?.spec.template.spec.volumes).toEqual([
       { name: "cache", persistentVolumeClaim: { claimName: "weights", readOnly: true } },
     ]);
+  });
+
+  test("a volume that one node mounts follows the pod to its GPU, and a replica without room there is named", async () => {
+    const header = headerBytes(10);
+    const server = await serveModel(ranged(header, header.length + TENSOR_BYTES));
+    const taints = [{ key: GPU, value: "present", effect: "NoSchedule" }] as const;
+    for (const name of ["gpu-1", "gpu-2"])
+      await shared().nodes.add({ name, taints, capacity: { [GPU]: "1" } });
+    const once = { accessModes: ["ReadWriteOnce"], storageClassName: "kwok-local" };
+    await apply(claimOf("once", once));
+    const hardware = { accelerator: "cuda", gpu: { count: 1 } };
+    await applyModel("large", { source: `${server.url}/m.gguf`, hardware });
+    const service = (replicas: number) =>
+      apply({
+        ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "InferenceService", metadata: { name: "chat" } },
+        spec: { modelRef: "large", replicas, modelCache: { claimName: "once" } },
+      });
+    const serviceUntil = (expected: object) =>
+      vi.waitFor(async () => {
+        const { status } = (await get(INFERENCE_SERVICES, "chat")) ?? {};
+        expect(status).toMatchObject(expected);
+      }, WAIT);
+    await service(1);
+    await serviceUntil({ phase: "Ready", ready: "1/1" });
+    const model = await statusUntil("large", (status) =>
+      expect(status).toMatchObject({ phase: "Ready", reason: "SourceResolved", cache: { filledBy: "Pods" } }),
+    );
+    expect(getCondition(model.status?.conditions, "ModelTransferHealthy")).toMatchObject({
+      status: "Unknown",
+      reason: "DownloadedByPods",
+    });
+    expect(await list(JOBS)).toEqual([]);
+    const [pod] = await list(PODS);
+    expect(pod?.spec.nodeName).toMatch(/^gpu-/);
+    expect(pod?.spec.initContainers).toMatchObject([
+      { name: "fetch", volumeMounts: [{ mountPath: "/cache" }] },
+    ]);
+    await service(2);
+    await serviceUntil({
+      ...{ phase: "WaitingForCapacity", reason: "UnbindableModelCache", ready: "1/2" },
+      message: expect.stringMatching(/1 pod waits for a node: .*use access mode ReadWriteMany or/),
+    });
   });
 
   test("progress comes from the log of the running pod", async () => {

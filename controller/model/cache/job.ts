@@ -7,6 +7,7 @@ import {
   isFetched,
   parseFetchResult,
 } from "../../../src/linux/fetch-result.ts";
+import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
 import { truncate } from "../../../src/text.ts";
 
 /** A cause from the catalogue; the message says what to do as well. */
@@ -42,7 +43,7 @@ export function newestResult<T extends FetchResult>(
   isWanted: ((result: FetchResult) => result is T) | ((result: FetchResult) => boolean),
 ): T | undefined {
   const byAge = [...pods].sort((a, b) => createdAt(b).localeCompare(createdAt(a)));
-  const results = byAge.map((pod) => parseFetchResult(terminated(pod)?.message));
+  const results = byAge.map((pod) => parseFetchResult(fetchEnd(pod)?.message));
   return results.find((result): result is T => result !== undefined && isWanted(result));
 }
 
@@ -50,7 +51,7 @@ export function newestResult<T extends FetchResult>(
 export function describeFailure(result: FetchResult | undefined, job?: Job, pod?: Pod): Trouble {
   if (result !== undefined && !isFetched(result))
     return troubleOf(result.code, (result as FetchFailed).message);
-  const end = pod === undefined ? undefined : terminated(pod);
+  const end = pod === undefined ? undefined : fetchEnd(pod);
   const failed = job?.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
   const parts = [
     failed?.reason === undefined
@@ -68,7 +69,7 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
 export function startTrouble({ status }: Pod): Trouble | undefined {
   const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return unschedulable(scheduled.message ?? "");
-  const { reason = "", message = "" } = status?.containerStatuses?.[0]?.state?.waiting ?? {};
+  const { reason = "", message = "" } = stateOf(status)?.waiting ?? {};
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError)/.test(reason))
     return troubleOf("DownloadImageUnavailable", `${reason}: ${message}`);
   // The only thing that the container's configuration refers to is the source's Secret.
@@ -83,8 +84,19 @@ function unschedulable(message: string): Trouble | undefined {
   return troubleOf(isVolume ? "UnbindableModelCache" : "DownloadUnschedulable", message);
 }
 
-function terminated({ status }: Pod) {
-  return status?.containerStatuses?.[0]?.state?.terminated;
+/** How the container that downloads ended; a mesh may have put others beside it. */
+export function fetchEnd({ status }: Pod) {
+  return stateOf(status)?.terminated;
+}
+
+/** The download has ended, and another container, such as the proxy of a mesh, keeps the pod running. */
+export function isHeldOpen(pod: Pod): boolean {
+  const others = pod.status?.containerStatuses?.filter(({ name }) => name !== FETCH_CONTAINER) ?? [];
+  return fetchEnd(pod) !== undefined && others.some(({ state }) => state?.running !== undefined);
+}
+
+function stateOf(status: Pod["status"]) {
+  return status?.containerStatuses?.find(({ name }) => name === FETCH_CONTAINER)?.state;
 }
 
 function createdAt({ metadata }: Pod): string {

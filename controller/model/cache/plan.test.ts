@@ -272,3 +272,72 @@ describe("a volume that one node mounts", () => {
     );
   });
 });
+
+describe("a pod of the Job that ends without a result", () => {
+  const killed = pod(137, "", 9);
+
+  test("is named while the Job waits to start the next one, and while that one runs", () => {
+    const text = expect.stringMatching(
+      /left no result; its last pod ended with OOMKilled, exit code 137; .*memory/,
+    );
+    const named = { code: "DownloadFailed", message: text };
+    expect(plan({ job: job(), pods: [killed] }).state).toMatchObject({
+      status: { phase: "Pending", reason: "DownloadFailed", message: text },
+      trouble: named,
+    });
+    const running: Pod = {
+      metadata: { name: "new", creationTimestamp: "2027" },
+      spec: { containers: [] },
+      status: { phase: "Running" },
+    };
+    expect(plan({ job: job(), pods: [killed, running] }).state).toMatchObject({
+      status: { phase: "Downloading" },
+      trouble: named,
+    });
+  });
+});
+
+describe("a mesh's sidecar beside the download", () => {
+  const fetched = { code: "Fetched", sizeBytes: 5, file: "views/a/m.gguf", files: ["m.gguf"] };
+  const beside = (exitCode: number, message: object): Pod => {
+    const { status, ...ended } = pod(exitCode, message);
+    const finishedAt = new Date(NOW).toISOString();
+    const [own] = status?.containerStatuses ?? [];
+    const terminated = { ...own?.state?.terminated, exitCode, finishedAt };
+    const proxy = { name: "istio-proxy", ready: true, state: { running: {} } };
+    return {
+      ...ended,
+      status: { phase: "Running", containerStatuses: [proxy, { name: "fetch", state: { terminated } }] },
+    };
+  };
+
+  test("does not hide that the weights are complete, and the Job that it keeps running is removed", () => {
+    expect(plan({ job: job(), pods: [beside(0, fetched)] })).toMatchObject({
+      steps: [{ do: "removeJob" }],
+      state: { status: { phase: "Ready", file: "views/a/m.gguf" }, fetched: { sizeBytes: 5 } },
+    });
+  });
+
+  test("does not hide why a download failed, and the Job is replaced after the delay", () => {
+    const refused = beside(1, failure(false, "SourceUnauthorized"));
+    expect(plan({ job: job(), pods: [refused] })).toMatchObject({
+      steps: [],
+      recheckAfterMs: MINUTE,
+      state: { status: { phase: "Failed", reason: "SourceUnauthorized", attempts: 1 } },
+    });
+    const later = plan({ job: job(), pods: [refused], nowMs: NOW + MINUTE });
+    expect(later.steps).toMatchObject([{ do: "removeJob" }]);
+  });
+
+  test("does not hide why the download cannot start", () => {
+    const waiting = waitingFor("ImagePullBackOff", "Back-off pulling image");
+    waiting.status?.containerStatuses &&
+      Object.assign(waiting.status, {
+        containerStatuses: [
+          { name: "istio-proxy", state: { waiting: { reason: "PodInitializing" } } },
+          ...waiting.status.containerStatuses,
+        ],
+      });
+    expect(plan({ job: job(), pods: [waiting] }).state.trouble?.code).toBe("DownloadImageUnavailable");
+  });
+});

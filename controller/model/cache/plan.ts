@@ -17,6 +17,8 @@ import {
 import {
   describeFailure,
   endOf,
+  fetchEnd,
+  isHeldOpen,
   newest,
   newestResult,
   startTrouble,
@@ -195,6 +197,13 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
       : otherModels(job, place);
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
+  return planResult(seen, job, isOwn, place);
+}
+
+function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Place): CachePlan {
+  const end = endOf(job);
+  const held = end === undefined ? newest(seen.pods.filter(isHeldOpen)) : undefined;
+  if (held !== undefined) return planHeldOpen(seen, job, held, place);
   // The watch of pods may be behind that of Jobs: the results are in its next events.
   if (end === undefined || seen.pods.some(isLive)) return planActive(seen, place);
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
@@ -218,6 +227,15 @@ function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place):
   return { state: { status, fetched }, steps: [] };
 }
 
+/** The Job would end with its deadline, a day later. */
+function planHeldOpen(seen: CacheObservation, job: Job, pod: Pod, place: Place): CachePlan {
+  const fetched = newestResult([pod], isFetched);
+  if (fetched === undefined)
+    return planFailed(seen, job, Date.parse(fetchEnd(pod)?.finishedAt ?? "") || 0, place);
+  const because = "it is complete, and a container beside the download keeps its pod running";
+  return { ...downloaded(seen, fetched, place), steps: [{ do: "removeJob", job, because }] };
+}
+
 function otherModels({ metadata }: Job, place: Place): CachePlan {
   const message = `waiting for Job ${metadata.name}, which downloads other files of the source for another Model`;
   return { state: waiting(place, "WaitingForDownload", message), steps: [] };
@@ -226,8 +244,14 @@ function otherModels({ metadata }: Job, place: Place): CachePlan {
 function planActive({ pods, jobTrouble, progress, model }: CacheObservation, place: Place): CachePlan {
   const before = model.status?.cache;
   const pod = newest(pods.filter(isLive));
-  const last = newestResult(pods, (result) => !isFetched(result));
-  const failure = last === undefined ? undefined : describeFailure(last);
+  const last = newest(pods.filter(({ status }) => status?.phase === "Failed"));
+  const failure =
+    last &&
+    describeFailure(
+      newestResult([last], (result) => !isFetched(result)),
+      undefined,
+      last,
+    );
   if (pod?.status?.phase === "Running") {
     const { bytes, totalBytes }: Partial<CacheState["status"]> =
       progress ?? (before?.key === place.key ? (before ?? {}) : {});

@@ -25,6 +25,7 @@ import {
 } from "../../service/path.ts";
 import { planTeardown } from "../../service/teardown.ts";
 import { askInFlight } from "./in-flight.ts";
+import { readMountTrouble } from "./mounts.ts";
 import {
   choiceOf,
   chosenBefore,
@@ -73,7 +74,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const draftRef = speculativeDecoding?.draftModelRef;
   const model = caches.models.get(modelKeyOf(service));
   const [deployment] = own.deployments;
-  const pods = readPods(own.pods);
+  const { pods, ...mounting } = await seePods(ports, own.pods);
   const { resolution, nodes, ...later } = withNodes(
     ports,
     {
@@ -127,8 +128,18 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       resolution.at === "blocked" && resolution.isFinal
         ? service.spec.replicas
         : (pods.unscheduled?.pods ?? 0),
-    ...soonest([isBehind ? BEHIND_MS : undefined, rollout?.recheckAfterMs, later.recheckAfterMs]),
+    ...soonest([
+      isBehind ? BEHIND_MS : undefined,
+      ...[rollout, later, mounting].map((one) => one?.recheckAfterMs),
+    ]),
   };
+}
+
+/** With what only Events say, while a pod waits for its volumes. */
+async function seePods({ client, clock }: PodsPorts, own: readonly Pod[]) {
+  const seen = readPods(own);
+  const { trouble, recheckAfterMs } = await readMountTrouble(client, own, clock.nowMs());
+  return { pods: { ...seen, trouble: seen.trouble ?? trouble }, recheckAfterMs };
 }
 
 interface Seen {

@@ -1,5 +1,6 @@
 /** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
+import { LABEL_MOUNTS } from "../../../src/api/group.ts";
 import { RUNTIMES_IN_ORDER } from "../../../src/engines/registry.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "../../../src/linux/container.ts";
@@ -37,7 +38,7 @@ export interface PodsSeen {
   /** Not being deleted. */
   readonly live: number;
   readonly unscheduled?: Unscheduled;
-  readonly trouble?: PodTrouble;
+  readonly trouble?: PodTrouble | undefined;
   /** Pods whose init containers are fetching the weights. */
   readonly fetching: number;
   /** Names of those whose engines ask for no API key. */
@@ -126,11 +127,17 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
 function codeOf(pod: Pod, message: string): Unscheduled["code"] {
   if (/persistentvolumeclaim|volume node affinity|unbound immediate|PersistentVolume/i.test(message))
     return "UnbindableModelCache";
+  if (isBoundToOthers(pod) && /pod affinity rules/i.test(message)) return "UnbindableModelCache";
   const short = shortages(message);
   const devices = devicesOf(pod);
   if (devices.some(([name]) => short.includes(name)) || /cannot allocate all claims/.test(message))
     return "InsufficientGPU";
   return short.length > 0 ? "InsufficientResources" : "PodUnschedulable";
+}
+
+/** The rule keeps it on the node of the pods that mount the same volume. */
+function isBoundToOthers({ metadata }: Pod): boolean {
+  return Object.keys(metadata.labels ?? {}).some((key) => key.startsWith(LABEL_MOUNTS));
 }
 
 /** Names of resources, as in `3 Insufficient nvidia.com/gpu`. */
@@ -167,11 +174,21 @@ function troubleOf(pod: Pod): PodTrouble | undefined {
     if (reason === "Evicted" || reason === "Preempting" || reason === "NodeShutdown") return undefined;
     return { code: "PodFailed", message: truncate(`${name} failed: ${reason ?? ""} ${message}`, MAX_TEXT) };
   }
-  const containers = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
-  return containers.map((container) => containerTrouble(name, container)).find((one) => one !== undefined);
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  const sidecars = pod.spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === "Always") ?? [];
+  const runsOnce = ({ name: of }: ContainerStatus) => sidecars.every((sidecar) => sidecar.name !== of);
+  const troubles = [
+    ...initContainerStatuses.map((one) => containerTrouble(name, one, runsOnce(one))),
+    ...containerStatuses.map((one) => containerTrouble(name, one, false)),
+  ];
+  return troubles.find((one) => one !== undefined);
 }
 
-function containerTrouble(pod: string, container: ContainerStatus): PodTrouble | undefined {
+function containerTrouble(
+  pod: string,
+  container: ContainerStatus,
+  runsOnce: boolean,
+): PodTrouble | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
   const where = `${container.name} of ${pod}`;
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))
@@ -181,11 +198,26 @@ function containerTrouble(pod: string, container: ContainerStatus): PodTrouble |
   const failed = fetchFailure(container);
   if (failed !== undefined)
     return { code: failed.code, message: truncate(`${where}: ${failed.message}`, MAX_TEXT) };
-  if (reason !== "CrashLoopBackOff") return undefined;
-  const { exitCode, reason: why = "", message: said = "" } = container.lastState?.terminated ?? {};
+  const ended = crashOf(container, runsOnce);
+  if (ended === undefined && reason !== "CrashLoopBackOff") return undefined;
+  const { exitCode, reason: why = "", message: said = "" } = ended ?? {};
   const end = exitCode === undefined ? "" : `: exit code ${exitCode}${why === "" ? "" : ` (${why})`}`;
-  const text = `${where} has restarted ${container.restartCount ?? 0} times${end}${said === "" ? "" : `: ${lastLine(said)}`}`;
+  const { restartCount = 0 } = container;
+  const did = restartCount === 0 ? "exited" : `has restarted ${restartCount} times`;
+  const text = `${where} ${did}${end}${said === "" ? "" : `: ${lastLine(said)}`}`;
   return { code: "PodCrashing", message: truncate(text, MAX_TEXT) };
+}
+
+/**
+ * How a container ended that has not started since. A kubelet shows the end of an init container as its state during the whole
+ * back-off, that of another one for a few seconds, and then as its last state while it waits and while it starts again: one
+ * verdict for all of them, until the container has started, or an init container has succeeded.
+ */
+function crashOf({ started, state = {}, lastState }: ContainerStatus, runsOnce: boolean) {
+  const end = state.terminated ?? lastState?.terminated;
+  // An init container counts as started as soon as it runs.
+  if (runsOnce) return end?.exitCode === 0 ? undefined : end;
+  return state.running !== undefined && started === true ? undefined : end;
 }
 
 /** Of the last attempt, also while the next one runs. */

@@ -1,4 +1,5 @@
 /** The whole status of a service that runs as pods. Pure and total. */
+import { errorCatalogue } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
@@ -104,13 +105,16 @@ function waiting(input: StatusInput): PhaseStatus | undefined {
   const { code, message, pods } = unscheduled;
   const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
   const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
-  return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}` };
+  const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalogue[code].do}.` : "";
+  return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}${remedy}` };
 }
 
 function troubled(input: StatusInput): PhaseStatus | undefined {
   const { trouble } = input.pods;
   if (trouble === undefined || isComplete(input)) return undefined;
-  return { phase: "Degraded", reason: trouble.code, message: `${readyText(input)}; ${trouble.message}` };
+  const remedy = trouble.code === "VolumeNotMounted" ? `. To do: ${errorCatalogue[trouble.code].do}` : "";
+  const message = `${readyText(input)}; ${trouble.message}${remedy}`;
+  return { phase: "Degraded", reason: trouble.code, message };
 }
 
 /** The old pods serve on, with the old template. */

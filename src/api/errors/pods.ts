@@ -37,9 +37,14 @@ export const podErrors = {
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   UnbindableModelCache: {
-    what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce everything that uses a volume runs on one node.",
-    do: "read the message: create the storage class or set --cache-storage-class of the controller, add a node where the volume is, or use an access mode that more nodes can mount",
+    what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce all pods that mount a volume run on one node.",
+    do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on more nodes than one use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or free devices and memory on the volume's node; a claim on a node or in a zone that the pods cannot use is created again once it is deleted",
     command: "kubectl describe pvc -n NAMESPACE",
+  },
+  VolumeNotMounted: {
+    what: "A pod has a node, and one of its volumes cannot be attached or mounted there: it is attached to another node, or the storage reports an error.",
+    do: "read the message; a volume with access mode ReadWriteOnce that another node holds is freed once the pods there are gone, or after the node's VolumeAttachment is deleted where that node is lost; use access mode ReadWriteMany for pods on several nodes",
+    command: "kubectl get volumeattachments",
   },
   PodUnschedulable: {
     what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread.",
@@ -57,8 +62,8 @@ export const podErrors = {
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodCrashing: {
-    what: "The engine in a pod exits again and again; the message has its last exit code and last line.",
-    do: "read its log",
+    what: "A container of a pod has exited, and has not started since; the message has its last exit code and last line. OOMKilled: it used more memory than its limit.",
+    do: "read its log; for the container fetch raise spec.resources.memory of the Model if it was OOMKilled",
     command: "kubectl logs -l metalbridge.dev/service=NAME --previous",
   },
   PodFailed: {

@@ -1,0 +1,69 @@
+/** Several pods that fetch to one folder: one at a time, and the next one where that is gone. */
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { withFolderLock } from "./folder-lock.ts";
+
+const signal = new AbortController().signal;
+
+function folder(): string {
+  const dir = mkdtempSync(join(tmpdir(), "mb-lock-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+const lockOf = (dir: string, more: object = {}) => ({
+  ...{ dir, clock: systemClock, log: quietLog, signal, beatMs: 25 },
+  ...more,
+});
+
+test("one at a time, however many want the folder, and nothing is left", async () => {
+  const dir = folder();
+  let inside = 0;
+  let most = 0;
+  const runs = Array.from({ length: 5 }, () =>
+    withFolderLock(lockOf(dir), async () => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      inside -= 1;
+    }),
+  );
+  await Promise.all(runs);
+  expect(most).toBe(1);
+  expect(readdirSync(dir)).toEqual([]);
+});
+
+test("the lock of a process that was killed is taken over once it has missed its beats", async () => {
+  const dir = folder();
+  writeFileSync(join(dir, "lock"), "a-process-that-is-gone 7");
+  const said: string[] = [];
+  const log = { ...quietLog, warn: (_: object, message: string) => said.push(message) };
+  expect(await withFolderLock(lockOf(dir, { log }), async () => "fetched")).toBe("fetched");
+  expect(said).toEqual(["the process that held the lock of the folder has stopped; taking over"]);
+  expect(readdirSync(dir)).toEqual([]);
+});
+
+test("who has lost the lock stops, and leaves the other's in place", async () => {
+  const dir = folder();
+  const lost = withFolderLock(lockOf(dir), async (held) => {
+    writeFileSync(join(dir, "lock"), "another-process 1");
+    await new Promise((resolve) => held.addEventListener("abort", resolve));
+    held.throwIfAborted();
+  });
+  await expect(lost).rejects.toMatchObject({ code: "SourceStalled" });
+  expect(readdirSync(dir)).toEqual(["lock"]);
+});
+
+test("who waits for the lock stops waiting when it is told to", async () => {
+  const dir = folder();
+  const stop = new AbortController();
+  await withFolderLock(lockOf(dir, { beatMs: 60_000 }), async () => {
+    const waits = withFolderLock(lockOf(dir, { signal: stop.signal }), async () => undefined);
+    stop.abort(new Error("stopped"));
+    await expect(waits).rejects.toThrow("stopped");
+  });
+});

@@ -1,0 +1,105 @@
+/** What the statuses that a kubelet reports of a pod mean, in the order in which it reports them. */
+import { expect, test } from "vitest";
+import { LABEL_MOUNTS } from "../../../src/api/group.ts";
+import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
+import { readPods } from "./pods.ts";
+
+function podWith(status: Pod["status"], more: Partial<Pod> = {}): Pod {
+  return {
+    metadata: { name: "chat-1", uid: "p1" },
+    spec: { containers: [{ name: "engine", image: "i" }], initContainers: [{ name: "fetch", image: "i" }] },
+    ...more,
+    status: { phase: "Pending", ...status },
+  };
+}
+
+const end = (exitCode: number, reason: string, message = "") => ({
+  terminated: { exitCode, reason, ...(message === "" ? {} : { message }) },
+});
+const killed = end(137, "OOMKilled");
+const waits = { waiting: { reason: "PodInitializing" } };
+const backOff = {
+  waiting: { reason: "CrashLoopBackOff", message: "back-off 20s restarting failed container" },
+};
+const runs = { running: { startedAt: "2026-01-01T00:00:00Z" } };
+
+const init = (status: Omit<ContainerStatus, "name">) =>
+  readPods([
+    podWith({
+      initContainerStatuses: [{ name: "fetch", ready: false, ...status }],
+      containerStatuses: [{ name: "engine", ready: false, started: false, restartCount: 0, state: waits }],
+    }),
+  ]).trouble;
+
+test("an init container that is killed is one verdict over its back-off and each restart", () => {
+  expect(init({ started: true, restartCount: 0, state: runs })).toBeUndefined();
+  const states: Omit<ContainerStatus, "name">[] = [
+    { started: false, restartCount: 0, state: killed },
+    { started: false, restartCount: 1, state: killed, lastState: killed },
+    { started: true, restartCount: 2, state: runs, lastState: killed },
+    { started: false, restartCount: 2, state: killed, lastState: killed },
+  ];
+  for (const state of states) {
+    const trouble = init(state);
+    expect(trouble?.code).toBe("PodCrashing");
+    expect(trouble?.message).toMatch(/^fetch of chat-1 .*: exit code 137 \(OOMKilled\)$/);
+  }
+  expect(
+    init({ ready: true, started: false, restartCount: 3, state: end(0, "Completed"), lastState: killed }),
+  ).toBeUndefined();
+});
+
+const engine = (status: Omit<ContainerStatus, "name">) =>
+  readPods([podWith({ phase: "Running", containerStatuses: [{ name: "engine", ready: false, ...status }] })])
+    .trouble;
+
+test("a crash loop is one verdict over its back-off and each restart, until the engine has started", () => {
+  const died = end(1, "Error", "loading\nerror: unknown architecture");
+  expect(engine({ started: false, restartCount: 0, state: runs })).toBeUndefined();
+  const states: Omit<ContainerStatus, "name">[] = [
+    { started: false, restartCount: 0, state: died },
+    { started: false, restartCount: 1, state: runs, lastState: died },
+    { started: false, restartCount: 1, state: died, lastState: died },
+    { started: false, restartCount: 1, state: backOff, lastState: died },
+    { started: false, restartCount: 2, state: runs, lastState: died },
+  ];
+  for (const state of states)
+    expect(engine(state)).toMatchObject({
+      code: "PodCrashing",
+      message: expect.stringMatching(/exit code 1 \(Error\): error: unknown architecture$/),
+    });
+  // Busy, long after it was restarted.
+  expect(engine({ started: true, restartCount: 2, state: runs, lastState: died })).toBeUndefined();
+});
+
+test("a sidecar among the init containers counts as started once its probe has succeeded", () => {
+  const sidecar = { name: "proxy", image: "i", restartPolicy: "Always" };
+  const status: ContainerStatus = {
+    name: "proxy",
+    started: true,
+    restartCount: 1,
+    state: runs,
+    lastState: killed,
+  };
+  const pod = podWith(
+    { initContainerStatuses: [status] },
+    { spec: { containers: [{ name: "engine", image: "i" }], initContainers: [sidecar] } },
+  );
+  expect(readPods([pod]).trouble).toBeUndefined();
+});
+
+test.each<[message: string, mounts: boolean, code: string]>([
+  ["0/2 nodes are available: 2 node(s) had volume node affinity conflict.", false, "UnbindableModelCache"],
+  ["0/2 nodes are available: 2 node(s) didn't match pod affinity rules.", true, "UnbindableModelCache"],
+  ["0/2 nodes are available: 2 node(s) didn't match pod affinity rules.", false, "PodUnschedulable"],
+  [
+    "0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) didn't match pod affinity rules.",
+    true,
+    "UnbindableModelCache",
+  ],
+])("%s (mounts a volume of one node: %s) is %s", (message, mounts, code) => {
+  const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }] as const;
+  const labels = mounts ? { [`${LABEL_MOUNTS}0123`]: "mounted" } : {};
+  const pod = podWith({ conditions }, { metadata: { name: "chat-1", labels } });
+  expect(readPods([pod]).unscheduled?.code).toBe(code);
+});
