@@ -58,7 +58,7 @@ test("who has lost the lock stops, and leaves the other's in place", async () =>
   expect(readdirSync(dir)).toEqual(["lock"]);
 });
 
-test("who waits for the lock stops waiting when it is told to", async () => {
+test("who waits for the lock stops waiting when its signal aborts", async () => {
   const dir = folder();
   const stop = new AbortController();
   await withFolderLock(lockOf(dir, { beatMs: 60_000 }), async () => {

@@ -22,7 +22,7 @@ const MISSED_BEATS = 6;
 
 /**
  * Runs `use` while no other process holds the folder. Its signal aborts with `signal`, and when another process has taken the
- * lock because this one stood still for too long. Rejects with the signal's reason.
+ * lock because this one was paused for too long. Rejects with the signal's reason.
  */
 export async function withFolderLock<T>(
   lock: FolderLock,

@@ -3,7 +3,7 @@ import type { Container, Node, Pod, PodSpec } from "../kube/workload-objects.ts"
 import { POD_USER } from "./pod.ts";
 
 /**
- * Pods that end by themselves stay out of the meshes that add a proxy to each pod: it would keep them running, and their
+ * Pods of Jobs and probes stay out of the meshes that add a proxy to each pod: it would keep them running, and their
  * traffic would wait for it. Both read labels or annotations of the pod.
  */
 export const WITHOUT_MESH = {

@@ -89,7 +89,7 @@ export function fetchEnd({ status }: Pod) {
   return stateOf(status)?.terminated;
 }
 
-/** The download has ended, and another container, such as the proxy of a mesh, keeps the pod running. */
+/** The download has exited, and another container, such as the proxy of a mesh, keeps the pod running. */
 export function isHeldOpen(pod: Pod): boolean {
   const others = pod.status?.containerStatuses?.filter(({ name }) => name !== FETCH_CONTAINER) ?? [];
   return fetchEnd(pod) !== undefined && others.some(({ state }) => state?.running !== undefined);

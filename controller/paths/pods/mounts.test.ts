@@ -65,7 +65,7 @@ test.each<[what: string, pod: Pod, waits: boolean]>([
   ],
   ["its init container runs", pod({ initContainerStatuses: [engine({ running: {} })] }), false],
   [
-    "its init container has ended",
+    "its init container has exited",
     pod({ initContainerStatuses: [engine({ terminated: { exitCode: 1 } })] }),
     false,
   ],
