@@ -62,8 +62,10 @@ const WIRED_MS = 60_000;
 const BUDGET_MS = 600_000;
 /** A tool that failed once may succeed later; some machines never provide a part of the answer. */
 const INFO_RETRY_MS = 600_000;
-/** What was installed or upgraded since is reported within this time. Files that did not change are not run again. */
+/** An upgrade is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
+/** The same while an engine is missing or cannot be used: somebody may be installing it. */
+const RUNTIME_MISSING_MS = 4_000;
 /** Folders of other programs: what is in them is for people and for choosing hosts, so it may be minutes old. */
 const INSTALLED_MS = 300_000;
 
@@ -78,7 +80,9 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       return info;
     },
   );
-  const runtimes = remembered(clock, () => RUNTIMES_MS, createDetector(drivers, log));
+  const runtimesMs = ({ found, troubles }: FoundRuntimes) =>
+    troubles.length > 0 || found.length < drivers.length ? RUNTIME_MISSING_MS : RUNTIMES_MS;
+  const runtimes = remembered(clock, runtimesMs, createDetector(drivers, log));
   const budget = remembered(
     clock,
     () => BUDGET_MS,

@@ -43,7 +43,10 @@ export interface ReplicaRunnerPorts {
   readonly stateDir: string;
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed">;
+  readonly store: Pick<
+    ModelStore,
+    "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed" | "disk"
+  >;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   /** Adopts engines whose record names no runtime that this agent can drive. */
   readonly processes: ProcessInstances;

@@ -13,14 +13,18 @@ import { createGiving, type Giving, sweepPrefixes } from "./content/giving.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { createOrigins, sweepOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
-import { createSpaceReader } from "./disk.ts";
-import { fetchModel, type ModelFetcher, openRemote } from "./fetch-model.ts";
+
+
+import { createSpaceReader, type ReadSpace } from "./disk.ts";
+import { fetchModel, fetchModel, type ModelFetcher, type ModelFetcher, openRemote } from "./fetch-model.ts";
+
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type Keeping, openKeeping } from "./keeping.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import { createPace, createQueue } from "./remote/host-limits.ts";
 import type {
+  DiskReading,
   FetchOptions,
   ModelRequest,
   ModelStore,
@@ -116,8 +120,16 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     setQuota: (bytes) => {
       quotaBytes = bytes;
     },
-    disk: async () => ({ ...(await readSpace(options.reserveBytes)), storeBytes: await usage.usedBytes() }),
+    disk: () => readDisk(readSpace(options.reserveBytes), usage.usedBytes(), quotaBytes),
   };
+}
+
+async function readDisk(
+  space: ReturnType<ReadSpace>,
+  used: Promise<number>,
+  quotaBytes: number | undefined,
+): Promise<DiskReading> {
+  return { ...(await space), storeBytes: await used, quotaBytes };
 }
 
 type Keep = Pick<Keeping, "isPinned" | "isPrefetched">;

@@ -107,6 +107,8 @@ export interface DiskReading {
   readonly totalBytes: number;
   readonly freeBytes: number;
   readonly storeBytes: number;
+  /** Absent: no quota. */
+  readonly quotaBytes?: number | undefined;
 }
 
 /** What became of a removal. `owners`: uids of the replicas that use the model, and other holders. */

@@ -11,6 +11,17 @@ import {
   unsendableKey,
 } from "../../src/models/source/credentials.ts";
 
+/** Of the Secret that the Model names; undefined where there is none, or it cannot be read. */
+export async function secretVersionOf(
+  client: KubeClient,
+  { metadata: { namespace }, spec }: Model,
+): Promise<string | undefined> {
+  const name = spec.sourceSecretRef?.name;
+  if (name === undefined) return undefined;
+  const result = await client.get(SECRETS, { name, namespace });
+  return result.ok ? result.value.metadata.resourceVersion : undefined;
+}
+
 /** Undefined where the Model names no Secret. Rejects with SourceFailure. */
 export async function readCredentials(
   client: KubeClient,

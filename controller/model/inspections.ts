@@ -45,6 +45,8 @@ export interface InspectionRecord {
   readonly changes: number;
   /** Monotonic; undefined = never again for this generation. */
   readonly nextAtMs: number | undefined;
+  /** Version of the source's Secret before the inspection; undefined where there was none. */
+  readonly secretVersion?: string | undefined;
 }
 
 const FIRST_RETRY_MS = 5_000;
@@ -54,6 +56,20 @@ const SLOW_RECHECK_MS = 600_000;
 const JITTER_PART = 0.2;
 /** A source that changes at each check is checked at most so many times less often. */
 const MAX_SLOWDOWN = 64;
+
+/** Failures whose message asks for a change of the Secret. */
+const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
+  "SourceSecretInvalid",
+  "SourceUnauthorized",
+  "SourceForbidden",
+]);
+
+/** The Secret is read again every few seconds, and the source itself only once the Secret has changed. */
+export function waitsForSecret({ spec }: Model, last: InspectionRecord | undefined): boolean {
+  return (
+    spec.sourceSecretRef !== undefined && last?.result?.at === "failed" && OF_SECRET.has(last.result.code)
+  );
+}
 
 /** How often a source is checked for changes; undefined where it is not. */
 type CheckMs = number | undefined;

@@ -32,7 +32,7 @@ import { reconcileCache } from "./cache/reconcile.ts";
 import type { Downloads } from "./cache/watches.ts";
 import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
-import { readCredentials } from "./credentials.ts";
+import { readCredentials, secretVersionOf } from "./credentials.ts";
 import {
   firstRecord,
   type InspectionRecord,
@@ -41,6 +41,7 @@ import {
   isKnown,
   recordFor,
   recordInspection,
+  waitsForSecret,
 } from "./inspections.ts";
 import { pinnedOf } from "./pin.ts";
 import { planModelStatus } from "./plan.ts";
@@ -66,6 +67,9 @@ export interface ModelReconcilerPorts {
 export interface ModelPassPorts extends ControllerPorts {
   readonly downloads: Downloads;
 }
+
+/** Between readings of a Secret that a failed source waits for. */
+const SECRET_MS = 3_000;
 
 export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
@@ -103,7 +107,11 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
     else records.set(key, record);
     await writeStatus(ports, written, { ...found, record });
     const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - ports.clock.monotonicMs();
-    return soonest([nextMs === undefined ? undefined : Math.max(0, nextMs), cached?.recheckAfterMs]);
+    return soonest([
+      nextMs === undefined ? undefined : Math.max(0, nextMs),
+      waitsForSecret(model, record) ? SECRET_MS : undefined,
+      cached?.recheckAfterMs,
+    ]);
   };
 }
 
@@ -119,11 +127,15 @@ async function inspectIfDue(
   const before = recordFor(model, found.record);
   const isUnscheduled = checkMs !== undefined && before?.nextAtMs === undefined;
   const last = isUnscheduled ? firstRecord(model, checkMs, clock.monotonicMs(), random()) : before;
-  if (!isInspectionDue(model, last, clock.monotonicMs())) return { written: model, record: last };
+  const isDue = isInspectionDue(model, last, clock.monotonicMs());
+  if (!isDue && !waitsForSecret(model, last)) return { written: model, record: last };
+  // Before the inspection reads it: a later change is not missed.
+  const secretVersion = await secretVersionOf(ports.client, model);
+  if (!isDue && secretVersion === last?.secretVersion) return { written: model, record: last };
   const written = await writeStatus(ports, model, { ...found, record: last });
   const result = await inspect(ports, model, task, signal);
   const moment = { nowMs: clock.monotonicMs(), random: random(), checkMs };
-  return { written, record: recordInspection(model, last, result, moment) };
+  return { written, record: { ...recordInspection(model, last, result, moment), secretVersion } };
 }
 
 /** Undefined where the Model needs no volume. */

@@ -49,6 +49,28 @@ function setUp(
 }
 
 describe("the work queue", () => {
+  it("retries what a user may have corrected within the error's time, however often it failed before", async () => {
+    const { queue, runs, step } = setUp(async () => {
+      throw Object.assign(new Error("refused"), { retryWithinMs: 3_000 });
+    });
+    queue.enqueue("a");
+    for (let failures = 0; failures < 12; failures += 1) await step(3_000);
+    const before = runs.length;
+    await step(3_000);
+    expect(runs.length).toBe(before + 1);
+  });
+
+  it("spaces out many keys that wait for a correction", async () => {
+    const { queue, runs, step } = setUp(async () => {
+      throw Object.assign(new Error("refused"), { retryWithinMs: 3_000 });
+    }, 1_000);
+    for (let key = 0; key < 300; key += 1) queue.enqueue(`key-${key}`);
+    for (let failures = 0; failures < 12; failures += 1) await step(60_000);
+    const before = runs.length;
+    for (let elapsedMs = 0; elapsedMs < 30_000; elapsedMs += 3_000) await step(3_000);
+    expect(runs.length - before).toBeLessThanOrEqual(300);
+  });
+
   it("makes one run of a burst, never inside the caller", async () => {
     const { queue, runs, step } = setUp(async () => undefined);
     queue.enqueue("a");

@@ -39,6 +39,8 @@ interface Entry {
 
 const RETRY: BackoffOptions = { firstMs: 1_000, capMs: 60_000 };
 const DEFAULT_CONCURRENCY = 32;
+/** Per failing key: 2,000 of them are not retried more often than every 200 s, which is beyond the usual cap. */
+const MIN_SPACING_MS = 100;
 
 /** Starts an empty queue; it ends with `signal`. */
 export function createQueue<K extends string>(options: QueueOptions<K>): Queue<K> {
@@ -152,7 +154,7 @@ class WorkQueue<K extends string> {
       entry.failures = 0;
     } catch (err) {
       entry.failures += 1;
-      againMs = retryMs(entry.failures, RETRY, retryAfterOf(err));
+      againMs = this.#retryMs(entry.failures, err);
       entry.isAskedAgain = false; // a pass that fails and writes must not call itself back without a pause
       if (!signal.aborted)
         log.warn({ err, key, failures: entry.failures, retryMs: againMs }, "reconcile failed");
@@ -160,6 +162,15 @@ class WorkQueue<K extends string> {
     this.#count(key, -1);
     entry.isRunning = false;
     this.#settle(key, entry, againMs);
+  }
+
+  /** A key whose error asks a user for a correction is retried soon, but all such keys together at a bounded rate. */
+  #retryMs(failures: number, error: unknown): number {
+    const delayMs = retryMs(failures, RETRY, numberIn(error, "retryAfterMs"));
+    const withinMs = numberIn(error, "retryWithinMs");
+    if (withinMs === undefined) return delayMs;
+    const failing = [...this.#entries.values()].filter((entry) => entry.failures > 0).length;
+    return Math.min(delayMs, Math.max(withinMs, failing * MIN_SPACING_MS));
   }
 
   #settle(key: K, entry: Entry, againMs: number | undefined): void {
@@ -172,10 +183,10 @@ class WorkQueue<K extends string> {
   }
 }
 
-/** Errors that come of an answer may carry the server's word on when to ask again. */
-function retryAfterOf(error: unknown): number | undefined {
-  const said = error instanceof Error && "retryAfterMs" in error ? error.retryAfterMs : undefined;
-  return typeof said === "number" ? said : undefined;
+/** Errors may carry when to retry: at the earliest as the server says, at the latest where a user may have corrected it. */
+function numberIn(error: unknown, field: "retryAfterMs" | "retryWithinMs"): number | undefined {
+  const value: unknown = error instanceof Error ? Reflect.get(error, field) : undefined;
+  return typeof value === "number" ? value : undefined;
 }
 
 function unplan(entry: Entry): void {

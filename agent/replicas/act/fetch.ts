@@ -11,8 +11,8 @@ import type { EngineDriver } from "../../engines/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
+import { correctedBy, retryDelayMs, type Tried } from "../plan/corrections.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
-import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
 import { keepHistory } from "../state/history.ts";
 import {
@@ -23,7 +23,7 @@ import {
   type WeightFiles,
   type Weights,
 } from "../state/state.ts";
-import { readSourceSecret } from "./secrets.ts";
+import { readSourceSecret, versionOfSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
 
@@ -39,7 +39,7 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
 /** A file whose header gave no size may have been replaced by a better one. */
 function isUnsized({ weights }: ReplicaState, { ports, timings }: RunnerContext): boolean {
   if (weights.at !== "stored" || weights.claim?.at !== "unknown") return false;
-  return ports.clock.monotonicMs() - weights.inspectedAt >= timings.outsideMs;
+  return ports.clock.monotonicMs() - weights.inspectedAt >= timings.correctionMs;
 }
 
 /** A refused file on this host may have been corrected: checking it costs next to nothing. */
@@ -99,7 +99,7 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
     if (files === undefined) state.weights = { at: "absent" };
     else await keepModel(state, context, files);
   } catch (error) {
-    state.weights = failed(state, error, context);
+    state.weights = failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) });
   }
 }
 
@@ -108,29 +108,48 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
   if (state.jobs.isRunning("fetch")) return false;
   state.weights = { at: "fetching", bytes: 0 };
   state.jobs.run("fetch", async (signal) => {
+    let tried: Tried = { isOnHost: false };
+    const onTry = (next: Tried) => {
+      tried = next;
+    };
     try {
-      await fetchAll(state, context, signal);
+      await fetchAll(state, context, { signal, onTry });
       state.past.fetchFailures = 0;
       // What failed may have been rotten: the same checksum, from bytes that are new.
       const { terminal, ...history } = state.past.history;
       if (terminal !== undefined) keepHistory(state, history);
     } catch (error) {
       if (signal.aborted) state.weights = { at: "unknown" };
-      else state.weights = failed(state, error, context);
+      else state.weights = failed(state, error, context, { ...tried, roomBytes: await roomOf(context) });
     }
     return true;
   });
   return true;
 }
 
-async function fetchAll(state: ReplicaState, context: RunnerContext, signal: AbortSignal): Promise<void> {
+/** What models could take on the disk; undefined where it cannot be read. */
+async function roomOf({ ports }: RunnerContext): Promise<number | undefined> {
+  const disk = await ports.store.disk().catch(() => undefined);
+  if (disk === undefined) return undefined;
+  const { freeBytes, storeBytes, quotaBytes = Number.POSITIVE_INFINITY } = disk;
+  return Math.min(freeBytes, quotaBytes - storeBytes);
+}
+
+async function fetchAll(
+  state: ReplicaState,
+  context: RunnerContext,
+  { signal, onTry }: { readonly signal: AbortSignal; readonly onTry: (tried: Tried) => void },
+): Promise<void> {
   const replica = replicaOf(state);
   if (replica === undefined) return;
   const { template } = replica.spec;
   const namespace = replica.metadata.namespace ?? "";
   const onProgress = watchProgress(state, context);
   const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
-    const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
+    const name = wanted.secretRef?.name;
+    onTry({ isOnHost: isOnHost(wanted) });
+    const { version, ...secret } = await readSourceSecret(context.ports.client, namespace, name);
+    if (name !== undefined) onTry({ isOnHost: isOnHost(wanted), secret: { name, version } });
     const options = { signal, onProgress, owner: state.uid };
     return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
   };
@@ -169,18 +188,22 @@ export function requestFor(model: ReplicaModel, namespace: string): ModelRequest
   };
 }
 
-function failed(state: ReplicaState, error: unknown, context: RunnerContext): Weights {
+function failed(state: ReplicaState, error: unknown, context: RunnerContext, tried: Tried): Weights {
   const { clock } = context.ports;
-  const found = findingOf(error);
+  const { timings } = context;
+  const found = { ...findingOf(error), correctedBy: correctedBy(findingOf(error).code, tried) };
   // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
-    return { at: "failed", ...found, retryAt: clock.monotonicMs() + context.timings.outsideMs };
+    return { at: "failed", ...found, retryAt: clock.monotonicMs() + timings.correctionMs };
   state.past.fetchFailures += 1;
   context.counts.fetchFailures.add({ reason: found.code });
   if (error instanceof MetalbridgeError)
     state.log.warn({ code: found.code, message: error.message }, "weights not available");
   else state.log.error({ err: error }, "fetching failed unexpectedly");
-  const delayMs = fetchRetryMs(context.timings, state.past.fetchFailures, context.random());
+  const delayMs = retryDelayMs(found.code, state.past.fetchFailures, tried, {
+    timings,
+    random: context.random(),
+  });
   return { at: "failed", ...found, retryAt: clock.monotonicMs() + delayMs };
 }
 
@@ -191,6 +214,29 @@ function findingOf(error: unknown): Finding {
     return { code: error.code, message: describeError(error), transient: !isTerminal(error.code) };
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
   return { code: "ReplicaStepFailed", message, transient: true };
+}
+
+/** More room than this says that somebody made some: other programs' files come and go. */
+const NEW_ROOM_BYTES = 64 * 1024 * 1024;
+
+/** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */
+export function watchCorrection(state: ReplicaState, context: RunnerContext): void {
+  const { weights } = state;
+  const { clock, client } = context.ports;
+  if (weights.at !== "failed" || weights.correctedBy === undefined || clock.monotonicMs() >= weights.retryAt)
+    return;
+  const by = weights.correctedBy;
+  state.jobs.run("correction", async () => {
+    const namespace = refOf(state)?.namespace ?? "";
+    const isCorrected =
+      by.what === "secret"
+        ? ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version
+        : ((await roomOf(context)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
+    if (!isCorrected || state.weights !== weights) return "unchanged";
+    state.past.fetchFailures = 0;
+    state.weights = { ...weights, retryAt: clock.monotonicMs() };
+    return true;
+  });
 }
 
 function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {

@@ -59,7 +59,9 @@ export function refreshSecrets(state: ReplicaState, context: RunnerContext, run:
   const replica = replicaOf(state);
   const ref = refOf(state);
   const { auth, tls } = replica?.spec.template ?? {};
-  const isDue = clock.monotonicMs() - run.secrets.at >= context.timings.secretsMs;
+  const { secretsMs, correctionMs } = context.timings;
+  const isDue =
+    clock.monotonicMs() - run.secrets.at >= (run.secrets.problem === undefined ? secretsMs : correctionMs);
   if (replica === undefined || ref === undefined || (auth ?? tls) === undefined) return;
   if (run.instance.filesChanged === undefined || !isDue) return;
   state.jobs.run("secrets", async () => {

@@ -1,11 +1,11 @@
 /** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
 import { randomUUID } from "node:crypto";
-import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
+import { retryDelayMs } from "../plan/corrections.ts";
 import type { Launch } from "../plan/observed.ts";
 import type { PrepareStep } from "../plan/prepare.ts";
-import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
@@ -133,7 +133,9 @@ const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
   const failures = ++state.past.launchFailures;
   const now = context.ports.clock.monotonicMs();
-  const retryAt = now + fetchRetryMs(context.timings, failures, context.random());
+  const { timings } = context;
+  const retryAtOf = (code: ErrorCode) =>
+    now + retryDelayMs(code, failures, { isOnHost: false }, { timings, random: context.random() });
   const failed = (launch: Launch): void => {
     if (state.engine.at === "none") state.engine = { at: "none", launch };
   };
@@ -142,7 +144,13 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
     state.log.warn({ code, message: error.message }, "engine not started");
     const runtime = context.runtimes.state(runtimeOf(state));
     failed({
-      ...{ at: "failed", code, message: describeError(error), transient: !isTerminal(code), retryAt },
+      ...{
+        at: "failed",
+        code,
+        message: describeError(error),
+        transient: !isTerminal(code),
+        retryAt: retryAtOf(code),
+      },
       ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
     });
     return;
@@ -151,5 +159,5 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
   const message = `cannot start the engine: ${error instanceof Error ? error.message : String(error)}`;
   const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
-  failed({ at: "failed", code, message, transient: true, retryAt });
+  failed({ at: "failed", code, message, transient: true, retryAt: retryAtOf(code) });
 }

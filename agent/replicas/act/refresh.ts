@@ -4,7 +4,7 @@ import { noteSlice } from "../plan/evidence/exposure.ts";
 import { runtimeOf, sliceNow } from "../state/observe.ts";
 import { type ReplicaState, replicaOf, runOf } from "../state/state.ts";
 import { adoptAgain } from "./adopt.ts";
-import { resolveModel, watchWeights } from "./fetch.ts";
+import { resolveModel, watchCorrection, watchWeights } from "./fetch.ts";
 
 /** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
 export async function refresh(state: ReplicaState, context: RunnerContext): Promise<void> {
@@ -23,6 +23,7 @@ export async function refresh(state: ReplicaState, context: RunnerContext): Prom
   const { state: _, ...slice } = noteSlice(state.slice, sliceNow(state, context), wasReady, now);
   state.slice = slice;
   watchWeights(state);
+  watchCorrection(state, context);
 }
 
 function noteAddress(state: ReplicaState, { ports, wasListed }: RunnerContext, now: number): void {

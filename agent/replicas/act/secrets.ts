@@ -24,9 +24,9 @@ export async function readSourceSecret(
   client: KubeClient,
   namespace: string,
   name: string | undefined,
-): Promise<{ readonly credentials?: Credentials }> {
+): Promise<{ readonly credentials?: Credentials; readonly version?: string | undefined }> {
   if (name === undefined) return {};
-  const data = await readSecret(client, namespace, name, {
+  const { data = {}, metadata } = await getSecret(client, namespace, name, {
     type: "generic",
     flags: "--from-literal=HF_TOKEN=…",
   });
@@ -37,7 +37,17 @@ export async function readSourceSecret(
       `Secret ${namespace}/${name} has none of the keys ${CREDENTIAL_KEYS.join(", ")}`,
     );
   }
-  return { credentials };
+  return { credentials, version: metadata.resourceVersion };
+}
+
+/** Of the Secret as it is now; undefined where it cannot be read. */
+export async function versionOfSecret(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+): Promise<string | undefined> {
+  const answer = await client.get(SECRETS, { namespace, name });
+  return answer.ok ? answer.value.metadata.resourceVersion : undefined;
 }
 
 /** What a start needs of the Secrets: files for the engine and the gate, and the key that probes send. */
@@ -109,8 +119,17 @@ export async function readSecret(
   name: string,
   create: { readonly type: string; readonly flags: string },
 ): Promise<Record<string, string>> {
+  return (await getSecret(client, namespace, name, create)).data ?? {};
+}
+
+async function getSecret(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  create: { readonly type: string; readonly flags: string },
+): Promise<Secret> {
   const answer = await getOnceGranted(client, { namespace, name });
-  if (answer.ok) return answer.value.data ?? {};
+  if (answer.ok) return answer.value;
   const { kind, message } = answer.error;
   if (kind === "notFound") {
     throw new MetalbridgeError("SecretMissing", `Secret ${namespace}/${name} does not exist`, {

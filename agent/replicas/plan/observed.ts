@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { GgufFacts } from "../../../src/api/fields/gguf.ts";
+import type { CorrectedBy } from "./corrections.ts";
 import type { Quiet } from "./evidence/quiet.ts";
 import type { Suspicion } from "./evidence/suspicion.ts";
 import type { Work } from "./evidence/work.ts";
@@ -111,6 +112,8 @@ export type ModelState =
       readonly message: string;
       readonly transient: boolean;
       readonly retryAt: number;
+      /** Absent where only the step itself can show it. */
+      readonly correctedBy?: CorrectedBy | undefined;
     };
 
 export type OwnClaim =

@@ -57,14 +57,14 @@ function runtimeMissing(observed: Observed, now: number, timings: Timings): Plan
         recheckAfterMs: timings.endpointRetryMs,
       };
     case "missing": {
-      const wait = runtime.checkedAt + timings.outsideMs - now;
+      const wait = runtime.checkedAt + timings.correctionMs - now;
       const again: PrepareStep = { do: "detectRuntime", because: "it may have been installed since" };
       return {
         phase: "Waiting",
         reason: runtime.code,
         message: runtime.message,
         steps: wait <= 0 ? [again] : [],
-        recheckAfterMs: wait <= 0 ? timings.outsideMs : wait,
+        recheckAfterMs: wait <= 0 ? timings.correctionMs : wait,
       };
     }
     case "unsupported":
@@ -125,13 +125,15 @@ function fetchFailed(model: Extract<ModelState, { at: "failed" }>, now: number, 
   const wait = model.retryAt - now;
   if (!model.transient) {
     // A file on the host is inspected again then, without a step: it may have been corrected.
-    const recheckAfterMs = wait > 0 ? wait : timings.outsideMs;
+    const recheckAfterMs = wait > 0 ? Math.min(wait, timings.correctionMs) : timings.correctionMs;
     return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
   }
   const retry: PrepareStep = { do: "fetch", because: "the last attempt failed with a transient error" };
   const waiting = { phase: "Waiting", reason: code, message } as const;
   if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
-  return { ...waiting, steps: [], recheckAfterMs: wait, nextTryAt: model.retryAt };
+  // Sooner than that, in case what the message names was corrected.
+  const recheckAfterMs = Math.min(wait, timings.correctionMs);
+  return { ...waiting, steps: [], recheckAfterMs, nextTryAt: model.retryAt };
 }
 
 function addressMissing(observed: Observed, timings: Timings): Plan | undefined {
@@ -141,7 +143,7 @@ function addressMissing(observed: Observed, timings: Timings): Plan | undefined 
     reason: "HostAddressMissing",
     message: "the host has no address to serve on; see the Ready condition of the Host",
     steps: [],
-    recheckAfterMs: timings.outsideMs,
+    recheckAfterMs: timings.correctionMs,
   };
 }
 
@@ -155,7 +157,7 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
       reason: exit.reason,
       message: exit.message,
       steps: retryAfterChange(observed, now, timings),
-      recheckAfterMs: timings.outsideMs,
+      recheckAfterMs: timings.correctionMs,
     };
   }
   if (crashes.backoffUntil === undefined || now >= crashes.backoffUntil) return undefined;
@@ -182,7 +184,7 @@ function retryAfterChange({ runtime, model }: Observed, now: number, timings: Ti
 /** An upgraded engine may accept what the previous version refused. */
 export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
   const isDue =
-    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
+    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.correctionMs);
   return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
@@ -236,7 +238,7 @@ function launchFailed({ launch, runtime }: Observed, now: number, timings: Timin
     if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
       return undefined;
     const steps = detectAgain(runtime, now, timings);
-    return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.outsideMs };
+    return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.correctionMs };
   }
   const wait = launch.retryAt - now;
   if (wait <= 0) return undefined;
@@ -264,5 +266,5 @@ function start(claimBytes: number, timings: Timings): Plan {
 }
 
 function waiting(reason: ErrorCode, message: string, timings: Timings): Plan {
-  return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
+  return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.correctionMs };
 }

@@ -61,6 +61,8 @@ export interface Timings {
   readonly progressMs: number;
   /** Plans again after this long when something outside has to change first. */
   readonly outsideMs: number;
+  /** Between readings of what a message asks the user to correct: a file, a Secret, a program, room on the disk. */
+  readonly correctionMs: number;
   readonly endpointRetryMs: number;
   readonly shimMs: number;
   /** A shim that has not named its process by then never will: it is stopped, frozen, or cannot write. */
@@ -115,6 +117,7 @@ export const defaultTimings: Timings = {
   fetchRetryMaxMs: 5 * MINUTE,
   progressMs: 5 * SECOND,
   outsideMs: 30 * SECOND,
+  correctionMs: 3 * SECOND,
   endpointRetryMs: SECOND,
   shimMs: 250,
   shimMaxMs: 10 * SECOND,

@@ -19,11 +19,10 @@ export function rejectionOf(what: string, failure: ApiFailure): Rejection | unde
   return { what, code: kind === "forbidden" ? forbiddenCode(message) : "ApiObjectRefused", message };
 }
 
-/**
- * The pass is retried with a growing backoff while the service is unchanged: only a retry shows whether it is
- * accepted.
- */
+/** The pass is retried soon, and only for as long as it fails: only a retry shows whether the cause was corrected. */
 export class NotAllTaken extends Error {
+  readonly retryWithinMs = 3_000;
+
   constructor(rejections: readonly Rejection[]) {
     super(describeRejections(rejections));
     this.name = "NotAllTaken";
