@@ -13,11 +13,8 @@ import { createGiving, type Giving, sweepPrefixes } from "./content/giving.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { createOrigins, sweepOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
-
-
 import { createSpaceReader, type ReadSpace } from "./disk.ts";
-import { fetchModel, fetchModel, type ModelFetcher, type ModelFetcher, openRemote } from "./fetch-model.ts";
-
+import { fetchModel, type ModelFetcher, openRemote } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type Keeping, openKeeping } from "./keeping.ts";
