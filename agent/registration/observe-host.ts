@@ -64,7 +64,7 @@ const BUDGET_MS = 600_000;
 const INFO_RETRY_MS = 600_000;
 /** An upgrade is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
-/** The same while an engine is missing or cannot be used: somebody may be installing it. */
+/** The same while an engine is missing or cannot be used: it may be installed at any time. */
 const RUNTIME_MISSING_MS = 4_000;
 /** Folders of other programs: what is in them is for people and for choosing hosts, so it may be minutes old. */
 const INSTALLED_MS = 300_000;

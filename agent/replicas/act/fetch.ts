@@ -216,7 +216,7 @@ function findingOf(error: unknown): Finding {
   return { code: "ReplicaStepFailed", message, transient: true };
 }
 
-/** More room than this says that somebody made some: other programs' files come and go. */
+/** A smaller change of the free room is usual: other programs create and delete files. */
 const NEW_ROOM_BYTES = 64 * 1024 * 1024;
 
 /** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */

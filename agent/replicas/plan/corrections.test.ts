@@ -11,13 +11,13 @@ test.each([
   "SecretUnreadable",
   "CertificateInvalid",
   "PortsExhausted",
-] as const)("%s is looked at again within 5 s, however often it failed", (code) => {
+] as const)("%s is read again within 5 s, however often it failed", (code) => {
   const delayMs = retryDelayMs(code, MANY_FAILURES, { isOnHost: false }, options);
   expect(delayMs).toBeLessThanOrEqual(5_000);
 });
 
 test.each(["SourceNotFound", "FileUnreadable", "SourceIsNotAModel"] as const)(
-  "%s is looked at again within 5 s where it is about a file on the host, and backs off where another machine is asked",
+  "%s is read again within 5 s where it is about a file on the host, and backs off where another machine is asked",
   (code) => {
     expect(retryDelayMs(code, MANY_FAILURES, { isOnHost: true }, options)).toBeLessThanOrEqual(5_000);
     expect(retryDelayMs(code, MANY_FAILURES, { isOnHost: false }, options)).toBeGreaterThanOrEqual(
@@ -26,7 +26,7 @@ test.each(["SourceNotFound", "FileUnreadable", "SourceIsNotAModel"] as const)(
   },
 );
 
-test("credentials that a source refused are tried again once their Secret is another, and a full disk once it has room", () => {
+test("credentials that a source refused are retried once their Secret is another, and a full disk once it has room", () => {
   const secret = { name: "hub", version: "7" };
   expect(correctedBy("SourceForbidden", { isOnHost: false, secret })).toEqual({ what: "secret", ...secret });
   expect(correctedBy("SourceForbidden", { isOnHost: false })).toBeUndefined();
