@@ -149,7 +149,7 @@ export class Agent {
       machineConditions: createHostConditions(config, environment.toolPath, clock),
       drivers: [...drivers.values()],
       agentVersion: environment.agentVersion,
-      budgetBytes: config.memory.budget,
+      memory: config.memory,
       diskReserveBytes: config.disk.reserve,
       claimedBytes: async () => {
         await this.instances.daemons.measure();

@@ -262,7 +262,11 @@ const settingsSchema = z.strictObject({
       compute: z
         .strictObject({
           factor: z.number().min(0.1).max(10).describe("Factor on the estimate of compute buffers."),
-          extraBytes: z.int().min(0).describe("Bytes added to each engine's compute buffers."),
+          extraBytes: z
+            .int()
+            .min(0)
+            .max(2 ** 40)
+            .describe("Bytes added to each engine's compute buffers."),
         })
         .describe(
           "Output of `metalbridge calibrate` from a machine of this kind. Absent: the CPU table, or the unmeasured estimate for Metal.",

@@ -43,6 +43,15 @@ test("the first status says everything, with the generation it was judged on", (
   });
 });
 
+test("what was measured of compute buffers is published, for the scheduler to count the same", () => {
+  const compute = { factor: 1.2, extraBytes: GIB };
+  const body = hostStatusBody(host(), { ...seen, compute }, "2026-01-01T00:00:00.000Z");
+  expect(body.status?.memory?.compute).toEqual(compute);
+  expect(hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z").status?.memory).not.toHaveProperty(
+    "compute",
+  );
+});
+
 test("models of other programs are published up to a limit, with how many were left out", () => {
   const installed = Array.from({ length: INSTALLED_MAX + 1 }, (_, at) => ({
     source: `ollama://m:${at}`,

@@ -10,6 +10,7 @@ import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "..
 import { API_VERSION } from "../../src/api/group.ts";
 import {
   type Host,
+  type HostCompute,
   type HostInfo,
   type HostInstalled,
   type HostMemory,
@@ -37,6 +38,8 @@ export interface ObservedHost {
   /** Absent before the governor's first reading. */
   readonly judgement?: MemoryJudgement | undefined;
   readonly gpuBudgetBytes: number | undefined;
+  /** Measured on this host, or one like it. */
+  readonly compute?: HostCompute | undefined;
   readonly claimedBytes: number;
   readonly disk:
     | { readonly totalBytes: number; readonly freeBytes: number; readonly storeBytes: number }
@@ -266,6 +269,7 @@ function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostM
   const status: HostMemory = { claimedBytes, claimed: formatBytes(claimedBytes), pressure: pressureOf(seen) };
   if (totalBytes !== undefined) Object.assign(status, { totalBytes, total: formatBytes(totalBytes) });
   if (gpuBudgetBytes !== undefined) status.gpuBudgetBytes = gpuBudgetBytes;
+  if (seen.compute !== undefined) status.compute = seen.compute;
   if (memory.availableBytes !== undefined)
     status.availableBytes = steady(before?.availableBytes, memory.availableBytes, step);
   if (memory.wiredBytes !== undefined)

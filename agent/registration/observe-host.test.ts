@@ -36,7 +36,7 @@ function observerOf({ memory, disk }: Machine, overrides: Partial<HostObserverOp
     clock: createSteppedClock(),
     log: keepLines([]),
     agentVersion: "1",
-    budgetBytes: undefined,
+    memory: {},
     diskReserveBytes: 5,
     address: () => ({ at: "up", address: "192.0.2.1" }),
     claimedBytes: () => 0,

@@ -2,7 +2,7 @@
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { HostInfo, HostPeer, HostRuntime } from "../../src/api/host.ts";
+import type { HostCompute, HostInfo, HostPeer, HostRuntime } from "../../src/api/host.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
@@ -20,7 +20,7 @@ export interface HostObserverOptions {
   readonly log: Log;
   readonly agentVersion: string;
   /** The operator's settings for this machine; they override every reading. */
-  readonly budgetBytes: number | undefined;
+  readonly memory: { readonly budget?: number | undefined; readonly compute?: HostCompute | undefined };
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
   readonly peer?: (() => HostPeer | undefined) | undefined;
@@ -86,7 +86,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   const budget = remembered(
     clock,
     () => BUDGET_MS,
-    async () => options.budgetBytes ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
+    async () => options.memory.budget ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
   );
   const disk = remembered(
     clock,
@@ -118,6 +118,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         memory: { ...memory, wiredBytes: await wired() },
         judgement,
         gpuBudgetBytes,
+        compute: options.memory.compute,
         address: options.address(),
         claimedBytes: await options.claimedBytes(),
         disk: diskReading,

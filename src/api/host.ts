@@ -1,6 +1,7 @@
 /** Host: a machine that runs engines natively. Cluster-scoped; its spec is the operator's, its status the agent's. */
 import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
+import { hostMemorySchema } from "./fields/host-memory.ts";
 import { quantity } from "./fields/quantity.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { bytes, formatSchema, objectName, timestamp } from "./fields/shared.ts";
@@ -272,26 +273,6 @@ const prefetchStateSchema = z.object({
   totalBytes: bytes("Bytes of all files, if known.").optional(),
 });
 
-const hostMemorySchema = z.object({
-  totalBytes: number("Installed memory."),
-  availableBytes: number(
-    "Memory that could be given to programs now; rounded, so that noise is not written.",
-  ),
-  wiredBytes: number("Memory that cannot be paged out; rounded."),
-  gpuBudgetBytes: number("What engines may use together, before systemReserve is subtracted."),
-  claimedBytes: number("Sum of the claims of all replicas that are admitted here."),
-  leftBytes: number(
-    "What new claims may take: the budget (spec.memory.gpuBudget, else gpuBudgetBytes), less systemReserve, less claimedBytes. Absent while the budget is not known.",
-  ),
-  total: text("Installed memory for people, for example 128 GiB."),
-  claimed: text("Claimed memory for people, for example 37.2 GiB."),
-  left: text("What is left for new claims, for people, for example 30.1 GiB of 96 GiB."),
-  pressure: z
-    .enum(["Normal", "Warning", "Critical", "Unknown"])
-    .describe("Memory pressure level, as the agent's governor sees it.")
-    .optional(),
-});
-
 const hostStatusSchema = z.object({
   conditions: conditionsSchema.optional(),
   reachableChanges: z
@@ -393,6 +374,7 @@ export type HostModel = z.output<typeof hostModelSchema>;
 export type PrefetchOrder = z.output<typeof prefetchOrderSchema>;
 export type PrefetchState = z.output<typeof prefetchStateSchema>;
 export type HostMemory = z.output<typeof hostMemorySchema>;
+export type HostCompute = NonNullable<HostMemory["compute"]>;
 export type HostInstalled = z.output<typeof hostInstalledSchema>;
 export type HostPeer = z.output<typeof hostPeerSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -5,6 +5,7 @@ import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
+import type { LaidOut } from "../engines/claims.ts";
 import {
   DEFAULT_ACCELERATOR,
   HOST_ACCELERATORS,
@@ -14,6 +15,7 @@ import {
 import type { GgufSummary } from "../models/gguf/summary.ts";
 import { isReadByHost, parseSource, publicSource } from "../models/source/source.ts";
 import type { ClaimWith } from "./fit/variants.ts";
+import { type Backend, measuredBytes } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
 /** What replicas carry while only their host can tell. */
@@ -37,10 +39,14 @@ export type Claim =
       readonly memory: ReplicaMemory;
       /** Where it differs by what the host computes on. */
       readonly on?: Readonly<Partial<Record<Accelerator, ReplicaMemory>>>;
+      /** Where hosts measure this engine's compute buffers: what their coefficients apply to. */
+      readonly laidOut?: LaidOut | undefined;
     }
   /** A source that only its host can read: the agent admits it. */
   | { readonly at: "hostDecides" }
   | { readonly at: "unsizable"; readonly message: string };
+
+type EstimatedClaim = Extract<Claim, { at: "estimated" }>;
 
 export interface ClaimInput {
   readonly template: TemplateWithoutHost;
@@ -50,23 +56,41 @@ export interface ClaimInput {
   readonly replicas: readonly InferenceReplica[];
 }
 
-/** The claim on one host, by what it computes on. */
-export function memoryOn(
-  { memory, on }: Extract<Claim, { at: "estimated" }>,
-  host: Host | undefined,
-): ReplicaMemory {
-  return (host === undefined ? undefined : on?.[hostAccelerator(host.status?.info?.os)]) ?? memory;
+/** The claim on one host, by what it computes on and what it has measured. */
+export function memoryOn(claim: EstimatedClaim, host: Host | undefined): ReplicaMemory {
+  if (host === undefined) return claim.memory;
+  const accelerator = hostAccelerator(host.status?.info?.os);
+  return memoryWith(claim, { accelerator, compute: host.status?.memory?.compute });
+}
+
+function memoryWith(claim: EstimatedClaim, { accelerator, compute }: Backend): ReplicaMemory {
+  const { memory, on, laidOut } = claim;
+  if (compute === undefined || laidOut === undefined)
+    return (accelerator === undefined ? undefined : on?.[accelerator]) ?? memory;
+  const plain = uncalibrated(claim);
+  const computeBytes = measuredBytes(compute, laidOut.model);
+  const draftBytes =
+    laidOut.draft === undefined
+      ? plain.draftBytes
+      : plain.draftBytes - Math.ceil(laidOut.draft) + measuredBytes(compute, laidOut.draft);
+  const claimBytes = plain.claimBytes - plain.computeBytes - plain.draftBytes + computeBytes + draftBytes;
+  return { ...plain, claimBytes, computeBytes, draftBytes };
+}
+
+/** With compute buffers as they are laid out. */
+export function uncalibrated({ memory, on }: Pick<EstimatedClaim, "memory" | "on">): ReplicaMemory {
+  return on?.cpu ?? memory;
 }
 
 /** What the same template would claim with other settings; undefined where no estimate is possible. */
 export function claimWith({ template, model, draftModel, replicas }: ClaimInput): ClaimWith {
-  return (change, accelerator = DEFAULT_ACCELERATOR) => {
+  return (change, { accelerator = DEFAULT_ACCELERATOR, compute } = {}) => {
     const engine = { ...template.engine, ...change };
     // A custom type wins over the enum.
     if (change.cacheTypeK !== undefined) delete engine.cacheTypeCustomK;
     if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
     const claim = claimOf({ template: { ...template, engine }, model, draftModel, replicas });
-    return claim.at === "estimated" ? (claim.on?.[accelerator] ?? claim.memory).claimBytes : undefined;
+    return claim.at === "estimated" ? memoryWith(claim, { accelerator, compute }).claimBytes : undefined;
   };
 }
 
@@ -144,7 +168,8 @@ function estimate(
     const on = Object.fromEntries(
       HOST_ACCELERATORS.map((accelerator) => [accelerator, memoryFor(accelerator)]),
     );
-    return { at: "estimated", memory: memoryFor(DEFAULT_ACCELERATOR), on };
+    const laidOut = claims.layOut?.(summary, settings);
+    return { at: "estimated", memory: memoryFor(DEFAULT_ACCELERATOR), on, laidOut };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unsizable(`Model ${model.metadata.name}: ${error.message}`);

@@ -6,7 +6,7 @@ import type { Model } from "../api/model.ts";
 import { keyOf } from "../api/names.ts";
 import { neededOnHost } from "../engines/registry.ts";
 import { publicSource } from "../models/source/source.ts";
-import type { Claim } from "./claim.ts";
+import { type Claim, uncalibrated } from "./claim.ts";
 import { PRIORITIES } from "./placement/priority.ts";
 import type { Demand, MemoryNeed, Refusal } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";
@@ -60,7 +60,20 @@ function needOf(claim: Claim): MemoryNeed {
     known: true,
     bytes: claim.memory.claimBytes,
     ...(on.length === 0 ? {} : { on: Object.fromEntries(on) }),
+    ...measurableOf(claim),
   };
+}
+
+/** What a host's measured coefficients apply to, and the rest of the claim. */
+function measurableOf(
+  claim: Extract<Claim, { at: "estimated" }>,
+): Partial<Extract<MemoryNeed, { known: true }>> {
+  const { laidOut } = claim;
+  if (laidOut === undefined) return {};
+  const buffers = [laidOut.model, laidOut.draft].filter((bytes) => bytes !== undefined);
+  const { claimBytes, computeBytes } = uncalibrated(claim);
+  const otherBytes = claimBytes - computeBytes - Math.ceil(laidOut.draft ?? 0);
+  return { measurable: { buffers, otherBytes } };
 }
 
 function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {

@@ -25,6 +25,13 @@ export interface ClaimFiles {
   readonly loraSizeBytes?: number | undefined;
 }
 
+/** Bytes of the compute buffers as laid out, before a host's own coefficients. */
+export interface LaidOut {
+  readonly model: number;
+  /** Absent without a draft model. */
+  readonly draft?: number | undefined;
+}
+
 export interface ClaimEstimator {
   /** The claim on a host that computes on this accelerator. Throws `ClaimUnknown` where the header has too little. */
   readonly estimate: (
@@ -32,6 +39,8 @@ export interface ClaimEstimator {
     settings: EngineSettings & ClaimFiles,
     accelerator: Accelerator,
   ) => MemoryClaim;
+  /** Of the same engine; absent where hosts do not measure its compute buffers. */
+  readonly layOut?: (summary: GgufSummary, settings: EngineSettings & ClaimFiles) => LaidOut;
   /** Arguments that `extraArgs` may hold, and whose memory the claim does not count. */
   readonly uncountedArgs: readonly string[];
   /** Why a request cannot use all of its context; undefined where it can. */

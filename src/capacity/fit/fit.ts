@@ -89,11 +89,11 @@ function fitOn(
   if (!budget.known || !isAllowed(info, slot, now)) return no;
   const victims = findCandidate(cache, slot, now, [info.name])?.victims ?? [];
   const evicts = victims.map(({ service, replica, bytes }) => ({ service, replica, bytes }));
-  const helps = suggestFor(room, input.settings, input.claimWith, info.facts.accelerator);
+  const helps = suggestFor(room, input.settings, input.claimWith, info.facts);
   const helpsWhenEmpty =
     helps.length > 0 || fitsEmpty(slot, info)
       ? []
-      : suggestFor(budget.bytes, input.settings, input.claimWith, info.facts.accelerator);
+      : suggestFor(budget.bytes, input.settings, input.claimWith, info.facts);
   return {
     ...no,
     ...(evicts.length === 0 ? {} : { evicts }),

@@ -1,15 +1,15 @@
 /** Settings that make an engine smaller, and which of them would make it fit. Pure: the claim is worked out by the caller. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
-import type { Accelerator } from "../../api/fields/hardware.ts";
 import { formatBytes } from "../../bytes.ts";
+import type { Backend } from "../placement/types.ts";
 
 export type Sizes = Pick<
   EngineSettings,
   "contextSize" | "parallelSlots" | "cacheTypeK" | "cacheTypeV" | "promptCacheMiB" | "flashAttention"
 >;
 
-/** The claim with other settings, on a host that computes on this accelerator; undefined where no estimate is possible. */
-export type ClaimWith = (change: Partial<Sizes>, accelerator?: Accelerator) => number | undefined;
+/** The claim with other settings, on a host of this kind; undefined where no estimate is possible. */
+export type ClaimWith = (change: Partial<Sizes>, on?: Backend) => number | undefined;
 
 export interface Suggestion {
   /** What to change, by the names of InferenceService.spec. */
@@ -31,10 +31,10 @@ export function suggestFor(
   roomBytes: number,
   settings: Sizes,
   claimWith: ClaimWith,
-  accelerator?: Accelerator,
+  on?: Backend,
 ): readonly Suggestion[] {
   const fits = (change: Partial<Sizes>) => {
-    const claimBytes = claimWith(change, accelerator);
+    const claimBytes = claimWith(change, on);
     if (claimBytes === undefined || claimBytes > roomBytes) return undefined;
     return { change, claimBytes, text: `${inWords(change, settings)}: ${formatBytes(claimBytes)}` };
   };

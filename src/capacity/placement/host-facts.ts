@@ -29,6 +29,7 @@ export function hostFacts(host: Host): HostFacts {
     ...flappingOf(getCondition(conditions, "Flapping")),
     ...runtimeTrouble(getCondition(conditions, RUNTIMES_USABLE)),
     accelerator: hostAccelerator(host.status?.info?.os),
+    compute: host.status?.memory?.compute,
     runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
     budget: hostBudget(host),
     ...totalOf(host.status?.memory?.totalBytes),

@@ -3,6 +3,7 @@
 import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
 import type { LabelSelector } from "../../api/fields/kubernetes.ts";
+import type { HostCompute } from "../../api/host.ts";
 import type { HostBudget } from "../budget.ts";
 
 /** What a condition of a host says; absent counts as Unknown. */
@@ -38,6 +39,8 @@ export interface HostFacts {
   readonly flapping?: string;
   /** What its engines compute on; decides which estimate of the claim holds. */
   readonly accelerator?: Accelerator;
+  /** What the host has measured of compute buffers: wins over the accelerator's estimate. */
+  readonly compute?: HostCompute | undefined;
   readonly runtimes: readonly string[];
   /** Why an engine that is there cannot be used, or how to get one. */
   readonly runtimeTrouble?: string;
@@ -94,6 +97,8 @@ export type MemoryNeed =
       readonly bytes: number;
       /** Where the claim differs by what a host computes on. */
       readonly on?: Readonly<Partial<Record<Accelerator, number>>>;
+      /** Compute buffers as laid out, one for each model that the engine loads, and all other bytes. */
+      readonly measurable?: { readonly buffers: readonly number[]; readonly otherBytes: number };
     }
   | { readonly known: false };
 
@@ -182,9 +187,21 @@ export interface PlacementPlan {
   readonly recheckAfterMs?: number;
 }
 
+/** What of a host decides the size of a claim there. */
+export type Backend = { readonly [K in "accelerator" | "compute"]?: HostFacts[K] | undefined };
+
+/** A compute buffer by a host's coefficients, in whole bytes. */
+export function measuredBytes({ factor, extraBytes }: HostCompute, laidOutBytes: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(factor * laidOutBytes + extraBytes));
+}
+
 /** What a slot claims on a host; 0 where only the host can tell. */
-export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator }: HostFacts): number {
+export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator, compute }: Backend): number {
   if (!memory.known) return 0;
+  if (compute !== undefined && memory.measurable !== undefined) {
+    const { buffers, otherBytes } = memory.measurable;
+    return buffers.reduce((sum, bytes) => sum + measuredBytes(compute, bytes), otherBytes);
+  }
   return (accelerator === undefined ? undefined : memory.on?.[accelerator]) ?? memory.bytes;
 }
 

@@ -1,12 +1,13 @@
 /** llama-server's entry in the registry of claims. */
 import type { ClaimEstimator } from "../claims.ts";
-import { estimateClaim } from "./claim/claim.ts";
+import { estimateClaim, layOut } from "./claim/claim.ts";
 import { contextBeyondTraining } from "./claim/claim-notes.ts";
 import { COMPUTE_TABLES } from "./claim/compute/table.ts";
 
 export const llamacppClaims: ClaimEstimator = {
   estimate: (summary, settings, accelerator) =>
     estimateClaim(summary, settings, accelerator === "cpu" ? COMPUTE_TABLES.cpu : COMPUTE_TABLES.metal),
+  layOut,
   // The buffers of a projector grow with the tokens of an image, by a size that its header does not tell.
   uncountedArgs: ["--image-min-tokens", "--image-max-tokens", "--mtmd-batch-max-tokens"],
   contextWarning: contextBeyondTraining,

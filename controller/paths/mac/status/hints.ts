@@ -30,7 +30,8 @@ export function hintsFor(
     const on = observed.hosts.get(host);
     const { claimBytes } = memoryOn(claim, on);
     const accelerator = on === undefined ? undefined : hostAccelerator(on.status?.info?.os);
-    const suggestions = suggestFor(claimBytes - shortBytes, template.engine, claimFor, accelerator);
+    const backend = { accelerator, compute: on?.status?.memory?.compute };
+    const suggestions = suggestFor(claimBytes - shortBytes, template.engine, claimFor, backend);
     if (suggestions.length > 0)
       hints.set(host, `fits with ${suggestions.map(({ text }) => text).join("; or with ")}`);
   }

@@ -6,7 +6,7 @@ import { type Compare, compareText, insertSorted, removeSorted } from "./sorted.
 
 export interface SchedulerCache {
   readonly hosts: Map<string, HostInfo>;
-  /** Hosts that take replicas, by budget and accelerator; the last has the most free memory. */
+  /** Hosts that take replicas, by budget and what decides the size of claims; the last has the most free memory. */
   readonly byBudget: Map<string, HostInfo[]>;
   /** Hosts with a model on disk, by source and by checksum; the fastest first, those without a measurement last. */
   readonly byModel: Map<string, HostInfo[]>;
@@ -144,8 +144,9 @@ function unindex({ byBudget }: SchedulerCache, info: HostInfo): void {
   if (hosts.length === 0) byBudget.delete(indexKey(info));
 }
 
-function indexKey({ facts: { budget, accelerator } }: HostInfo): string {
-  return budget.known ? `${budget.bytes} ${accelerator}` : "";
+function indexKey({ facts: { budget, accelerator, compute } }: HostInfo): string {
+  const measured = compute === undefined ? "" : `${compute.factor} ${compute.extraBytes}`;
+  return budget.known ? `${budget.bytes} ${accelerator} ${measured}` : "";
 }
 
 /** Names descend, so that the last of equals has the first name. */

@@ -1,7 +1,7 @@
 /** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
-import type { MemoryClaim } from "../../claims.ts";
+import type { LaidOut, MemoryClaim } from "../../claims.ts";
 import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
 import { computeBytes, outputBytes } from "./compute/compute.ts";
 import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
@@ -45,10 +45,22 @@ export function estimateClaim(
   return { claimBytes: whole(claimBytes), ...mapValues(parts, whole) };
 }
 
+/** What a host's own coefficients apply to, once for each model that the engine loads. */
+export function layOut(summary: GgufSummary, settings: ClaimSettings): LaidOut {
+  const overridden = withOverrides(summary, settings.metadataOverrides);
+  const { compute: model } = engineBytes(overridden, settings, cacheTypes(settings), AS_LAID_OUT);
+  if (settings.draft === undefined) return { model };
+  const alone = { ...settings, speculativeDecoding: undefined };
+  return { model, draft: engineBytes(settings.draft, alone, F16, AS_LAID_OUT).compute };
+}
+
 interface CacheTypes {
   readonly k: string;
   readonly v: string;
 }
+const AS_LAID_OUT: ComputeTable = {
+  ...{ source: "", factor: 1, inputCopies: 0, extraBytes: 0, isMeasured: true },
+};
 const F16: CacheTypes = { k: "f16", v: "f16" };
 
 function cacheTypes(settings: ClaimSettings): CacheTypes {

@@ -1,0 +1,90 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { hostSchema } from "../api/host.ts";
+import { type InferenceService, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { estimateClaim } from "../engines/llamacpp/claim/claim.ts";
+import { claimWith, memoryOn } from "./claim.ts";
+import { demandOf } from "./demand.ts";
+import { hostFacts } from "./placement/host-facts.ts";
+import { needBytes } from "./placement/types.ts";
+import { resolveService } from "./resolve.ts";
+
+const GIB = 1024 ** 3;
+const GGUF = {
+  layerCount: 16,
+  headCountKV: 8,
+  keyLength: 64,
+  valueLength: 64,
+  embeddingSize: 2048,
+  contextLength: 8192,
+};
+
+function model(name: string, status: object): Model {
+  return {
+    metadata: { name, namespace: "default", generation: 1 },
+    spec: { source: `https://models.example/${name}.gguf`, hardware: { accelerator: "metal" } },
+    status: { phase: "Ready", observedGeneration: 1, ...status },
+  } as unknown as Model;
+}
+
+function resolve(of: Model, draftModel: Model | undefined) {
+  const draft = { speculativeDecoding: { type: "draft", draftModelRef: "draft" } };
+  const service = {
+    metadata: { name: "chat", namespace: "default", uid: "u1" },
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...(draftModel === undefined ? {} : draft) }),
+  } as InferenceService;
+  const resolution = resolveService({ service, model: of, replicas: [], draftModel });
+  if (resolution.at !== "resolved" || resolution.claim.at !== "estimated")
+    throw new Error(JSON.stringify(resolution));
+  return { service, template: resolution.template, claim: resolution.claim };
+}
+
+test("a host's measured compute buffers decide what is claimed there, as its agent calculates it", () => {
+  const of = model("tiny", { weightsBytes: GIB, gguf: GGUF });
+  const draftModel = model("draft", { weightsBytes: GIB / 8, sizeBytes: GIB / 8, gguf: GGUF });
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0.1, max: 10, noNaN: true }),
+      fc.integer({ min: 0, max: 2 ** 34 }),
+      fc.boolean(),
+      (factor, extraBytes, hasDraft) => {
+        const { service, template, claim } = resolve(of, hasDraft ? draftModel : undefined);
+        const compute = { factor, extraBytes };
+        const host = hostSchema.parse({
+          metadata: { name: "mac-1" },
+          status: { info: { os: "darwin" }, memory: { totalBytes: 64 * GIB, compute } },
+        });
+        const draft = hasDraft ? { ...GGUF, weightsBytes: GIB / 8 } : undefined;
+        const byAgent = estimateClaim(
+          { ...GGUF, weightsBytes: GIB },
+          { ...template.engine, draft },
+          { ...compute, source: "measured", inputCopies: 0, isMeasured: true },
+        );
+        const memory = memoryOn(claim, host);
+        const { claimBytes, ...parts } = memory;
+        expect(Math.abs(claimBytes - byAgent.claimBytes)).toBeLessThan(16);
+        expect(claimBytes).toBeGreaterThanOrEqual(byAgent.claimBytes);
+        expect(parts.computeBytes).toBe(byAgent.computeBytes);
+        expect(Math.abs(parts.draftBytes - byAgent.draftBytes)).toBeLessThan(4);
+        const place = {
+          service: "default/chat",
+          ordinal: 0,
+          mayPreempt: false,
+          predecessors: [],
+          refusals: [],
+        };
+        const demand = demandOf({ ...place, service, model: of, template, claim });
+        expect(needBytes(demand, hostFacts(host))).toBe(claimBytes);
+        const estimate = claimWith({
+          template,
+          model: of,
+          draftModel: hasDraft ? draftModel : undefined,
+          replicas: [],
+        });
+        expect(estimate({}, { accelerator: "metal", compute })).toBe(claimBytes);
+      },
+    ),
+    { numRuns: 30 },
+  );
+});
