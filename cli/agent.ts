@@ -1,4 +1,5 @@
 /** `metalbridge agent`: the agent of this machine, in the foreground. launchd, systemd or a terminal keeps it. */
+
 import { type Command, InvalidArgumentError } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
@@ -8,6 +9,7 @@ import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { type LogFile, openLogFile, trimCrashLog } from "./program/log-file.ts";
+import { writeOut } from "./program/output.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -88,7 +90,7 @@ async function agent(flags: AgentFlags): Promise<void> {
     signal: stop.signal,
     atOnce: stop.again,
     log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
-    print: (text) => process.stdout.write(`${text}\n`),
+    print: (text) => writeOut(`${text}\n`),
     records: async () => {
       const { readCatalogFiles } = await import("./catalog/read.ts");
       return (await readCatalogFiles(catalog === undefined ? [] : [catalog])).records;

@@ -1,4 +1,5 @@
 /** `metalbridge attach`: this terminal becomes that of a replica's program, on the program's own host. */
+
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -19,6 +20,7 @@ import { addNamespacedFlags } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
 import { orNothing } from "./logs/reader.ts";
+import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface AttachFlags extends LocalFlags {
@@ -65,7 +67,7 @@ async function attach(name: string, flags: AttachFlags): Promise<void> {
   await useLocal(name, flags, SOUGHT, async (replica) => {
     const socket = await open(replica);
     const ending = await join(socket, flags, `attached to ${replica.namespace}/${replica.name}`);
-    process.stderr.write(`${describe(ending, replica)}\n`);
+    writeErr(`${describe(ending, replica)}\n`);
   });
 }
 

@@ -1,4 +1,5 @@
 /** `metalbridge bench`: how fast a service answers, by number of clients. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Load, runLevel } from "./bench/measure.ts";
 import { type LevelReport, renderMarkdown, renderTable, reportOf } from "./bench/report.ts";
@@ -7,6 +8,7 @@ import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
 import { addSecretFlags, findTarget, type SecretFlags } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags, SecretFlags {
@@ -47,7 +49,7 @@ async function bench(name: string, flags: Flags): Promise<void> {
     const stop = listenForStop();
     const load = { ...flags, target, mode: service.spec.mode ?? "chat", signal: stop.signal };
     const levels = await measure(load, flags.clients);
-    if (levels.length > 0) process.stdout.write(`${render(levels, flags.output)}\n`);
+    if (levels.length > 0) writeOut(`${render(levels, flags.output)}\n`);
     process.exitCode = levels.some(({ failed }) => failed > 0) ? exitCodes.failed : stop.exitCode();
   });
 }
@@ -55,7 +57,7 @@ async function bench(name: string, flags: Flags): Promise<void> {
 /** A request to each endpoint first, so that none is cold. Ends early where it is interrupted. */
 async function measure(load: Load, clients: readonly number[]): Promise<readonly LevelReport[]> {
   const endpoints = load.target.endpoints.length;
-  const aside = (line: string) => process.stderr.write(`${line}\n`);
+  const aside = (line: string) => writeErr(`${line}\n`);
   const levels: LevelReport[] = [];
   try {
     aside(`warming up ${load.target.model}: ${endpoints} ${endpoints === 1 ? "endpoint" : "endpoints"}`);

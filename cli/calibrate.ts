@@ -1,4 +1,5 @@
 /** `metalbridge calibrate`: measures on this machine what llama-server's compute buffers really take. */
+
 import { writeFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
@@ -7,6 +8,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/bytes.ts";
 import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
 import { calibrationCases } from "./calibrate/sizes.ts";
+import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface CalibrateOptions {
@@ -33,7 +35,7 @@ async function calibrate({ llamaServer, quick = false, write, output }: Calibrat
   const program = findLlamaServer(llamaServer === undefined ? parts : { ...parts, llamaServer });
   if (program === undefined)
     throw new MetalbridgeError("RuntimeNotInstalled", "there is no llama-server on this machine");
-  const say = (text: string) => (output === "text" ? process.stdout.write(`${text}\n`) : undefined);
+  const say = (text: string) => (output === "text" ? writeOut(`${text}\n`) : undefined);
   say(`${"".padEnd(NAME)}${"estimated".padStart(SIZE)}${"measured".padStart(SIZE)}`);
   const calibration = await runCalibration({
     program,
@@ -41,7 +43,7 @@ async function calibrate({ llamaServer, quick = false, write, output }: Calibrat
     signal: listenForStop().signal,
     onSample: (sample) => say(rowOf(sample)),
   });
-  if (output === "json") process.stdout.write(`${JSON.stringify(calibration, undefined, 2)}\n`);
+  if (output === "json") writeOut(`${JSON.stringify(calibration, undefined, 2)}\n`);
   else for (const line of conclusion(calibration)) say(line);
   if (write !== undefined) await writeConfiguration(write, calibration);
 }

@@ -1,4 +1,5 @@
 /** `metalbridge catalog`: the models that are known, where their figures come from, and whether they are right. */
+
 import { type Command, Option } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/bytes.ts";
@@ -12,6 +13,7 @@ import { updateCatalog } from "./catalog/update.ts";
 import { outputFlag, parseCount } from "./cluster/flags.ts";
 import { readGguf } from "./gguf/read.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeOut } from "./program/output.ts";
 import { alignColumns, type Row } from "./program/table.ts";
 
 interface Flags {
@@ -137,5 +139,5 @@ async function check(
 }
 
 function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
 }

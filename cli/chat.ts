@@ -1,4 +1,5 @@
 /** `metalbridge chat`: a conversation with a service, or one question. */
+
 import { createInterface } from "node:readline/promises";
 import { text as textOf } from "node:stream/consumers";
 import type { Command } from "commander";
@@ -10,6 +11,7 @@ import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } f
 import { streamEvents } from "./endpoint/request.ts";
 import { addSecretFlags, findTarget, type SecretFlags, type Target } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 
 interface Flags extends ClusterFlags, SecretFlags {
   readonly system?: string;
@@ -73,7 +75,7 @@ async function converse(target: Target, system: readonly Message[], flags: Flags
     isClosed = true;
     answering?.abort();
   });
-  process.stderr.write(`${target.model}: /clear forgets the conversation, Ctrl-D ends it\n`);
+  writeErr(`${target.model}: /clear forgets the conversation, Ctrl-D ends it\n`);
   terminal.setPrompt("> ");
   terminal.prompt();
   for await (const line of terminal) {
@@ -90,13 +92,13 @@ async function converse(target: Target, system: readonly Message[], flags: Flags
     if (isClosed) break;
     terminal.prompt();
   }
-  process.stdout.write("\n");
+  writeOut("\n");
 }
 
 /** A failed answer does not end the conversation. */
 function tell(error: unknown): undefined {
   if (!(error instanceof MetalbridgeError)) throw error;
-  process.stderr.write(`${error.code}: ${error.message}\n`);
+  writeErr(`${error.code}: ${error.message}\n`);
 }
 
 /** Prints the answer as it comes; undefined where it was interrupted. */
@@ -121,14 +123,14 @@ async function say(
     })) {
       const read = eventSchema.safeParse(event);
       const piece = read.success ? (read.data.choices[0]?.delta.content ?? "") : "";
-      process.stdout.write(piece);
+      writeOut(piece);
       answer += piece;
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    process.stdout.write("\n");
+    writeOut("\n");
     return undefined;
   }
-  process.stdout.write("\n");
+  writeOut("\n");
   return answer;
 }

@@ -1,4 +1,5 @@
 /** `metalbridge cluster-fit`: where a model fits best, asked of every node by a short-lived pod, and of Hosts by their status. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../src/fitness/score.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
@@ -15,6 +16,7 @@ import { clusterFit } from "./cluster-fit/cluster-fit.ts";
 import { writeAnswer } from "./cluster-fit/here.ts";
 import { type Payload, renderPayload } from "./cluster-fit/rank.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
@@ -77,9 +79,7 @@ function print(payload: Payload, output: Output): void {
   const isEmpty = payload.node_count === 0;
   if (isEmpty) process.exitCode = exitCodes.failed;
   const json = isEmpty ? { error: "no Kubernetes nodes found" } : payload;
-  process.stdout.write(
-    output === "json" ? `${JSON.stringify(json, undefined, 2)}\n` : `${renderPayload(payload)}\n`,
-  );
+  writeOut(output === "json" ? `${JSON.stringify(json, undefined, 2)}\n` : `${renderPayload(payload)}\n`);
 }
 
 /** A plain number is seconds, as the original takes it. */

@@ -1,11 +1,13 @@
 /** `metalbridge completion`: prints the script that lets a shell complete words. */
+
 import { type Command, InvalidArgumentError } from "commander";
 import { SCRIPTS } from "./completion/scripts.ts";
+import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCompletion(command: Command): void {
   command.argument("<shell>", Object.keys(SCRIPTS).join(", "), parseShell).action((script: string) => {
-    process.stdout.write(script);
+    writeOut(script);
   });
 }
 

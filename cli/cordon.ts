@@ -1,9 +1,11 @@
 /** `metalbridge cordon`: nothing new is placed on a host; what runs there stays. */
+
 import type { Command } from "commander";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import { addClusterFlags, type ClusterFlags, parseHostName } from "./cluster/flags.ts";
 import { writeWish } from "./drain/patch.ts";
+import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCordon(command: Command): void {
@@ -13,7 +15,7 @@ export function configureCordon(command: Command): void {
 async function cordon(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("cordon", flags, async (cluster) => {
     const { isChanged } = await writeWish(cluster, await findHost(cluster, name), { unschedulable: true });
-    process.stdout.write(
+    writeOut(
       isChanged
         ? `host ${name} is cordoned: nothing new is placed there, what runs stays\n`
         : `host ${name} was cordoned already\n`,

@@ -1,9 +1,11 @@
 /** `metalbridge crds`: the definitions, roles and admission policies as YAML, ready for kubectl. */
+
 import type { Command } from "commander";
 import { stringify } from "yaml";
 import { hostPolicies } from "../src/api/access/policies.ts";
 import { sharedRoles } from "../src/api/access/roles.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
+import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCrds(command: Command): void {
@@ -15,5 +17,5 @@ export function configureCrds(command: Command): void {
 function printCrds(): void {
   const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
   // kubectl reads YAML 1.1, where a key `on` without quotes is true.
-  process.stdout.write(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
+  writeOut(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
 }

@@ -1,4 +1,5 @@
 /** `metalbridge delete`: removes a service, and with --with-model its Model when no other service uses it. */
+
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
@@ -18,6 +19,7 @@ import {
 import { follow } from "./cluster/follow.ts";
 import { formatSpan } from "./program/age.ts";
 import { confirm } from "./program/confirm.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
@@ -89,7 +91,7 @@ async function followDeletion(
 ): Promise<void> {
   const { name, namespace = "default", uid } = metadata;
   const stop = listenForStop();
-  const tellTrouble = (message: string) => process.stderr.write(`${message}\n`);
+  const tellTrouble = (message: string) => writeErr(`${message}\n`);
   let shown = "";
   const end = await follow<void>(
     cluster,
@@ -119,5 +121,5 @@ async function followDeletion(
 }
 
 function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+  writeOut(`${line}\n`);
 }

@@ -1,10 +1,12 @@
 /** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, parseDemoOptions } from "../local/demo/options.ts";
 import { type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createScreen } from "../local/demo/screen.ts";
 import { shellWord } from "../local/shell-word.ts";
+import { writeOut } from "./program/output.ts";
 import { failureFields } from "./program/report.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
@@ -71,14 +73,14 @@ async function demo(options: DemoOptions): Promise<void> {
     if (options.output === "json") printFailure(failure, false);
     throw failure;
   }
-  if (options.output === "json") process.stdout.write(`${JSON.stringify(result)}\n`);
+  if (options.output === "json") writeOut(`${JSON.stringify(result)}\n`);
   process.exitCode = stop.exitCode();
 }
 
 /** Whoever reads standard output as JSON gets one object in every case; the text for people is on standard error. */
 function printFailure(error: unknown, isStopped: boolean): void {
   const result = isStopped ? { ready: false, stopped: true } : { ready: false, error: failureFields(error) };
-  process.stdout.write(`${JSON.stringify(result)}\n`);
+  writeOut(`${JSON.stringify(result)}\n`);
 }
 
 function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {

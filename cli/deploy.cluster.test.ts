@@ -68,7 +68,7 @@ test("a model of the catalog becomes a Model with the repository and quantizatio
 test("delete asks as deploy does: without a terminal and without --yes nothing is deleted", async () => {
   await using desk = await openDesk();
   await desk.service("kept");
-  const line = ["delete", "kept", "--no-wait", "-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
+  const line = ["delete", "kept", "--wait=false", "-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
   expect((await runProgram(line)).stderr).toContain("NotConfirmed");
   expect((await runProgram([...line, "--yes"])).stdout).toContain("service kept is being deleted");
 });

@@ -1,4 +1,5 @@
 /** `metalbridge deploy`: a Model and a service for it, in one command, with the fit shown first. */
+
 import { type Command, Option } from "commander";
 import { stringify } from "yaml";
 import { RUNTIMES } from "../src/api/engine-settings.ts";
@@ -21,6 +22,7 @@ import { type DeployFlags, type DeployObjects, objectsOf } from "./deploy/object
 import { answerFit } from "./fit/answer.ts";
 import { renderFit } from "./fit/render.ts";
 import { confirm } from "./program/confirm.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 
 interface Flags extends ClusterFlags, DeployFlags {
   readonly yes?: boolean;
@@ -68,18 +70,18 @@ async function deploy(weights: string, flags: Flags): Promise<void> {
     const objects = await objectsOf(cluster, weights, flags);
     const { catalogModel, model } = objects;
     if (catalogModel !== undefined && model !== undefined)
-      process.stderr.write(`${catalogModel} of the catalog: ${describeSource(model.spec)}\n`);
+      writeErr(`${catalogModel} of the catalog: ${describeSource(model.spec)}\n`);
     if (flags.dryRun === true) {
       const documents = [objects.model, objects.service].filter((object) => object !== undefined);
-      process.stdout.write(documents.map((object) => stringify(object)).join("---\n"));
+      writeOut(documents.map((object) => stringify(object)).join("---\n"));
       return;
     }
     if (flags.yes !== true) {
-      process.stderr.write(`${await fitText(cluster, weights, objects, flags)}\n\n`);
+      writeErr(`${await fitText(cluster, weights, objects, flags)}\n\n`);
       await confirm(`deploy ${objects.service.metadata.name} in namespace ${cluster.namespace}?`);
     }
     await createObjects(cluster, objects);
-    process.stdout.write(`service ${objects.service.metadata.name} is created\n`);
+    writeOut(`service ${objects.service.metadata.name} is created\n`);
     if (flags.wait) await followService(cluster, objects.service, flags.timeout ?? TIMEOUT_MS);
   });
 }

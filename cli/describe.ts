@@ -1,4 +1,5 @@
 /** `metalbridge describe`: everything that is known about one replica or one service. */
+
 import type { Command } from "commander";
 import { withCluster } from "./cluster/cluster.ts";
 import {
@@ -12,6 +13,7 @@ import { readReplicaFacts, readServiceFacts } from "./describe/read.ts";
 import { renderReplica } from "./describe/replica.ts";
 import { renderService } from "./describe/service.ts";
 import { findTarget, readTarget, type TargetName } from "./describe/target.ts";
+import { writeOut } from "./program/output.ts";
 
 type DescribeFlags = ClusterFlags & { readonly output: Output };
 
@@ -33,7 +35,7 @@ async function describe(name: TargetName, flags: DescribeFlags): Promise<void> {
       target.kind === "replica"
         ? show(await readReplicaFacts(cluster, target.replica), flags, renderReplica)
         : show(await readServiceFacts(cluster, target.service), flags, renderService);
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
   });
 }
 

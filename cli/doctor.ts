@@ -1,4 +1,5 @@
 /** `metalbridge doctor`: checks this machine as a host, says what to change, and changes what is safe to change. */
+
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
@@ -15,6 +16,7 @@ import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
 import { exitCodeOf, type Report, renderReport, reportFields } from "./doctor/render.ts";
 import { here } from "./install/context.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
+import { writeOut } from "./program/output.ts";
 
 /** A second is then left, of five, to judge and to print. */
 const LIMIT_MS = 4_000;
@@ -74,7 +76,7 @@ async function doctor(flags: Flags): Promise<void> {
     flags.output === "json"
       ? JSON.stringify(reportFields(report), undefined, 2)
       : renderReport(report, { isAll: flags.all === true });
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
   process.exitCode = exitCodeOf(report.results);
 }
 

@@ -1,8 +1,10 @@
 /** `metalbridge down`: stops the control plane that runs on a folder. */
+
 import path from "node:path";
 import type { Command } from "commander";
 import { findSession, stopSession } from "../local/control-plane/session.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { writeOut } from "./program/output.ts";
 
 const STOPPED_WITHIN_MS = 30_000;
 
@@ -27,5 +29,5 @@ async function down(dir: string): Promise<void> {
       { summary: "end it by force; its parts end with it", command: `kill -KILL ${other.pid}` },
     );
   }
-  process.stdout.write("stopped\n");
+  writeOut("stopped\n");
 }

@@ -1,4 +1,5 @@
 /** `metalbridge drain`: moves what runs on a host elsewhere, and follows it until nothing is left there. */
+
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
@@ -17,6 +18,7 @@ import { writeWish } from "./drain/patch.ts";
 import { type DrainView, newsOf, viewDrain } from "./drain/progress.ts";
 import { formatSpan } from "./program/age.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface DrainFlags extends ClusterFlags {
@@ -63,7 +65,7 @@ export async function followDrain(cluster: Cluster, host: Host, timeoutMs: numbe
   const options = {
     signal: stop.signal,
     timeoutMs,
-    tellTrouble: (line: string) => process.stderr.write(`${line}\n`),
+    tellTrouble: (line: string) => writeErr(`${line}\n`),
   };
   const end = await follow<DrainView>(cluster, options, ({ watch, finish, fail }) => {
     const look = () => {
@@ -114,5 +116,5 @@ function takeBack(name: string): string {
 }
 
 function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+  writeOut(`${line}\n`);
 }

@@ -1,4 +1,5 @@
 /** `metalbridge fetch`: brings a model to a volume; the command of download Jobs and of init containers. */
+
 import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { readSourceCredentials } from "../agent/config/source-credentials.ts";
@@ -8,6 +9,7 @@ import { systemClock } from "../src/kube/system-clock.ts";
 import { isFetched, renderFetchResult } from "../src/linux/fetch-result.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { createJsonLog } from "./program/json-log.ts";
+import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface FetchFlags {
@@ -78,7 +80,7 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
   });
   const text = renderFetchResult(result);
   if (flags.result !== undefined) writeFileSync(flags.result, text);
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
   if (isFetched(result)) return;
   process.exitCode = result.isRetryable ? exitCodes.retryable : exitCodes.failed;
 }
@@ -90,6 +92,6 @@ function printProgress(): Parameters<typeof fetchToVolume>[0]["onProgress"] {
     const nowMs = performance.now();
     if (nowMs < nextMs && bytes !== totalBytes) return;
     nextMs = nowMs + PROGRESS_MS;
-    process.stdout.write(`${JSON.stringify({ bytes, totalBytes })}\n`);
+    writeOut(`${JSON.stringify({ bytes, totalBytes })}\n`);
   };
 }

@@ -1,4 +1,5 @@
 /** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and what it would preempt; without a model, which models fit a machine. */
+
 import { type Command, Option } from "commander";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
@@ -9,6 +10,7 @@ import { type FitFlags, parseLabels } from "./fit/flags.ts";
 import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeOut } from "./program/output.ts";
 
 interface Flags
   extends Omit<FitFlags, "quantization">,
@@ -54,7 +56,7 @@ async function fit(model: string | undefined, flags: Flags): Promise<void> {
       quantization: flags.quantization?.name,
     });
     const text = flags.output === "json" ? JSON.stringify(answer, undefined, 2) : renderFit(answer);
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
     // For scripts: 1 where it fits on no host now, or where that is unknown.
     if (!answer.hosts.some(({ fits }) => fits === true)) process.exitCode = exitCodes.failed;
   });

@@ -1,4 +1,5 @@
 /** `metalbridge get`: objects in the columns of `kubectl get`, once or as they change. */
+
 import { Argument, type Command, Option } from "commander";
 import type { ErrorCode } from "../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
@@ -9,6 +10,7 @@ import { explainAttempt } from "./cluster/failure.ts";
 import { listAll, lookUp, notFound } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { alignColumns, type Row } from "./program/table.ts";
 
@@ -80,7 +82,7 @@ async function printJson(
   const items = await listAll(cluster, kind, options);
   const shown =
     name !== undefined && items.length === 1 ? items[0] : { apiVersion: "v1", kind: "List", items };
-  process.stdout.write(`${JSON.stringify(shown, undefined, 2)}\n`);
+  writeOut(`${JSON.stringify(shown, undefined, 2)}\n`);
 }
 
 async function read(cluster: Cluster, { kind }: Listing, options: ListOptions): Promise<PrintedTable> {
@@ -98,7 +100,7 @@ function createPrinter({ kind }: Listing, { output, allNamespaces = false }: Fla
       return;
     }
     if (rows.length === 0) {
-      if (header === undefined) process.stderr.write(`there are no ${kind.plural} here\n`);
+      if (header === undefined) writeErr(`there are no ${kind.plural} here\n`);
       return;
     }
     const withNamespace = allNamespaces && kind.namespaced;
@@ -124,7 +126,7 @@ function createPrinter({ kind }: Listing, { output, allNamespaces = false }: Fla
 }
 
 function write(lines: readonly string[]): void {
-  for (const line of lines) process.stdout.write(`${line}\n`);
+  for (const line of lines) writeOut(`${line}\n`);
 }
 
 /** A row for each object that changes after the first list; one that is deleted prints nothing. */
@@ -138,7 +140,7 @@ async function printChanges(
   const versions = new Map<string, string | undefined>();
   let isFirst = true;
   let printed = Promise.resolve();
-  const tellTrouble = (message: string) => process.stderr.write(`${message}\n`);
+  const tellTrouble = (message: string) => writeErr(`${message}\n`);
   await follow<never>(cluster, { signal: stop.signal, timeoutMs: 0, tellTrouble }, ({ watch, fail }) => {
     const reflector = watch(listing.kind, options, () => {
       const changed = reflector

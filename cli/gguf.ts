@@ -1,4 +1,5 @@
 /** `metalbridge gguf`: what a GGUF file is, and what an engine with it will take of the memory. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ggufSchema } from "../src/api/fields/gguf.ts";
 import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
@@ -7,6 +8,7 @@ import type { ClaimSettings } from "../src/engines/llamacpp/claim/claim-settings
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { readGguf } from "./gguf/read.ts";
 import { renderGguf } from "./gguf/render.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 
 interface GgufOptions {
   readonly context: number;
@@ -64,8 +66,8 @@ async function gguf(file: string, options: GgufOptions): Promise<void> {
     options.output === "json"
       ? JSON.stringify({ gguf: facts, claim, notes }, undefined, 2)
       : renderGguf(facts, claim, read.sizeBytes);
-  process.stdout.write(`${text}\n`);
-  for (const note of notes) process.stderr.write(`note: ${note}\n`);
+  writeOut(`${text}\n`);
+  for (const note of notes) writeErr(`note: ${note}\n`);
 }
 
 function settingsOf(options: GgufOptions): ClaimSettings {

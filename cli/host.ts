@@ -1,4 +1,5 @@
 /** `metalbridge host`: the machines of a farm: adding, removing, marking one as lost. */
+
 import { type Command, InvalidArgumentError } from "commander";
 import { JOIN_TOKEN_SECONDS } from "../src/api/access/account.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
@@ -16,6 +17,7 @@ import { type AddFlags, hostAdd } from "./host/add.ts";
 import { hostLost } from "./host/lost.ts";
 import { hostRemove, type RemoveFlags } from "./host/remove.ts";
 import { hostEntries, renderHosts } from "./host/table.ts";
+import { writeOut } from "./program/output.ts";
 
 const LONGEST_VALIDITY_MS = JOIN_TOKEN_SECONDS * 1_000;
 const DRAIN_TIMEOUT_MS = 600_000;
@@ -75,6 +77,6 @@ async function hostList(flags: ClusterFlags & { readonly output: Output }): Prom
     const entries = hostEntries(hosts, replicas);
     const text =
       flags.output === "json" ? JSON.stringify(entries, undefined, 2) : renderHosts(entries, Date.now());
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
   });
 }

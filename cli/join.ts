@@ -1,4 +1,5 @@
 /** `metalbridge join`: checks this machine, trades the join token for a credential of its own, and stores it. */
+
 import { existsSync } from "node:fs";
 import { copyFile, lchown, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -27,6 +28,7 @@ import type { ApiFailure } from "../src/kube/types.ts";
 import { type AgentFlags, addMachineFlags, settingsOf, withFoundEngine } from "./agent.ts";
 import { here } from "./install/context.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 
 interface JoinFlags extends AgentFlags {
   readonly server: string;
@@ -68,7 +70,7 @@ async function join(given: JoinFlags): Promise<void> {
     const trial = path.join(folder, "kubeconfig");
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
     await requireAccepted(trial, { ...claims, host: claims.host });
-    const print = (line: string) => process.stdout.write(`${line}\n`);
+    const print = (line: string) => writeOut(`${line}\n`);
     const ports = { signal: new AbortController().signal, log: silentLog, print };
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
     await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims.host);
@@ -159,12 +161,12 @@ async function exchange(trial: string, file: string, flags: JoinFlags, host: str
       namespace: NAMESPACE_HOSTS,
     });
     if (!ended.ok && ended.error.kind !== "notFound")
-      process.stderr.write(`the join token stays valid until it expires: ${ended.error.message}\n`);
-    process.stdout.write(
+      writeErr(`the join token stays valid until it expires: ${ended.error.message}\n`);
+    writeOut(
       `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)\n`,
     );
-    if (kept !== undefined) process.stdout.write(`  the kubeconfig that was there: ${kept}\n`);
-    process.stdout.write(
+    if (kept !== undefined) writeOut(`  the kubeconfig that was there: ${kept}\n`);
+    writeOut(
       "  an agent that uses this file takes it up within 10 s; otherwise start one: metalbridge agent\n",
     );
   } finally {

@@ -1,4 +1,5 @@
 /** `metalbridge logs`: what a replica's engine has written, from the file on its own host. */
+
 import { existsSync } from "node:fs";
 import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "commander";
@@ -9,6 +10,7 @@ import { addNamespacedFlags, parseCount } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
 import { LogReader, type Wanted } from "./logs/reader.ts";
+import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface LogsFlags extends LocalFlags {
@@ -76,7 +78,7 @@ async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): 
 /** Ends at the end of the log, or, following, when the signal does or the engine's folder is gone. `dir` may come later. */
 async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffer> {
   const { follow, signal, wanted } = options;
-  const tell = (line: string) => process.stderr.write(`${line}\n`);
+  const tell = (line: string) => writeErr(`${line}\n`);
   if (!existsSync(dir)) tell("the engine has not been started yet; waiting for its first line");
   while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
   const reader = new LogReader(dir, wanted);

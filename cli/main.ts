@@ -1,8 +1,10 @@
 /** Reads the command line, loads the one verb it names, and turns its end into an exit code. */
+
 import { Command } from "commander";
 import { packageVersion } from "../local/package-root.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { reportFailure } from "./program/report.ts";
-import { verbs } from "./verbs.ts";
+import { headingOf, verbs } from "./verbs.ts";
 
 /** Runs one verb; resolves with the exit code, unless the verb set one itself. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -16,14 +18,14 @@ export async function main(args: readonly string[]): Promise<number> {
     return Number(process.exitCode ?? 0);
   } catch (error) {
     const { text, exitCode } = reportFailure(error);
-    if (text !== "") process.stderr.write(`${text}\n`);
+    if (text !== "") writeErr(`${text}\n`);
     return exitCode;
   }
 }
 
 async function printCandidates(words: readonly string[]): Promise<number> {
   const { candidatesFor } = await import("./completion/candidates.ts");
-  for (const word of await candidatesFor(verbs, words)) process.stdout.write(`${word}\n`);
+  for (const word of await candidatesFor(verbs, words)) writeOut(`${word}\n`);
   return 0;
 }
 
@@ -33,8 +35,12 @@ async function buildProgram(args: readonly string[]): Promise<Command> {
     .version(packageVersion(), "-V, --version")
     .showHelpAfterError("(--help shows what can be given)")
     .exitOverride();
+  program.addHelpText(
+    "after",
+    "\nNew here? npm start (in a clone) or metalbridge demo tries it on this machine; metalbridge VERB --help has the options.",
+  );
   for (const verb of verbs) {
-    const command = program.command(verb.name).description(verb.summary);
+    const command = program.command(verb.name).description(verb.summary).helpGroup(headingOf(verb));
     command.copyInheritedSettings(program);
     if (args.includes(verb.name)) (await verb.load())(command);
   }

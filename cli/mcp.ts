@@ -1,4 +1,5 @@
 /** `metalbridge mcp`: tools for programs that speak the Model Context Protocol, with the rights of the caller's kubeconfig. */
+
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { stringify } from "yaml";
@@ -23,6 +24,7 @@ import { createObjects } from "./deploy/create.ts";
 import { objectsOf } from "./deploy/objects.ts";
 import { readHere } from "./mcp/here.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
+import { writeOut } from "./program/output.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
@@ -62,7 +64,7 @@ async function mcp(flags: McpFlags): Promise<void> {
   if (http === true) {
     const { signal } = stop;
     const listening = await listenMcp({ ...options, address, port, tokenFile, clock: systemClock, signal });
-    process.stdout.write(`http://${address.includes(":") ? `[${address}]` : address}:${listening}/mcp\n`);
+    writeOut(`http://${address.includes(":") ? `[${address}]` : address}:${listening}/mcp\n`);
     // The listener alone does not keep the process alive.
     const alive = setInterval(() => {}, 2 ** 30);
     await whenAborted(signal);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { POLICY_NAMES } from "../src/api/access/policies.ts";
-import { verbs } from "./verbs.ts";
+import { headingOf, verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
 const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: "utf8" });
@@ -15,6 +15,14 @@ test("help names every verb", () => {
   expect(status).toBe(0);
   for (const { name, summary } of verbs)
     expect(stdout).toMatch(new RegExp(`${name} .*${summary.slice(0, 20)}`));
+});
+
+test("help groups the verbs by what a reader comes for", () => {
+  const [, ...sections] = run("--help").stdout.split(/\n(?=\S.*:\n)/);
+  for (const verb of verbs)
+    expect(sections.find((section) => section.startsWith(headingOf(verb)))).toMatch(
+      new RegExp(`^  ${verb.name} `, "m"),
+    );
 });
 
 test.each(verbs.map(({ name }) => name))("%s --help shows its options", (name) => {

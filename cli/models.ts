@@ -1,4 +1,5 @@
 /** `metalbridge models`: what is in the model store of a host, and what stays there. */
+
 import { type Command, Option } from "commander";
 import type { ModelAnswer, ModelCommand } from "../agent/models/protocol.ts";
 import type { FetchProgress } from "../agent/store/types.ts";
@@ -22,6 +23,7 @@ import { changeOnHost, type Done, storedOn } from "./models/in-cluster.ts";
 import { askHere, type HereFlags } from "./models/on-this-host.ts";
 import { type ModelLine, renderModels, renderVerified, sorted } from "./models/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 
 interface Flags extends HereFlags, ClusterFlags {
@@ -114,7 +116,7 @@ async function run(command: ModelCommand, flags: Flags): Promise<void> {
     flags.output === "json"
       ? JSON.stringify(plainOf(command, answer), undefined, 2)
       : textOf(command, answer);
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
   const isDamaged =
     (answer.at === "verified" && answer.files.some(({ state }) => state !== "intact")) ||
     (command.do === "verify" &&
@@ -140,7 +142,7 @@ function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Pro
       const hosts = host === undefined ? await listAll(cluster, HOSTS) : [await findHost(cluster, host)];
       return { at: "models", models: hosts.flatMap(linesOf) };
     }
-    const tell = (line: string) => process.stderr.write(`${line}\n`);
+    const tell = (line: string) => writeErr(`${line}\n`);
     const done = await changeOnHost(cluster, host, command, {
       signal: stop.signal,
       timeoutMs: timeout,

@@ -1,4 +1,5 @@
 /** `metalbridge open`: a port on this machine that leads to the ready engines of a service. */
+
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -10,6 +11,7 @@ import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { type Endpoint, readyEndpoints, slicesOf } from "./endpoint/target.ts";
+import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
@@ -91,5 +93,5 @@ function join(client: Socket, engine: Socket): void {
 }
 
 function sayAside(line: string): void {
-  process.stderr.write(`${line}\n`);
+  writeErr(`${line}\n`);
 }

@@ -1,4 +1,5 @@
 /** `metalbridge report`: hosts, nodes and what is placed on them, for people and agents. */
+
 import { type Command, Option } from "commander";
 import { createDensity } from "../server/density/density.ts";
 import { createFits } from "../server/density/fits.ts";
@@ -8,6 +9,7 @@ import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
 import type { ClusterFlags } from "./cluster/flags.ts";
+import { writeOut } from "./program/output.ts";
 
 interface ReportFlags extends ClusterFlags {
   readonly markdown?: boolean;
@@ -36,5 +38,5 @@ async function report({ output, catalog, ...flags }: ReportFlags): Promise<void>
     output === "json"
       ? `${JSON.stringify({ nodes: nodes(), ...cost(density) }, undefined, 2)}\n`
       : renderReport(density, now);
-  process.stdout.write(text);
+  writeOut(text);
 }

@@ -1,10 +1,12 @@
 /** `metalbridge scale`: how many replicas a service shall have. */
+
 import type { Command } from "commander";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { explainAttempt } from "./cluster/failure.ts";
 import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 
 interface ScaleFlags extends ClusterFlags {
   readonly replicas?: number;
@@ -32,11 +34,11 @@ async function scale(name: string, replicas: number, flags: ClusterFlags): Promi
     ]);
     if (!result.ok)
       throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, ...cluster }, result.error);
-    process.stdout.write(
+    writeOut(
       spec.replicas === replicas
         ? `service ${name} has spec.replicas ${replicas} already\n`
         : `service ${name} is scaled from ${spec.replicas} to ${replicas}\n`,
     );
-    if (spec.suspend) process.stderr.write("it is suspended: none runs until spec.suspend is false\n");
+    if (spec.suspend) writeErr("it is suspended: none runs until spec.suspend is false\n");
   });
 }

@@ -1,4 +1,5 @@
 /** `metalbridge selftest`: proves on this machine what could not be run where Metalbridge was built, and records its tools. */
+
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +11,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { createRunTool } from "../src/macos/command.ts";
 import { FIREWALL_FOLDER } from "../src/macos/doctor/firewall.ts";
 import { outputFlag } from "./cluster/flags.ts";
+import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { PARENT_FLAG, runAsParent } from "./selftest/abandoned.ts";
 import { createRecorder, type Recorder, writeRecording } from "./selftest/record.ts";
@@ -65,17 +67,17 @@ async function selftest(flags: Flags): Promise<void> {
       isReplayed: config.platform !== process.platform,
     };
     const onResult = (result: Result): void => {
-      if (output === "text") process.stdout.write(`${renderResult(result)}\n`);
+      if (output === "text") writeOut(`${renderResult(result)}\n`);
     };
     const results = await runSteps(allSteps(), bench, { stop, onResult });
     process.exitCode = stop.aborted ? exitCode() : exitCodeOf(results);
     const recorded = record === undefined || stop.aborted ? undefined : await write(record, recorder);
     if (output === "json") {
       const fields = { platform: config.platform, summary: countOf(results), results, recorded };
-      process.stdout.write(`${JSON.stringify(fields, undefined, 2)}\n`);
+      writeOut(`${JSON.stringify(fields, undefined, 2)}\n`);
     } else {
-      process.stdout.write(`\n${renderSummary(results)}\n`);
-      if (recorded !== undefined) process.stdout.write(`recorded in ${recorded}\n`);
+      writeOut(`\n${renderSummary(results)}\n`);
+      if (recorded !== undefined) writeOut(`recorded in ${recorded}\n`);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });

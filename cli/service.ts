@@ -1,4 +1,5 @@
 /** `metalbridge service`, `start`, `stop` and `restart`: the installed agent. */
+
 import type { Command } from "commander";
 import type { Choices } from "../launchd/plan/entries.ts";
 import type { Agent, Job } from "../launchd/plan/observed.ts";
@@ -13,6 +14,7 @@ import {
   parseSeconds,
   portsFor,
 } from "./install/context.ts";
+import { writeOut } from "./program/output.ts";
 import { alignColumns } from "./program/table.ts";
 
 type ChangeFlags = PlaceFlags & { readonly timeoutSeconds: number };
@@ -63,7 +65,7 @@ async function show(flags: PlaceFlags & { readonly output: Output }): Promise<vo
   const choices = await existingChoices(flags);
   const state = await serviceState(portsFor(choices), choices);
   const text = flags.output === "json" ? JSON.stringify(state, undefined, 2) : renderService(state);
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
 }
 
 /** Pure. */

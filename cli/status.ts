@@ -1,4 +1,5 @@
 /** `metalbridge status`: hosts, services and replicas on one screen. */
+
 import { type Command, Option } from "commander";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
@@ -7,6 +8,7 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import { LEASES } from "../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../src/kube/types.ts";
+import { writeOut } from "./program/output.ts";
 import { leadershipNote, overviewOf } from "./status/overview.ts";
 import { renderOverview } from "./status/render.ts";
 
@@ -57,7 +59,7 @@ async function status(options: StatusOptions): Promise<void> {
       options.output === "json"
         ? JSON.stringify(overview, undefined, 2)
         : renderOverview(overview, { colour, width: colour ? process.stdout.columns : undefined });
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
   } finally {
     connection.close();
   }

@@ -1,10 +1,13 @@
 /** `metalbridge top`: hosts, memory, services and the queue, live. */
+
 import type { Command } from "commander";
 import { createLogUpdate } from "log-update";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { terminalText } from "../src/terminal-text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { topLines } from "./top/view.ts";
 
@@ -32,7 +35,7 @@ async function top(flags: ClusterFlags): Promise<void> {
     let trouble = "";
     let redraw = (): void => {};
     const tellTrouble = (message: string): void => {
-      if (screen === undefined) process.stderr.write(`${message}\n`);
+      if (screen === undefined) writeErr(`${message}\n`);
       trouble = message;
       redraw();
     };
@@ -48,7 +51,7 @@ async function top(flags: ClusterFlags): Promise<void> {
         const lines = topLines(input, { title, trouble }, screen?.size() ?? UNLIMITED);
         if (screen !== undefined) screen.draw(lines);
         else if (input !== undefined) {
-          process.stdout.write(`${lines.join("\n")}\n`);
+          writeOut(`${lines.join("\n")}\n`);
           finish();
         }
       };
@@ -92,7 +95,7 @@ function openScreen(quit: () => void) {
     if (QUIT_KEYS.some((key) => keys.includes(key))) quit();
   });
   return {
-    draw: (lines: readonly string[]): void => update(lines.join("\n")),
+    draw: (lines: readonly string[]): void => update(terminalText(lines.join("\n"))),
     size: () => ({ columns: stdout.columns, rows: stdout.rows - 1 }),
     onResize: (changed: () => void): void => {
       const listener = () => {

@@ -1,9 +1,11 @@
 /** `metalbridge uncordon`: takes a cordon and a drain back. */
+
 import type { Command } from "commander";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import { addClusterFlags, type ClusterFlags, parseHostName } from "./cluster/flags.ts";
 import { writeWish } from "./drain/patch.ts";
+import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureUncordon(command: Command): void {
@@ -14,7 +16,7 @@ async function uncordon(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("uncordon", flags, async (cluster) => {
     const wish = { unschedulable: false, drain: false };
     const { isChanged } = await writeWish(cluster, await findHost(cluster, name), wish);
-    process.stdout.write(
+    writeOut(
       isChanged
         ? `host ${name} takes new replicas again\n`
         : `host ${name} was neither cordoned nor drained\n`,

@@ -1,4 +1,5 @@
 /** `metalbridge up`: runs a control plane in a folder until it is stopped. */
+
 import path from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
@@ -9,6 +10,7 @@ import { findSession, type SessionInfo } from "../local/control-plane/session.ts
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
+import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 interface UpOptions {
@@ -50,7 +52,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
       dir,
       parts: findClusterParts(readPartsConfig()),
       crds: customResourceDefinitions(),
-      log: createTerminalLog((line) => process.stderr.write(line)),
+      log: createTerminalLog((line) => writeErr(line)),
       port,
       signal: request.signal,
       onStopOrder: () => {
@@ -61,7 +63,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
     const { kubeconfig, url } = open.controlPlane;
     announce({ pid: process.pid, state: "ready", kubeconfig, url }, "running");
     await whenAborted(request.signal);
-    process.stdout.write("stopping\n");
+    writeOut("stopping\n");
     await open.close();
   } catch (error) {
     // Stopped while starting: all started parts are stopped again, and the user needs no error.
@@ -73,8 +75,8 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
 }
 
 function announce(info: SessionInfo, what: string): void {
-  process.stdout.write(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})\n`);
-  if (info.kubeconfig !== "") process.stdout.write(`export KUBECONFIG=${shellWord(info.kubeconfig)}\n`);
+  writeOut(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})\n`);
+  if (info.kubeconfig !== "") writeOut(`export KUBECONFIG=${shellWord(info.kubeconfig)}\n`);
 }
 
 function parsePort(text: string): number {

@@ -1,5 +1,6 @@
 /** A log for people at a terminal: time, level when it matters, sentence, then the data as key=value. */
 import type { Log } from "../src/ports.ts";
+import { terminalText } from "../src/terminal-text.ts";
 
 type Write = (line: string) => void;
 
@@ -7,7 +8,7 @@ type Write = (line: string) => void;
 export function createTerminalLog(write: Write, options: { readonly chatty?: boolean } = {}): Log {
   const line = (level: string) => (data: object, message: string) => {
     const time = new Date().toTimeString().slice(0, 8);
-    write(`${time} ${level} ${message}${renderData(data)}\n`);
+    write(`${terminalText(`${time} ${level} ${message}${renderData(data)}`)}\n`);
   };
   const drop = () => {};
   const info = options.chatty === true ? line("info") : drop;

@@ -1,4 +1,5 @@
 /** `metalbridge catalog update`: reads the Hub's API, and writes records to a file of the user's. */
+
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { systemCode, writeFileAtomic } from "../../agent/atomic-file.ts";
@@ -9,6 +10,7 @@ import { type CatalogRecord, readCatalog } from "../../src/fitness/catalog/recor
 import { type HttpRules, readText, send } from "../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure } from "../../src/hub/failure.ts";
 import { exitCodes } from "../program/exit-codes.ts";
+import { writeOut } from "../program/output.ts";
 import { readCatalogFiles } from "./read.ts";
 
 export interface UpdateFlags {
@@ -50,9 +52,7 @@ export async function updateCatalog(names: readonly string[], flags: UpdateFlags
     const after = await recordOf(hub, before?.name ?? name, before, gguf);
     if (typeof after === "string") failures += 1;
     else records.set(key, after);
-    process.stdout.write(
-      `${name}: ${typeof after === "string" ? `left as it is: ${after}` : change(before, after)}\n`,
-    );
+    writeOut(`${name}: ${typeof after === "string" ? `left as it is: ${after}` : change(before, after)}\n`);
   }
   const lines = [...records.values()].map((record) => `${JSON.stringify(record)}\n`);
   await writeFileAtomic(file, lines.join(""));

@@ -1,9 +1,11 @@
 /** What a probe pod does: reads its node through the pod's own /proc and /sys, and leaves the answer where the kubelet finds it. */
+
 import { writeFile } from "node:fs/promises";
 import { readEnvironment } from "../../agent/config/environment.ts";
 import { createHardwareReader, rootsUnder } from "../../agent/host/linux/hardware.ts";
 import { createRunCommand } from "../../src/macos/command.ts";
 import { boundedReport } from "../../src/telemetry/node-report.ts";
+import { writeOut } from "../program/output.ts";
 
 /** More of a termination message is cut off. */
 const MOST_BYTES = 4096;
@@ -17,6 +19,6 @@ export async function writeAnswer(file: string, root = "/"): Promise<void> {
   const report = boundedReport({ ...(await reader.read()), runtimes: [], models: [] });
   const text = JSON.stringify(report);
   const short = Buffer.byteLength(text) <= MOST_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
-  process.stdout.write(`${short}\n`);
+  writeOut(`${short}\n`);
   await writeFile(file, short);
 }

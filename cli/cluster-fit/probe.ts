@@ -1,4 +1,5 @@
 /** Runs the probe pods: some at once, each waited for by watch, all deleted in the end. */
+
 import { randomUUID } from "node:crypto";
 import { NODES, PODS } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -17,6 +18,7 @@ import {
 } from "../../src/linux/probe-pod.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Follower, follow } from "../cluster/follow.ts";
+import { writeErr } from "../program/output.ts";
 
 export interface ProbeOptions extends Pick<PodPlan, "namespace" | "image" | "pullSecrets"> {
   readonly concurrency: number;
@@ -186,5 +188,5 @@ async function removeLeftovers({ client, connection }: Cluster, namespace: strin
 }
 
 function tell(message: string): void {
-  process.stderr.write(`${message}\n`);
+  writeErr(`${message}\n`);
 }

@@ -1,4 +1,5 @@
 /** Follows a service until it is Ready: its phases, its Model's, and the download of each replica. */
+
 import { SingleBar } from "cli-progress";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
@@ -7,6 +8,7 @@ import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/ki
 import type { Cluster } from "../cluster/cluster.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
+import { writeErr } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
 
@@ -87,7 +89,7 @@ function createProgress() {
   return {
     line: (text: string): void => {
       removeBar();
-      process.stderr.write(`${text}\n`);
+      writeErr(`${text}\n`);
     },
     fetching: (progress: Progress | undefined): void => {
       if (progress === undefined || process.stderr.isTTY !== true) {

@@ -1,4 +1,5 @@
 /** `metalbridge doctor --from-cluster HOST`: whether pods reach the ports of a host, asked by a pod. */
+
 import { randomUUID } from "node:crypto";
 import { defaultRemedy, MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_HOST } from "../../src/api/group.ts";
@@ -12,6 +13,7 @@ import type { ClusterFlags } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { readyEndpoints } from "../endpoint/target.ts";
 import { need, removeOne } from "../host/access.ts";
+import { writeErr } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { type ProbeEnd, probePod, readProbe } from "./probe-pod.ts";
 import type { Report } from "./render.ts";
@@ -75,7 +77,7 @@ async function runProbe(cluster: Cluster, targets: readonly string[], flags: Pro
     const options = {
       signal: stop.signal,
       timeoutMs,
-      tellTrouble: (message: string) => process.stderr.write(`${message}\n`),
+      tellTrouble: (message: string) => writeErr(`${message}\n`),
     };
     const followed = await follow<ProbeEnd>(cluster, options, ({ watch, finish }) => {
       const pods = watch(PODS, { namespace, fieldSelector: `metadata.name=${ref.name}` }, () => {

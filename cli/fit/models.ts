@@ -1,4 +1,5 @@
 /** `metalbridge fit` without a model: which models of the catalogue fit a machine, the best first. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes } from "../../src/bytes.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
@@ -17,6 +18,7 @@ import type { Figure } from "../../src/fitness/speed.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
 import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
+import { writeOut } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
 import { llmfitSystem, renderLlmfit } from "./llmfit.ts";
 import { type MachineFlags, machineFor } from "./machine.ts";
@@ -98,7 +100,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
     flags.output === "json"
       ? JSON.stringify({ machine, ...wish, total: ranked.length, models }, undefined, 2)
       : renderModels(machine, ranked.length, models, flags.output === "wide");
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
@@ -109,7 +111,7 @@ function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags:
     limit,
   );
   const text = output === "json" ? JSON.stringify({ models }, undefined, 2) : renderLlmfit(models);
-  process.stdout.write(`${text}\n`);
+  writeOut(`${text}\n`);
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 

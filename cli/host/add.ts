@@ -1,4 +1,5 @@
 /** `metalbridge host add`: registers a host, and prints the command by which its machine joins. */
+
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { joinSecretName } from "../../src/api/access/roles.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -10,6 +11,7 @@ import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
 import { requestToken } from "../../src/kube/token.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { writeErr, writeOut } from "../program/output.ts";
 import { need, renewJoinSecret, requirePolicies, writeAccess } from "./access.ts";
 
 export interface AddFlags extends ClusterFlags {
@@ -44,7 +46,7 @@ export async function hostAdd(name: string, flags: AddFlags): Promise<void> {
       `run this on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
     );
     const ca = caData === undefined ? "" : ` --ca-data ${caData}`;
-    process.stdout.write(`metalbridge join --server ${target}${ca} --token ${token}\n`);
+    writeOut(`metalbridge join --server ${target}${ca} --token ${token}\n`);
   });
 }
 
@@ -81,5 +83,5 @@ function isLoopback(server: string): boolean {
 
 /** On standard error: standard output holds the command alone. */
 function aside(line: string): void {
-  process.stderr.write(`${line}\n`);
+  writeErr(`${line}\n`);
 }

@@ -1,4 +1,5 @@
 /** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
+
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -9,6 +10,7 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { confirm } from "../program/confirm.ts";
+import { writeErr, writeOut } from "../program/output.ts";
 
 interface LostFlags extends ClusterFlags {
   readonly yes?: boolean;
@@ -58,7 +60,7 @@ async function markLost(cluster: Cluster, found: Host): Promise<void> {
 function tellConsequences(host: Host, replicas: readonly string[]): void {
   const { name } = host.metadata;
   const reachable = getCondition(host.status?.conditions, "Reachable");
-  const aside = (line: string) => process.stderr.write(`${line}\n`);
+  const aside = (line: string) => writeErr(`${line}\n`);
   if (reachable?.status === "True")
     aside(
       `host ${name} renewed its Lease within the last 40 s: it is marked lost once the Lease expires, unless its agent renews it first`,
@@ -86,5 +88,5 @@ export function lostOperations({ metadata }: Host, nowIso: string): readonly Jso
 }
 
 function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+  writeOut(`${line}\n`);
 }

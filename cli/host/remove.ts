@@ -1,4 +1,5 @@
 /** `metalbridge host remove`: ends what a host could do, at once, and takes its objects away. */
+
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -8,6 +9,7 @@ import type { ClusterFlags } from "../cluster/flags.ts";
 import { writeWish } from "../drain/patch.ts";
 import { followDrain } from "../drain.ts";
 import { confirm } from "../program/confirm.ts";
+import { writeErr, writeOut } from "../program/output.ts";
 import { removeAccess, removeOne } from "./access.ts";
 
 export interface RemoveFlags extends ClusterFlags {
@@ -26,15 +28,15 @@ export async function hostRemove(name: string, flags: RemoveFlags): Promise<void
     }
     const replicas = await replicasOn(cluster, name);
     if (replicas.length > 0) {
-      process.stderr.write(`on host ${name}: ${replicas.join(", ")}; they leave their Services at once\n`);
-      process.stderr.write(`to move them first: metalbridge host remove ${name} --drain\n`);
+      writeErr(`on host ${name}: ${replicas.join(", ")}; they leave their Services at once\n`);
+      writeErr(`to move them first: metalbridge host remove ${name} --drain\n`);
       if (flags.yes !== true) await confirm(`remove host ${name} with its replicas?`);
     }
     const removed = [...(await removeAccess(cluster, name))];
     if (await removeOne(cluster, HOSTS, { name })) removed.push(`Host ${name}`);
     if (removed.length === 0) throw new MetalbridgeError("HostNotFound", `there is nothing of host ${name}`);
-    process.stdout.write(`host ${name} is removed; gone: ${removed.join(", ")}\n`);
-    process.stderr.write("an agent that still runs there keeps its engines, which no Service leads to\n");
+    writeOut(`host ${name} is removed; gone: ${removed.join(", ")}\n`);
+    writeErr("an agent that still runs there keeps its engines, which no Service leads to\n");
   });
 }
 

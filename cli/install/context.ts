@@ -1,4 +1,5 @@
 /** What install, upgrade, uninstall and the service verbs share: this machine's ports, and what is installed on it. */
+
 import { existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -20,6 +21,7 @@ import type { Ports } from "../../launchd/ports.ts";
 import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
+import { writeOut } from "../program/output.ts";
 
 export interface PlaceFlags {
   readonly scope?: Scope;
@@ -91,7 +93,7 @@ export function portsFor({ layout, drainSeconds }: Choices): Ports {
       : createSystemctl(run, layout.definition),
     accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
     countEngines: async (stateDir) => countEngines(stateDir),
-    print: (line) => process.stdout.write(`${line}\n`),
+    print: (line) => writeOut(`${line}\n`),
   };
 }
 

@@ -1,4 +1,5 @@
 /** The models of this machine: asked of its agent; where none runs, what only needs reading is read from its store. */
+
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { systemCode } from "../../agent/atomic-file.ts";
@@ -11,6 +12,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import { createJsonLog } from "../program/json-log.ts";
+import { writeErr } from "../program/output.ts";
 
 export interface HereFlags {
   readonly stateDir?: string;
@@ -48,9 +50,7 @@ async function readStore(
   command: Extract<ModelCommand, { do: "list" | "verify" }>,
   run: AskRun,
 ): Promise<ModelAnswer> {
-  process.stderr.write(
-    `no agent runs on ${stateDir}: read from its store; which models are in use is not known\n`,
-  );
+  writeErr(`no agent runs on ${stateDir}: read from its store; which models are in use is not known\n`);
   const store = await openStore({
     ...{
       dir: path.join(stateDir, "models"),

@@ -1,6 +1,7 @@
 /** Asks the user before something is changed. */
 import { createInterface } from "node:readline/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { terminalText } from "../../src/terminal-text.ts";
 
 /** Asks on standard error, so that standard output stays for results. Throws NotConfirmed. */
 export async function confirm(question: string): Promise<void> {
@@ -8,7 +9,10 @@ export async function confirm(question: string): Promise<void> {
     throw new MetalbridgeError("NotConfirmed", "there is no terminal to ask at; nothing was changed");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    const answer = await Promise.race([terminal.question(`${question} [y/N] `), whenClosed(terminal)]);
+    const answer = await Promise.race([
+      terminal.question(terminalText(`${question} [y/N] `)),
+      whenClosed(terminal),
+    ]);
     if (!/^y(es)?$/i.test(answer.trim())) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
   } finally {
     terminal.close();

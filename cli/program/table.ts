@@ -1,5 +1,6 @@
 /** Text in columns. Pure. */
 import { stripVTControlCharacters } from "node:util";
+import { terminalText } from "../../src/terminal-text.ts";
 
 export type Row = readonly string[];
 
@@ -20,8 +21,9 @@ export function alignColumns(cells: readonly Row[], gap = "  "): readonly string
 
 /** One line without what a terminal would obey: messages and logs hold what engines and models put there. */
 export function printable(text: string): string {
-  return stripVTControlCharacters(text)
+  const line = stripVTControlCharacters(text)
     .replaceAll(/\s*\n\s*/g, " ")
     .replaceAll("\t", "  ")
     .replaceAll(/\p{Cc}/gu, "");
+  return terminalText(line);
 }

@@ -1,6 +1,8 @@
 /** `metalbridge rollout history`: what a service was before. */
+
 import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { writeOut } from "../program/output.ts";
 import { readHistory } from "./read.ts";
 import { renderHistory, renderRevision } from "./render.ts";
 import { chooseRevision } from "./undo.ts";
@@ -21,6 +23,6 @@ export async function rolloutHistory(name: string, flags: HistoryFlags): Promise
         : chosen === undefined
           ? renderHistory(history, Date.now())
           : renderRevision(chosen);
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
   });
 }

@@ -10,6 +10,7 @@ import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
+import { writeErr, writeOut } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { type Progress, progressOf } from "./progress.ts";
 
@@ -122,9 +123,9 @@ function jsonOf({ metadata, status }: InferenceService, progress: Progress): obj
 }
 
 function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+  writeOut(`${line}\n`);
 }
 
 function sayAside(line: string): void {
-  process.stderr.write(`${line}\n`);
+  writeErr(`${line}\n`);
 }

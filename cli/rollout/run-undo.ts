@@ -6,6 +6,7 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { lookUp } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { writeErr, writeOut } from "../program/output.ts";
 import { renderChange } from "./changes.ts";
 import { readHistory } from "./read.ts";
 import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
@@ -19,12 +20,12 @@ interface UndoFlags extends ClusterFlags {
 export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
     const plan = await undo(cluster, name, flags);
-    for (const note of plan.notes) process.stderr.write(`note: ${note}\n`);
+    for (const note of plan.notes) writeErr(`note: ${note}\n`);
     const text =
       flags.output === "json"
         ? JSON.stringify(jsonOf(plan), undefined, 2)
         : render(cluster, name, plan, flags);
-    process.stdout.write(`${text}\n`);
+    writeOut(`${text}\n`);
   });
 }
 

@@ -1,4 +1,5 @@
 /** Engines under the agent's shim whose parent is killed before this process adopts them, as after an agent's crash. */
+
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -11,6 +12,7 @@ import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { createJsonLog } from "../program/json-log.ts";
+import { writeOut } from "../program/output.ts";
 import type { Bench } from "./step.ts";
 
 /** Hidden: it starts one engine, reports its pid, and then waits to be killed. */
@@ -52,7 +54,7 @@ export async function runAsParent(): Promise<void> {
   const engine = await engines().startEngine(dir, { ...command, record: { by: "selftest" } }, () => wake());
   if (engine.state().at === "starting") await changed;
   const state = engine.state();
-  process.stdout.write(`${state.at === "running" ? state.pid : state.at}\n`);
+  writeOut(`${state.at === "running" ? state.pid : state.at}\n`);
   await once(input, "close");
   engine.close();
 }

@@ -1,5 +1,6 @@
 /** What the demo shows: one line per finished step, phases as they happen, a bar while weights are fetched. */
 import { SingleBar } from "cli-progress";
+import { terminalText } from "../../src/terminal-text.ts";
 
 export interface Screen {
   readonly title: (text: string) => void;
@@ -17,7 +18,7 @@ interface Output {
 
 export function createScreen({ stream, isTerminal }: Output): Screen {
   const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
-  const write = (text: string) => stream.write(`${text}\n`);
+  const write = (text: string) => stream.write(`${terminalText(text)}\n`);
   let bar: SingleBar | undefined;
   const removeBar = () => {
     bar?.stop();

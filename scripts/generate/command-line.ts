@@ -1,14 +1,19 @@
 /** Part of docs/cli.md: every verb with its options, as the program itself knows them. */
 import { Command, type Option } from "commander";
-import { verbs } from "../../cli/verbs.ts";
+import { headingOf, verbs } from "../../cli/verbs.ts";
 
 /** The table of verbs, then one section for each. */
 export async function commandLineLines(): Promise<string[]> {
   const sections = await Promise.all(verbs.map(async ({ name, load }) => sectionOf(name, await load())));
   return [
-    "| verb | does |",
-    "|---|---|",
-    ...verbs.map(({ name, summary }) => `| [\`${name}\`](#metalbridge-${name}) | ${cell(summary)} |`),
+    ...verbs.flatMap((verb, index) => {
+      const { name, summary } = verb;
+      const heading = headingOf(verb);
+      const before = verbs[index - 1];
+      const isFirst = before === undefined || headingOf(before) !== heading;
+      const row = `| [\`${name}\`](#metalbridge-${name}) | ${cell(summary)} |`;
+      return isFirst ? ["", heading, "", "| verb | does |", "|---|---|", row] : [row];
+    }),
     "",
     ...sections.flat(),
   ];
