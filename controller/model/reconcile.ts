@@ -15,6 +15,7 @@ import {
   createMarkSource,
   type InspectSource,
   type MarkSource,
+  withinMs,
 } from "../../src/hub/inspect.ts";
 import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
@@ -54,7 +55,7 @@ export interface ModelReconcilerPorts {
   /** Those that name the Model, as weights, draft or adapter. */
   readonly servicesOf: (model: string) => readonly InferenceService[];
   readonly downloads: Downloads;
-  readonly settings: CacheSettings & Pick<ModelConfig, "sourceCheckSeconds">;
+  readonly settings: CacheSettings & Pick<ModelConfig, "lookMs" | "sourceCheckSeconds">;
   readonly inspect: InspectSource;
   readonly mark: MarkSource;
   readonly record: RecordEvent;
@@ -151,15 +152,18 @@ async function inspect(
   { source, isWatched }: Extract<Task, { at: "remote" }>,
   signal: AbortSignal,
 ): Promise<InspectionResult> {
-  const { client, log } = ports;
+  const { client, log, settings } = ports;
   const { namespace, name } = model.metadata;
-  try {
+  const read = async (within: AbortSignal): Promise<InspectionResult> => {
     const credentials = await readCredentials(client, model);
     const { files, mmproj, format, quantization } = model.spec;
-    const request = { source, wish: { files, mmproj, format, quantization }, credentials, signal };
-    if (isWatched) return await check(ports, model, request);
+    const request = { source, wish: { files, mmproj, format, quantization }, credentials, signal: within };
+    if (isWatched) return check(ports, model, request);
     const { revision } = pinnedOf(model) ?? {};
     return { at: "found", found: await ports.inspect({ ...request, revision }) };
+  };
+  try {
+    return await withinMs(settings.lookMs, signal, read);
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error;
     const { error: reason, isTransient, retryAfterMs } = error;

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
+import { withinMs } from "./inspect.ts";
 
 const small = headerBytes(10);
 const large = headerBytes(100_000);
@@ -136,4 +137,18 @@ test("a projector is read too, and its size is part of the whole", async () => {
   expect(
     await failureOf(inspectNow(`${server.url}/dir/m.gguf`, { wish: { mmproj: "none.gguf" } })),
   ).toMatchObject({ code: "SourceNotFound" });
+});
+
+test("a limit for several requests together ends them all, whatever each is allowed", async () => {
+  const server = await serveModel(ranged(small, small.length + TENSOR_BYTES));
+  const { signal } = new AbortController();
+  const endless = withinMs(300, signal, async (within) => {
+    for (;;) {
+      within.throwIfAborted();
+      await inspectNow(`${server.url}/m.gguf`);
+    }
+  });
+  expect(await failureOf(endless)).toMatchObject({ code: "SourceStalled", isTransient: true });
+  const stop = AbortSignal.abort(new Error("stopped"));
+  await expect(withinMs(60_000, stop, async (within) => within.throwIfAborted())).rejects.toThrow("stopped");
 });

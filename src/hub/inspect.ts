@@ -56,16 +56,24 @@ async function within<T>(
   settings: InspectSettings,
   read: (request: InspectRequest, settings: InspectSettings) => Promise<T>,
 ): Promise<T> {
-  const deadline = AbortSignal.timeout(settings.inspectMs);
-  const signal = AbortSignal.any([request.signal, deadline]);
+  return withinMs(settings.inspectMs, request.signal, (signal) => read({ ...request, signal }, settings));
+}
+
+/** For all requests of one inspection together. Rejects with SourceFailure, or with the signal's reason. */
+export async function withinMs<T>(
+  limitMs: number,
+  outer: AbortSignal,
+  read: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = AbortSignal.timeout(limitMs);
   try {
-    return await read({ ...request, signal }, settings);
+    return await read(AbortSignal.any([outer, deadline]));
   } catch (error) {
-    request.signal.throwIfAborted();
+    outer.throwIfAborted();
     if (error instanceof MetalbridgeError) throw new SourceFailure(error, false);
     // Whatever an aborted connection reports, the deadline is why.
     if (!deadline.aborted) throw error;
-    const text = `the source did not answer within ${Math.ceil(settings.inspectMs / 1000)} s`;
+    const text = `the source did not answer within ${Math.ceil(limitMs / 1000)} s`;
     throw transient("SourceStalled", text, error);
   }
 }

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import type { Clock } from "../ports.ts";
@@ -87,7 +88,7 @@ describe("the work queue", () => {
     const runs: string[] = [];
     const finish = new Map<string, () => void>();
     const queue = createQueue<string>({
-      ...{ clock: time.clock, log: quietLog, signal: new AbortController().signal, concurrency: 3 },
+      ...{ clock: time.clock, log: quietLog, signal: new AbortController().signal, concurrency: 6 },
       groups: { of: (key) => key.split("/")[0] ?? "", limit: 2 },
       reconcile: async (key) => {
         runs.push(key);
@@ -100,6 +101,40 @@ describe("the work queue", () => {
     finish.get("slow/2")?.();
     await time.step(0);
     expect(runs.slice(3)).toEqual(["slow/3"]);
+  });
+
+  it("finds a place for one more group, however many others have slow keys", async () => {
+    const shape = fc.record({
+      concurrency: fc.integer({ min: 2, max: 40 }),
+      limit: fc.integer({ min: 1, max: 40 }),
+      others: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 19 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(shape, async ({ concurrency, limit, others }) => {
+        fc.pre(others.length < concurrency / 2);
+        const time = steppedClock();
+        const running: string[] = [];
+        const stop = new AbortController();
+        const queue = createQueue<string>({
+          ...{ clock: time.clock, log: quietLog, signal: stop.signal, concurrency },
+          groups: { of: (key) => key.split("/")[0] ?? "", limit },
+          reconcile: (key) => {
+            running.push(key);
+            return new Promise<void>(() => undefined);
+          },
+        });
+        others.forEach((keys, group) => {
+          for (let key = 0; key < keys; key++) queue.enqueue(`${group}/${key}`);
+        });
+        await time.step(0);
+        queue.enqueue("new/1");
+        await time.step(0);
+        expect(running).toContain("new/1");
+        expect(running.length).toBeLessThanOrEqual(concurrency);
+        stop.abort();
+      }),
+      { numRuns: 60 },
+    );
   });
 
   it("runs a key once at a time, and once more for all that came meanwhile; others are not held up", async () => {

@@ -15,7 +15,10 @@ export interface QueueOptions<K extends string> {
   readonly signal: AbortSignal;
   /** Keys in work at the same time; the default leaves room for many slow ones. */
   readonly concurrency?: number;
-  /** At most `limit` keys of one group run at the same time, so that slow ones leave places for other groups. */
+  /**
+   * At most `limit` keys of one group run at the same time, and half of all places are for groups of which none runs: however
+   * many slow keys a few groups have, the next group finds a place.
+   */
   readonly groups?: { readonly of: (key: K) => string; readonly limit: number };
 }
 
@@ -131,7 +134,10 @@ class WorkQueue<K extends string> {
 
   #isGroupFull(key: K): boolean {
     const { groups } = this.#options;
-    return groups !== undefined && (this.#runningOf.get(groups.of(key)) ?? 0) >= groups.limit;
+    if (groups === undefined) return false;
+    const running = this.#runningOf.get(groups.of(key)) ?? 0;
+    const free = this.#limit - this.#running;
+    return running > 0 && (running >= groups.limit || free <= this.#limit / 2);
   }
 
   #count(key: K, change: 1 | -1): void {

@@ -19,7 +19,7 @@ export interface Progress {
 }
 
 export interface ProgressOptions {
-  readonly connection: KubeConnection;
+  readonly connection: Pick<KubeConnection, "stream">;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -28,6 +28,7 @@ export interface ProgressOptions {
 }
 
 interface Followed {
+  readonly namespace: string | undefined;
   readonly stop: AbortController;
   last?: DownloadProgress;
   notedAtMs?: number;
@@ -37,7 +38,10 @@ const NOTE_MS = 10_000;
 const OPEN_MS = 15_000;
 /** Connections to the API server; the downloads beyond them show no progress. */
 const MOST = 64;
+const MOST_OF_NAMESPACE = 8;
 const MAX_LINE_BYTES = 64 << 10;
+/** Of one log. A download of a day writes a third of that. */
+const MAX_LOG_BYTES = 16 << 20;
 
 export function createProgress(options: ProgressOptions): Progress {
   const followed = new Map<string, Followed>();
@@ -45,8 +49,10 @@ export function createProgress(options: ProgressOptions): Progress {
     of: ({ metadata }) => followed.get(metadata.uid ?? "")?.last,
     follow: (pod, model) => {
       const uid = pod.metadata.uid ?? "";
-      if (followed.has(uid) || followed.size >= MOST) return;
-      const one: Followed = { stop: new AbortController() };
+      const { namespace } = pod.metadata;
+      const others = [...followed.values()].filter((other) => other.namespace === namespace);
+      if (followed.has(uid) || followed.size >= MOST || others.length >= MOST_OF_NAMESPACE) return;
+      const one: Followed = { stop: new AbortController(), namespace };
       followed.set(uid, one);
       void read(options, pod, one, model);
     },
@@ -73,8 +79,11 @@ async function read(options: ProgressOptions, pod: Pod, one: Followed, model: st
     return;
   }
   const splitter = createLineSplitter(MAX_LINE_BYTES);
+  let bytes = 0;
   try {
     for await (const chunk of opened.value as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_LOG_BYTES) return;
       const progress = splitter
         .push(chunk)
         .map(parseProgress)

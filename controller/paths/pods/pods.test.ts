@@ -1,4 +1,5 @@
 /** What the statuses that a kubelet reports of a pod mean, in the order in which it reports them. */
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LABEL_MOUNTS } from "../../../src/api/group.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
@@ -102,4 +103,34 @@ test.each<[message: string, mounts: boolean, code: string]>([
   const labels = mounts ? { [`${LABEL_MOUNTS}0123`]: "mounted" } : {};
   const pod = podWith({ conditions }, { metadata: { name: "chat-1", labels } });
   expect(readPods([pod]).unscheduled?.code).toBe(code);
+});
+
+test("what pods and the scheduler report is cut before it becomes a condition", () => {
+  const text = fc.string({ maxLength: 40_000, unit: "binary" });
+  const state = fc.oneof(
+    fc.record({
+      waiting: fc.record({
+        reason: fc.constantFrom("ErrImagePull", "CreateContainerError", "x"),
+        message: text,
+      }),
+    }),
+    fc.record({ terminated: fc.record({ exitCode: fc.integer(), reason: text, message: text }) }),
+  );
+  const shape = fc.record({ state, lastState: fc.constant(killed), failed: fc.boolean(), message: text });
+  fc.assert(
+    fc.property(fc.array(shape, { minLength: 1, maxLength: 5 }), (given) => {
+      const pods = given.map(({ failed, message, ...container }) =>
+        podWith({
+          phase: failed ? "Failed" : "Pending",
+          ...{ reason: "Odd", message },
+          conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }],
+          containerStatuses: [{ name: "engine", ...container }],
+        }),
+      );
+      const { trouble, unscheduled } = readPods(pods);
+      expect(trouble?.message.length ?? 0).toBeLessThanOrEqual(1_000);
+      expect(unscheduled?.message.length).toBeLessThanOrEqual(1_000);
+    }),
+    { numRuns: 200 },
+  );
 });
