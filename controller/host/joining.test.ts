@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -7,7 +8,7 @@ import { untilForgotten } from "./forget-lease.ts";
 import { planLiveness } from "./liveness.ts";
 import { planHost } from "./plan.ts";
 import { markOf, readSign } from "./sign.ts";
-import { createLeaseSigns } from "./signs.ts";
+import { createLeaseSigns, textOf } from "./signs.ts";
 
 const NOW_MS = 100_000;
 
@@ -181,4 +182,20 @@ test("three of four live hosts that fall silent together are a mass expiry, howe
   expect([...verdicts.values()].slice(50).map(({ at }) => at)).toEqual([
     ...["massExpiry", "massExpiry", "massExpiry", "reachable"],
   ]);
+});
+
+test("what is kept of a Lease is short, and differs for every renewal, whatever its host writes", () => {
+  const any = fc.string({ maxLength: 2_000 });
+  const time = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
+  fc.assert(
+    fc.property(any, any, (holder, renewTime) => {
+      expect(textOf({ holder, renewTime }).length).toBeLessThanOrEqual(318);
+    }),
+  );
+  fc.assert(
+    fc.property(any, time, time, (holder, one, other) => {
+      const isSame = textOf({ holder, renewTime: one }) === textOf({ holder, renewTime: other });
+      expect(isSame).toBe(one === other);
+    }),
+  );
 });

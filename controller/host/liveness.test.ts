@@ -119,6 +119,71 @@ describe("a host that an operator declared lost", () => {
   });
 });
 
+describe("time alone changes the verdict", () => {
+  const silent = { reachable: "False", lastChangeMs: 10_000 } as const;
+  test.each<[string, Partial<HostSign>, number, string, number | undefined]>([
+    ["a reachable host expires", { lastChangeMs: 12_000 }, 30_000, "reachable", 22_000],
+    ["at the latest moment", { lastChangeMs: 0 }, SILENCE_MS - 1, "reachable", 1],
+    ["a counted one too", { lastChangeMs: undefined }, 30_000, "counting", 10_000],
+    [
+      "an unreachable host is lost after its replicas' limit",
+      { ...silent, lostAfterMs: 90_000 },
+      60_000,
+      "unreachable",
+      40_000,
+    ],
+    ["without replicas after five minutes", silent, 60_000, "unreachable", 250_000],
+    ["a lost one stays lost", { ...silent, isLost: true }, 60_000, "lost", undefined],
+    [
+      "a host that has not joined may take any time",
+      { hasHolder: false, reachable: undefined, lastChangeMs: undefined },
+      60_000,
+      "neverSeen",
+      undefined,
+    ],
+    [
+      "but what runs there is",
+      { hasHolder: false, reachable: undefined, lastChangeMs: undefined, lostAfterMs: 90_000 },
+      60_000,
+      "neverSeen",
+      30_000,
+    ],
+    [
+      "the earlier of both limits counts",
+      { reachable: undefined, lastChangeMs: undefined, lostAfterMs: 90_000, isDeclaredLost: true },
+      30_000,
+      "neverSeen",
+      10_000,
+    ],
+    [
+      "and a limit that has expired is lost",
+      { reachable: undefined, lastChangeMs: undefined, lostAfterMs: 60_000 },
+      60_000,
+      "lost",
+      undefined,
+    ],
+  ])("%s", (_, sign, now, verdict, recheckAfterMs) => {
+    const plan = planLiveness({ hosts: [host("a", sign)], countedFromMs: 0 }, now);
+    expect([plan.verdicts.get("a")?.at, plan.recheckAfterMs]).toEqual([verdict, recheckAfterMs]);
+  });
+
+  test("the soonest of all hosts counts, and a mass expiry is judged again after the time of a Lease", () => {
+    const alive = [host("a", { lastChangeMs: 20_000 }), host("b", { lastChangeMs: 10_000 })];
+    expect(planLiveness({ hosts: alive, countedFromMs: 0 }, 30_000).recheckAfterMs).toBe(20_000);
+    const gone = ["a", "b", "c"].map((name) => host(name));
+    expect(planLiveness({ hosts: gone, countedFromMs: 0 }, SILENCE_MS).recheckAfterMs).toBe(SILENCE_MS);
+  });
+
+  test("how long a host has been silent is part of the verdict", () => {
+    const { verdicts } = planLiveness({ hosts: [host("a", silent)], countedFromMs: 0 }, 60_000);
+    expect(verdicts.get("a")).toEqual({ at: "unreachable", silentMs: 50_000 });
+    const declared = host("a", { ...silent, isDeclaredLost: true });
+    expect(planLiveness({ hosts: [declared], countedFromMs: 0 }, 60_000).verdicts.get("a")).toEqual({
+      ...{ at: "lost", silentMs: 50_000, isDeclared: true },
+    });
+  });
+});
+
 const times = fc.integer({ min: 0, max: 400_000 });
 const anyHost = fc.record({
   hasHolder: fc.boolean(),

@@ -27,7 +27,7 @@ export interface Offload {
 }
 
 export interface OffloadOptions {
-  readonly connection: KubeConnection;
+  readonly connection: Pick<KubeConnection, "request">;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;

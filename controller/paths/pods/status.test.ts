@@ -213,3 +213,17 @@ test("weights that a pod cannot fetch are the reason that the download gives", (
     message: "0 of 1 replicas ready; 1 pod fetches the weights",
   });
 });
+
+test.each<[string, object, string | undefined]>([
+  ["pods are replaced at once", {}, undefined],
+  ["a change may have to wait for idle pods", { rolloutPolicy: { waitForIdle: true } }, "False AsExpected"],
+  ["a policy that does not wait", { rolloutPolicy: { waitForIdle: false } }, undefined],
+  [
+    "pods are replaced by age, once idle",
+    { maxPodLifetimeSeconds: 86_400, maxPodLifetimeIdleTimeoutSeconds: 600 },
+    "False AsExpected",
+  ],
+])("RolloutDeferred where a rollout may have to wait: %s", (_, spec, expected) => {
+  const found = getCondition(statusOf({ spec }).conditions, "RolloutDeferred");
+  expect(found === undefined ? undefined : `${found.status} ${found.reason}`).toBe(expected);
+});

@@ -366,3 +366,24 @@ test("why a host was chosen is read from its replica, whatever became of the sta
     { replica: "chat-0-aa", host: "mac-1", score: 2.5, reason: "weights on disk 1.00" },
   ]);
 });
+
+test.each<[string, object, object, object]>([
+  [
+    "as its header says",
+    { gguf: { quantization: "Q4_K_M" } },
+    { quantization: "Q8_0" },
+    { quantization: "Q4_K_M" },
+  ],
+  ["as its Model says", {}, { quantization: "Q8_0" }, { quantization: "Q8_0" }],
+  ["unknown", {}, {}, {}],
+])("the model of a service is shown with its quantization and size: %s", (_, status, spec, expected) => {
+  const read = {
+    ...model,
+    spec: { ...model.spec, ...spec },
+    status: { ...status, sizeBytes: 5 },
+  } as unknown as Model;
+  expect(statusOf({ model: read }).model).toEqual({
+    ...{ name: "tiny", source: "file:///models/tiny.gguf", sizeBytes: 5 },
+    ...expected,
+  });
+});

@@ -1,0 +1,14 @@
+/** Vitest as Stryker starts it: the unit tests alone, a worker at a time. */
+import path from "node:path";
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    root: path.resolve(import.meta.dirname, "../.."),
+    include: ["{src,agent,controller,launchd}/**/*.test.ts"],
+    exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts", "**/*.engine.test.ts"],
+    isolate: false,
+    testTimeout: 120_000,
+    maxWorkers: 1,
+  },
+});
