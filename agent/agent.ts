@@ -1,7 +1,6 @@
 /** The agent: its parts, wired together, and their session with the cluster. Only `main.ts` makes one. */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { MetalbridgeError } from "../src/api/errors.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
@@ -156,7 +155,7 @@ export class Agent {
         return this.runner.claimedBytes();
       },
       isWorking: isSynced,
-      keeping: () => this.models.report(),
+      keeping: () => ({ ...this.models.report(), credential: this.#state.credential }),
       mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
     const { client } = this.#lateClient;
@@ -186,8 +185,8 @@ export class Agent {
     this.#apiRequests.add({ verb, code: String(status) });
   }
 
-  connectFailed(error: MetalbridgeError): void {
-    this.#state.connectTrouble = error;
+  note(seen: Pick<AgentState, "connectTrouble" | "credential">): void {
+    Object.assign(this.#state, seen);
   }
 
   /** Why the agent is not ready. */

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { renderAgentAnswer } from "../src/agent-answer.ts";
+import type { MetalbridgeError } from "../src/api/errors.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
@@ -95,11 +96,13 @@ async function live(
   const onAnswer = (...answer: [string, number]) => agent.countAnswer(...answer);
   const connection = await connectPatiently(
     () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
-    { clock, log, signal, onTrouble: (error) => agent.connectFailed(error) },
+    { clock, log, signal, onTrouble: (connectTrouble) => agent.note({ connectTrouble }) },
   );
   if (connection !== undefined) {
     const used = path();
-    if (used !== undefined) keepCredential({ connection, path: used, clock, log, signal: life.signal });
+    const onRenewal = (trouble: MetalbridgeError | undefined) => agent.note({ credential: { trouble } });
+    if (used !== undefined)
+      keepCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
     await agent.attach(connection);
   }
   await whenAborted(signal);

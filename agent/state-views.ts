@@ -16,6 +16,7 @@ export interface AgentState {
   routed?: string | undefined;
   session?: Session;
   connectTrouble?: MetalbridgeError;
+  credential?: NonNullable<ObservedHost["credential"]>;
 }
 
 /** The same calculation as placement's, from this machine's own readings. Undefined while they fail. */

@@ -13,7 +13,7 @@ import {
   parseDuration,
   parseHostName,
 } from "./cluster/flags.ts";
-import { type AddFlags, hostAdd } from "./host/add.ts";
+import { type AddFlags, type HostArgument, hostAdd } from "./host/add.ts";
 import { hostLost } from "./host/lost.ts";
 import { hostRemove, type RemoveFlags } from "./host/remove.ts";
 import { hostEntries, renderHosts } from "./host/table.ts";
@@ -29,8 +29,12 @@ export function configureHost(command: Command): void {
     .addOption(outputFlag())
     .action(hostList);
   addClusterFlags(command.command("add"))
-    .description("register a host, and print the command by which its machine joins")
-    .argument("<host>", "name of the Host", parseHostName)
+    .description("register hosts, and print the command by which each machine joins")
+    .argument(
+      "<host...>",
+      "names of the Hosts, each also with its own addresses: mini-1=192.168.1.21",
+      parseHosts,
+    )
     .option("--address <address...>", "addresses, or networks as CIDRs, that the host may serve on")
     .option("--server <url>", "the API server as the host reaches it (default: that of the kubeconfig)")
     .option(
@@ -38,8 +42,10 @@ export function configureHost(command: Command): void {
       "how long the join token is valid, from 10m to 24h (default: 24h)",
       parseValidity,
     )
-    .action((name: string, flags: Partial<AddFlags>) =>
-      hostAdd(name, { ...flags, validFor: flags.validFor ?? LONGEST_VALIDITY_MS }),
+    .option("--yes", "do not ask before the credential of a connected agent is replaced")
+    .addOption(outputFlag())
+    .action((hosts: readonly HostArgument[], flags: Partial<AddFlags>) =>
+      hostAdd(hosts, { ...flags, validFor: flags.validFor ?? LONGEST_VALIDITY_MS }),
     );
   addClusterFlags(command.command("remove"))
     .description("remove a host with its account and rights: its credential ends at once")
@@ -59,6 +65,12 @@ export function configureHost(command: Command): void {
     .argument("<host>", "name of the Host", parseHostName)
     .option("--yes", "do not ask")
     .action(hostLost);
+}
+
+/** Called for each argument. */
+function parseHosts(text: string, before: readonly HostArgument[] = []): readonly HostArgument[] {
+  const [name = "", addresses] = text.split("=", 2);
+  return [...before, { name: parseHostName(name), addresses: addresses?.split(",").filter(Boolean) }];
 }
 
 /** The API server issues no token for less than ten minutes. */

@@ -1,11 +1,16 @@
 /** A host is added, joins and is removed; each wrong token and server has its own error. */
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
 import { until } from "../agent/fixtures/until.ts";
+import { credentialSecretName, generationOf } from "../src/api/access/roles.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { readTokenClaims } from "../src/kube/token.ts";
+import { isRoot, PATIENT, prepareReleases, STATE, startMachine } from "../test/bed/launchd/machine.ts";
+import { M4_MAX, startReplay } from "../test/bed/replay.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { oneCluster, sharedCluster } from "../test/cluster/cluster.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
@@ -23,6 +28,8 @@ interface Joining extends AsyncDisposable {
   readonly join: (
     args: readonly string[],
     env?: Readonly<Record<string, string>>,
+    /** The folder's name. */
+    state?: string,
   ) => ReturnType<typeof runProgram>;
 }
 
@@ -39,9 +46,9 @@ async function joining(cluster = { kubeconfig, kubectl }): Promise<Joining> {
       expect(program).toBe("metalbridge");
       return args;
     },
-    join: (args, env = {}) => {
+    join: (args, env = {}, state = "state") => {
       const engine = ["--llama-server", llamaServer ?? "/nonexistent", "--address", testAddress()];
-      return runProgram([...args, "--state-dir", stateDir, ...engine], { env });
+      return runProgram([...args, "--state-dir", path.join(folder.path, state), ...engine], { env });
     },
     [Symbol.asyncDispose]: async () => {
       await runProgram(["host", "remove", host, "--yes"], cluster);
@@ -89,7 +96,7 @@ test.skipIf(llamaServer === undefined)(
       },
       { timeout: 60_000, interval: 500 },
     );
-    expect(again.stderr).toMatch(REFUSED);
+    expect(again.stderr).toMatch(/^JoinTokenRefused: the token of host \S+ is refused: /);
     const removed = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
     expect(removed.code).toBe(0);
     expect(removed.stdout).toContain(`ServiceAccount ${host}`);
@@ -117,6 +124,31 @@ test.skipIf(llamaServer === undefined)(
   },
 );
 
+test.skipIf(llamaServer === undefined || !isRoot)(
+  "on a Mac, what root joins before install is the installed agent's credential",
+  async () => {
+    await using releases = await prepareReleases();
+    await using machine = await startMachine();
+    await using mac = await startReplay(M4_MAX);
+    await using mini = await joining();
+    const command = await mini.add("--address", testAddress());
+    const release = releases.make("1.0.0");
+    const engine = ["--llama-server", llamaServer ?? "", "--address", testAddress()];
+    const env = { PATH: `${machine.bin}:${mac.path}` };
+    const joined = await machine.run(release, [...command, ...engine], { env });
+    expect(joined).toMatchObject({ code: 0, err: "" });
+    expect(joined.out).toContain(machine.at(`${STATE}/kubeconfig`));
+    expect(await machine.run(release, ["install", ...PATIENT], { env })).toMatchObject({ code: 0, err: "" });
+    expect(await stat(machine.at(`${STATE}/kubeconfig`))).toMatchObject({
+      uid: 421,
+      gid: 421,
+      mode: 0o100600,
+    });
+    expect(machine.read(`${STATE}/kubeconfig`)).toContain(mini.host);
+    expect(await machine.service()).toMatchObject({ differing: [] });
+  },
+);
+
 test("adding a host twice changes nothing but the token, and the first token ends", async () => {
   await using mini = await joining();
   const first = await mini.add("--address", testAddress());
@@ -128,6 +160,71 @@ test("adding a host twice changes nothing but the token, and the first token end
   await mini.add("--address", "192.168.7.0/24");
   const addresses = await kubectl(["get", "host", mini.host, "-o", "jsonpath={.spec.addresses}"]);
   expect(addresses).toBe('["192.168.7.0/24"]');
+});
+
+test.skipIf(llamaServer === undefined)(
+  "of two machines that join with one token at the same moment, one joins, and the other stores nothing",
+  async () => {
+    await using mini = await joining();
+    const command = await mini.add("--address", testAddress());
+    const joined = await Promise.all(["one", "other"].map((state) => mini.join(command, {}, state)));
+    expect(joined.map(({ code }) => code).sort()).toEqual([0, 1]);
+    expect(joined.find(({ code }) => code === 1)?.stderr).toMatch(/^JoinTokenRefused: /);
+    const files = ["one", "other"].map((state) => path.join(mini.stateDir, "..", state, "kubeconfig"));
+    expect(files.map((file) => existsSync(file)).sort()).toEqual([false, true]);
+  },
+);
+
+test.skipIf(llamaServer === undefined)(
+  "whatever was issued with a stolen join token ends with the next host add",
+  async () => {
+    await using mini = await joining();
+    const { host } = mini;
+    const command = await mini.add("--address", testAddress());
+    const token = flagOf(command, "--token");
+    const mint = (...bound: readonly string[]) =>
+      kubectl([
+        "create",
+        "token",
+        host,
+        "-n",
+        NAMESPACE_HOSTS,
+        "--duration=720h",
+        `--token=${token}`,
+        ...bound,
+      ]);
+    const generation = generationOf(host, readTokenClaims(token)?.secret ?? "") ?? "";
+    await expect(mint()).rejects.toThrow(/has to be bound to the Secret/);
+    const secret = credentialSecretName(host, generation);
+    const stolen = (await mint("--bound-object-kind=Secret", `--bound-object-name=${secret}`)).trim();
+    expect(await mini.join(command)).toMatchObject({ code: 0 });
+    const asThief = () => kubectl(["get", "hosts.metalbridge.dev", `--token=${stolen}`]);
+    await asThief();
+    const again = await mini.add();
+    await vi.waitFor(() => expect(asThief()).rejects.toThrow(/Unauthorized|logged in/i), {
+      timeout: 60_000,
+      interval: 500,
+    });
+    expect(await mini.join(again)).toMatchObject({ code: 0 });
+  },
+);
+
+test("several hosts are added at once, each with its own command", async () => {
+  const names = ["a", "b"].map((letter) => `many-${letter}-${randomBytes(3).toString("hex")}`);
+  const [one = "", two = ""] = names;
+  const args = ["host", "add", `${one}=192.168.9.1,192.168.9.2`, two, "--address", "192.168.9.3"];
+  const { code, stdout } = await runProgram([...args, "--output", "json"], { kubeconfig });
+  expect(code).toBe(0);
+  const added: readonly Record<string, string>[] = JSON.parse(stdout);
+  expect(added.map(({ host }) => host)).toEqual(names);
+  for (const { host, token = "", command } of added) {
+    expect(readTokenClaims(token)?.host).toBe(host);
+    expect(command).toMatch(/^metalbridge join --server https:\/\//);
+  }
+  const addresses = (name: string) =>
+    kubectl(["get", "host", name, "-o", "jsonpath={.spec.addresses}"]).then((text) => JSON.parse(text));
+  expect(await Promise.all(names.map(addresses))).toEqual([["192.168.9.1", "192.168.9.2"], ["192.168.9.3"]]);
+  for (const name of names) await runProgram(["host", "remove", name, "--yes"], { kubeconfig });
 });
 
 test("a host that was set up by hand keeps its account, and loses what its old bindings granted beyond its own", async () => {
@@ -170,7 +267,9 @@ test("nothing is issued where the policies are missing", async () => {
 test("a token that has expired says when", async () => {
   await using mini = await joining();
   const command = await mini.add("--address", testAddress());
-  const token = await signToken({ kubeconfig, kubectl }, mini.host, { issued: 7_200, expires: -3_600 });
+  const secret = readTokenClaims(flagOf(command, "--token"))?.secret ?? "";
+  const times = { issued: 7_200, expires: -3_600 };
+  const token = await signToken({ kubeconfig, kubectl }, mini.host, { ...times, secret });
   const { stderr } = await mini.join(withValue(command, "--token", token));
   expect(stderr).toMatch(/^JoinTokenRefused: .* is refused: it expired at 20/);
 });

@@ -1,21 +1,21 @@
 /** `metalbridge join`: checks this machine, trades the join token for a credential of its own, and stores it. */
-
-import { existsSync } from "node:fs";
-import { copyFile, lchown, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { copyFileSync, existsSync, lstatSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { type Command, Option } from "commander";
-import { writeFileAtomic } from "../agent/atomic-file.ts";
+import { writeFileAtomicSync } from "../agent/atomic-file.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig } from "../agent/config/schema.ts";
 import { joinedKubeconfigPath, readHostToken } from "../agent/credential/file.ts";
 import { makeFolder } from "../agent/folder.ts";
 import { runAgent } from "../agent/main.ts";
+import { asOwnerOf } from "../launchd/account-files.ts";
 import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import { silentLog } from "../local/terminal-log.ts";
 import { HOST_TOKEN_SECONDS } from "../src/api/access/account.ts";
-import { joinSecretName } from "../src/api/access/roles.ts";
+import { credentialSecretName, generationOf, joinSecretName } from "../src/api/access/roles.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { HOSTS } from "../src/api/kinds.ts";
@@ -26,7 +26,7 @@ import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/token.ts";
 import type { ApiFailure } from "../src/kube/types.ts";
 import { type AgentFlags, addMachineFlags, settingsOf, withFoundEngine } from "./agent.ts";
-import { here } from "./install/context.ts";
+import { here, systemLayout } from "./install/context.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 
@@ -37,7 +37,8 @@ interface JoinFlags extends AgentFlags {
   readonly root: string;
 }
 
-type HostClaims = TokenClaims & { readonly host: string };
+/** Of a join token; `generation` is of the `host add` that made it. */
+type HostClaims = TokenClaims & { readonly host: string; readonly generation: string };
 
 /** Options and action of the verb. */
 export function configureJoin(command: Command): void {
@@ -58,39 +59,52 @@ export function configureJoin(command: Command): void {
 async function join(given: JoinFlags): Promise<void> {
   const flags = await forInstalledAgent(given);
   const token = flags.token === "-" ? (await text(process.stdin)).trim() : flags.token;
-  const claims = readTokenClaims(token);
-  if (claims?.host === undefined)
-    throw new MetalbridgeError(
-      "JoinTokenInvalid",
-      claims === undefined ? "this is no token" : `this is the token of ${claims.subject}, not of a host`,
-    );
-  const config = configOf(flags, { ...claims, host: claims.host });
+  const claims = claimsOf(token);
+  const config = configOf(flags, claims);
   const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-join-"));
   try {
     const trial = path.join(folder, "kubeconfig");
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
-    await requireAccepted(trial, { ...claims, host: claims.host });
+    await requireAccepted(trial, claims);
     const print = (line: string) => writeOut(`${line}\n`);
     const ports = { signal: new AbortController().signal, log: silentLog, print };
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
-    await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims.host);
+    await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims);
   } catch (error) {
     // The API server remembers an accepted token for some seconds: one that was used may fail only now.
-    if (error instanceof MetalbridgeError && error.code === "ApiUnauthorized")
-      throw tokenRefused({ ...claims, host: claims.host });
+    if (error instanceof MetalbridgeError && error.code === "ApiUnauthorized") throw tokenRefused(claims);
     throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-/** The installed agent is meant unless a flag says where another one keeps its files. */
+/** Throws JoinTokenInvalid. */
+function claimsOf(token: string): HostClaims {
+  const claims = readTokenClaims(token);
+  const invalid = (why: string) => new MetalbridgeError("JoinTokenInvalid", why);
+  if (claims === undefined) throw invalid("this is no token");
+  const { host, secret } = claims;
+  if (host === undefined) throw invalid(`this is the token of ${claims.subject}, not of a host`);
+  const generation = secret === undefined ? undefined : generationOf(host, secret);
+  if (generation === undefined)
+    throw invalid(`this is no join token of host ${host}, or one of an earlier version`);
+  return { ...claims, host, generation };
+}
+
+/**
+ * The installed agent is meant unless a flag says where another one keeps its files. Root means the agent of the system
+ * also before it is installed: `install` finds the credential there.
+ */
 async function forInstalledAgent(flags: JoinFlags): Promise<JoinFlags> {
   if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined) return flags;
-  const installed = await becomeInstalledAgent({ platform: flags.platform ?? here(), root: flags.root });
-  return installed === undefined
-    ? flags
-    : { ...flags, config: installed.configFile, stateDir: installed.stateDir };
+  const place = { platform: flags.platform ?? here(), root: flags.root };
+  const installed = await becomeInstalledAgent(place);
+  if (installed !== undefined)
+    return { ...flags, config: installed.configFile, stateDir: installed.stateDir };
+  if (process.geteuid?.() !== 0) return flags;
+  const { configFile, stateDir } = systemLayout(place);
+  return existsSync(configFile) ? { ...flags, config: configFile, stateDir } : { ...flags, stateDir };
 }
 
 /** As the agent will read it. */
@@ -146,26 +160,36 @@ function tokenRefused({ host, expiresAt }: HostClaims, serverAheadMs = 0): Metal
   });
 }
 
-/** The join token ends with its Secret once the new credential has proved itself. */
-async function exchange(trial: string, file: string, flags: JoinFlags, host: string): Promise<void> {
+/**
+ * The join token ends with its Secret once the new credential has proved itself. Whoever removes that Secret is the one that
+ * has joined: of two at the same moment the other stores nothing.
+ */
+async function exchange(trial: string, file: string, flags: JoinFlags, claims: HostClaims): Promise<void> {
+  const { host, generation } = claims;
   const connection = await connect({ kubeconfigPath: trial, userAgent: "metalbridge-join" });
   try {
     const account = { namespace: NAMESPACE_HOSTS, name: host };
-    const issued = await requestToken(connection, { account, seconds: HOST_TOKEN_SECONDS });
-    if (!issued.ok) throw explainFailure(issued.error);
-    const kept = await store(file, kubeconfigOf(flags, host, issued.value));
+    const boundTo = { name: credentialSecretName(host, generation) };
+    const issued = await requestToken(connection, { account, seconds: HOST_TOKEN_SECONDS, boundTo });
+    if (!issued.ok)
+      throw issued.error.kind === "notFound" ? tokenRefused(claims) : explainFailure(issued.error);
+    const stored = await store(file, kubeconfigOf(flags, host, issued.value));
     await writeFile(trial, kubeconfigOf(flags, host, issued.value));
     connection.reload();
     const ended = await createClient(connection).remove(SECRETS, {
-      name: joinSecretName(host),
+      name: joinSecretName(host, generation),
       namespace: NAMESPACE_HOSTS,
     });
-    if (!ended.ok && ended.error.kind !== "notFound")
+    if (!ended.ok && ended.error.kind === "notFound") {
+      stored.undo();
+      throw usedBefore(host);
+    }
+    if (!ended.ok)
       writeErr(`the join token stays valid until it expires: ${ended.error.message}\n`);
     writeOut(
       `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)\n`,
     );
-    if (kept !== undefined) writeOut(`  the kubeconfig that was there: ${kept}\n`);
+    if (stored.kept !== undefined) writeOut(`  the kubeconfig that was there: ${stored.kept}\n`);
     writeOut(
       "  an agent that uses this file takes it up within 10 s; otherwise start one: metalbridge agent\n",
     );
@@ -174,23 +198,56 @@ async function exchange(trial: string, file: string, flags: JoinFlags, host: str
   }
 }
 
-/** Whoever owns the folder runs the agent. What is not a host's credential is kept; the answer says where. */
-async function store(file: string, content: string): Promise<string | undefined> {
+function usedBefore(host: string): MetalbridgeError {
+  return new MetalbridgeError(
+    "JoinTokenRefused",
+    `the token of host ${host} is refused: another join has used it a moment ago`,
+    {
+      summary: "if that was not meant, issue a new join command: it ends the credential that the other has",
+      command: `metalbridge host add ${host}`,
+    },
+  );
+}
+
+interface Stored {
+  /** Where what was there before is. */
+  readonly kept: string | undefined;
+  readonly undo: () => void;
+}
+
+/** With the rights of whoever owns the folder and runs the agent. What is not a host's credential is kept; the answer says where. */
+async function store(file: string, content: string): Promise<Stored> {
   const folder = path.dirname(file);
   try {
     await makeFolder(folder);
-    const isOthers =
-      existsSync(file) && readHostToken(file) === undefined && (await readFile(file)).length > 0;
-    const kept = isOthers ? `${file}.before-join` : undefined;
-    if (kept !== undefined) await copyFile(file, kept);
-    await writeFileAtomic(file, content);
-    if (process.getuid?.() === 0) {
-      const { uid, gid } = await stat(folder);
-      await lchown(file, uid, gid); // no link that the account may put there
-    }
-    return kept;
+    return asOwnerOf(folder, () => {
+      const before = isPlain(file) ? readFileSync(file, "utf8") : undefined;
+      const kept = keepOthers(file);
+      writeFileAtomicSync(file, content);
+      const restore = () =>
+        before === undefined ? rmSync(file, { force: true }) : writeFileAtomicSync(file, before);
+      return { kept, undo: () => asOwnerOf(folder, restore) };
+    });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new MetalbridgeError("JoinFailed", `${file}: ${why}`, undefined, { cause });
   }
+}
+
+function isPlain(file: string): boolean {
+  return lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** What is no file, such as a link, is kept unread. */
+function keepOthers(file: string): string | undefined {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return undefined;
+  const kept = `${file}.before-join`;
+  if (!found.isFile()) {
+    renameSync(file, kept);
+    return kept;
+  }
+  if (found.size === 0 || readHostToken(file) !== undefined) return undefined;
+  copyFileSync(file, kept);
+  return kept;
 }

@@ -13,10 +13,12 @@ export function askAgent(path: string): Promise<Agent> {
     const socket = connect(path);
     let text = "";
     const finish = (agent: Agent): void => {
+      clearTimeout(late);
       socket.destroy();
       resolve(agent);
     };
-    socket.setTimeout(ANSWER_MS, () => finish({ at: "unknown", why: "it does not answer" }));
+    // As a whole: a peer that drips would never be idle.
+    const late = setTimeout(() => finish({ at: "unknown", why: "it does not answer" }), ANSWER_MS);
     socket.on("data", (chunk) => {
       text += chunk.toString();
       if (text.length > MOST_BYTES) finish({ at: "unknown", why: "its answer is too long" });

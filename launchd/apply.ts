@@ -1,7 +1,7 @@
 /** Does one step. Each is safe to repeat, and leaves either the old thing or the new one. */
-import { constants } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
+import { lstat, mkdir, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
+import { correctOwner, type Ids, makeFolder, removeTree, replaceFile, temporaryOf } from "./account-files.ts";
 import { type Layout, placesBelow, socketOf } from "./layout.ts";
 import { uidOf } from "./observe.ts";
 import type { Entry } from "./plan/entries.ts";
@@ -31,7 +31,7 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
       case "switch":
         return pointLink(current, `versions/${step.version}`);
       case "approve":
-        return replaceFile(provenMark(versions, step.version), "", { mode: 0o644, ids: undefined });
+        return replaceFile(provenMark(versions, step.version), "", { mode: 0o644 });
       case "load":
         return supervisor.load();
       case "reload":
@@ -48,18 +48,13 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
       case "stop engines":
         return drainEngines(ports, layout, socketOf(layout));
       case "remove":
-        return rm(step.path, { recursive: true, force: true });
+        return removeTree(step.path);
       case "remove if empty":
         return rmdir(step.path).catch(() => undefined);
       default:
         return step satisfies never;
     }
   };
-}
-
-interface Ids {
-  readonly uid: number;
-  readonly gid: number;
 }
 
 /** Undefined: whoever runs this, who cannot give files away. */
@@ -75,61 +70,23 @@ async function idsOf(
 }
 
 async function make(entry: Entry, ids: Ids | undefined): Promise<void> {
-  if (entry.kind === "found") return setOwner(entry.path, entry.mode, ids);
-  await mkdir(dirname(entry.path), { recursive: true });
-  if (entry.kind === "link") return pointLink(entry.path, entry.target);
-  if (entry.kind === "folder") return makeFolder(entry.path, entry.mode, ids);
-  const exists = await lstat(entry.path).catch(() => undefined);
-  if (entry.isKept && exists?.isFile() === true) return setOwner(entry.path, entry.mode, ids);
-  await replaceFile(entry.path, entry.text, { mode: entry.mode, ids });
-}
-
-async function makeFolder(path: string, mode: number, ids: Ids | undefined): Promise<void> {
-  await mkdir(path, { recursive: true });
-  await setOwner(path, mode, ids);
-}
-
-/** Never through a link: in the state folder the agent's account could put one that leads to a file of root's. */
-async function setOwner(path: string, mode: number, ids: Ids | undefined): Promise<void> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    await give(file, mode, ids);
-  } finally {
-    await file.close();
-  }
-}
-
-async function give(file: FileHandle, mode: number, ids: Ids | undefined): Promise<void> {
-  if (ids !== undefined) await file.chown(ids.uid, ids.gid);
-  await file.chmod(mode);
-}
-
-async function replaceFile(
-  path: string,
-  text: string,
-  { mode, ids }: { readonly mode: number; readonly ids: Ids | undefined },
-): Promise<void> {
-  const temporary = temporaryOf(path);
-  await rm(temporary, { force: true });
-  try {
-    const file = await open(temporary, "wx", 0o600);
-    try {
-      await file.writeFile(text);
-      await give(file, mode, ids);
-      await file.sync();
-    } finally {
-      await file.close();
+  switch (entry.kind) {
+    case "found":
+      return correctOwner(entry.path, entry.mode, ids);
+    case "folder":
+      return makeFolder(entry.path, entry.mode, ids);
+    case "link":
+      await mkdir(dirname(entry.path), { recursive: true });
+      return pointLink(entry.path, entry.target);
+    case "file": {
+      const exists = await lstat(entry.path).catch(() => undefined);
+      return entry.isKept && exists?.isFile() === true
+        ? correctOwner(entry.path, entry.mode, ids)
+        : replaceFile(entry.path, entry.text, { mode: entry.mode, ids });
     }
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
+    default:
+      return entry satisfies never;
   }
-}
-
-/** Always the same: what a killed run left is replaced by the next. */
-function temporaryOf(path: string): string {
-  return `${path}.metalbridge-new`;
 }
 
 /** A link is replaced by rename: at no moment is there none. */

@@ -1,5 +1,7 @@
 /** Waits until the agent serves, or until it is clear that it will not. */
-import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { readPlainFile } from "../src/plain-file.ts";
+import { asOwnerOf } from "./account-files.ts";
 import { askAgent } from "./agent-socket.ts";
 import { type Layout, socketOf } from "./layout.ts";
 import { type Expected, hasSettled, judge, type Since, type Verdict, whatIsMissing } from "./plan/health.ts";
@@ -39,13 +41,22 @@ const LINES = 8;
 const MOST_BYTES = 64 << 10;
 
 /** The last lines of both logs, for a message; empty when there are none. systemd's are in the journal. */
-export async function tailOfLogs({ agentLog, crashLog, manager }: Layout): Promise<string> {
+export function tailOfLogs({ agentLog, crashLog, manager }: Layout): string {
   if (manager === "systemd") return "\n  journalctl -u metalbridge-agent -n 20";
   const texts = [];
   for (const path of [crashLog, agentLog]) {
-    const text = path === undefined ? "" : await readFile(path, "utf8").catch(() => "");
-    const lines = text.slice(-MOST_BYTES).trimEnd().split("\n").slice(-LINES);
+    const text = path === undefined ? "" : endOf(path);
+    const lines = text.trimEnd().split("\n").slice(-LINES);
     if (text.trim() !== "") texts.push(`\n${path}:\n${lines.map((line) => `  ${line}`).join("\n")}`);
   }
   return texts.join("");
+}
+
+/** Empty when it cannot be read. */
+function endOf(path: string): string {
+  try {
+    return asOwnerOf(dirname(path), () => readPlainFile(path, { mostBytes: MOST_BYTES, atEnd: true }));
+  } catch {
+    return "";
+  }
 }

@@ -102,7 +102,7 @@ async function rollBack(
   const { layout } = choices;
   const { version } = source.manifest;
   const why = `version ${version} does not serve: ${state.outcome.why}`;
-  const logs = await tailOfLogs(layout);
+  const logs = tailOfLogs(layout);
   const steps = planRollback(state.now);
   const { previous } = state.now;
   if (steps.length === 0 || previous === undefined)

@@ -1,14 +1,19 @@
 /** Reads what is on the machine. Changes nothing. */
 import type { Stats } from "node:fs";
-import { lstat, readdir, readFile, readlink } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { lstat, readdir, readlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { readPlainFile } from "../src/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
+import { asOwnerOf } from "./account-files.ts";
 import { askAgent } from "./agent-socket.ts";
 import { placesBelow, socketOf } from "./layout.ts";
 import { type Choices, type Entry, entriesOf, type Given } from "./plan/entries.ts";
 import type { EntryState, Observed } from "./plan/observed.ts";
 import type { Ports } from "./ports.ts";
 import { listVersions } from "./release/stage.ts";
+
+/** Of a configuration, a credential or a definition. */
+const MOST_BYTES = 1 << 20;
 
 export async function observe(ports: Ports, choices: Choices, given: Given = {}): Promise<Observed> {
   const { layout } = choices;
@@ -58,17 +63,29 @@ async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<E
   const found = await lstat(entry.path).catch((error: NodeJS.ErrnoException) => error.code);
   if (found === "EACCES") return { is: "unreadable" };
   const isThere = found !== undefined && typeof found !== "string";
-  if (entry.kind === "found")
-    return ownerState(!isThere || !found.isFile() || isOf(found, uids[entry.owner]));
+  if (entry.kind === "found") {
+    // In a folder of the account's own, a file of another owner may be a second name of any file.
+    const isRoots = (await lstat(dirname(entry.path)).catch(() => undefined))?.uid === 0;
+    return ownerState(!isRoots || !isThere || !found.isFile() || isOf(found, uids[entry.owner]));
+  }
   if (!isThere) return { is: "missing" };
   if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
   const isKind = entry.kind === "folder" ? found.isDirectory() : found.isFile();
   if (!isKind) return { is: "different", what: "kind", isOurs: false };
   if (entry.kind === "file" && !entry.isKept) {
-    const text = await readFile(entry.path, "utf8");
+    const text = textOf(entry.path);
     if (text !== entry.text) return { is: "different", what: "text", isOurs: isOwnText(text, entry, prefix) };
   }
   return ownerState(isOf(found, uids[entry.owner]) && (found.mode & 0o777) === entry.mode);
+}
+
+/** Empty where the owner of the folder may not read it: then it is written anew. */
+function textOf(path: string): string {
+  try {
+    return asOwnerOf(dirname(path), () => readPlainFile(path, { mostBytes: MOST_BYTES }));
+  } catch {
+    return "";
+  }
 }
 
 /** An account that is still to be created owns nothing yet. */

@@ -1,21 +1,25 @@
 /** Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others. */
-import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import {
+  archiveOf,
   isRoot,
   LABEL,
+  type Machine,
   PATIENT,
   PREFIX,
   prepareReleases,
   runProgram,
+  STATE,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
 
 const OTHER_UID = 65_534;
 
 const releases = await prepareReleases();
-const release = releases.make("1.0.0");
+const [release, next] = [releases.make("1.0.0"), releases.make("1.1.0")];
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot)(
@@ -110,6 +114,61 @@ test.runIf(isRoot)(
     expect(statSync(file)).toMatchObject({ ...agent, mode: 0o100600 });
     // Replaced by rename, which needs the folder.
     expect(statSync(path.dirname(file)).uid).toBe(agent?.uid);
+  },
+  200_000,
+);
+
+/** What a compromised engine may leave in the state folder: the account owns it. */
+const asAccount = (machine: Machine, script: string) => {
+  const { uid, gid } = machine.directory.idsOf("_metalbridge") ?? { uid: -1, gid: -1 };
+  execFileSync("/bin/sh", ["-c", script], { cwd: machine.at(STATE), uid, gid });
+};
+
+test.runIf(isRoot)(
+  "a second name of a root file in the state folder stays root's through upgrade, install and uninstall",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    const program = machine.at(`${PREFIX}/versions/1.0.0/cli/metalbridge.mjs`);
+    const file = machine.at(`${STATE}/kubeconfig`);
+    // macOS lets any account make one, Linux only where fs.protected_hardlinks is 0.
+    linkSync(program, file);
+    const before = statSync(program);
+    expect(await machine.run(next, ["upgrade", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    expect(statSync(program)).toMatchObject({ uid: 0, gid: 0, mode: before.mode });
+    const given = machine.at("given");
+    writeFileSync(given, "users: []\n", { mode: 0o600 });
+    await machine.run(next, ["install", "--kubeconfig", given, "--timeout-seconds", "1"]);
+    expect(statSync(program)).toMatchObject({ uid: 0, gid: 0, mode: before.mode, size: before.size });
+    expect(readFileSync(file, "utf8")).toBe("users: []\n");
+    expect(statSync(file)).toMatchObject({ ...machine.directory.idsOf("_metalbridge"), nlink: 1 });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "links and FIFOs of the agent's account lead root nowhere and do not hold it up",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    const secret = machine.at("secret");
+    writeFileSync(secret, "the-secret-of-root\n", { mode: 0o600 });
+    await machine.run(machine.installed, ["stop"]);
+    asAccount(machine, "mkdir -p engines/5e1f; mkfifo engines/5e1f/pid engines/5e1f/engine.json");
+    asAccount(machine, `rm -f logs/agent.log; ln -s ${secret} logs/agent.log`);
+    asAccount(
+      machine,
+      `mkdir -p engines/gone models; ln -s ${machine.root} engines/gone/root; ln -s ${secret} models/secret`,
+    );
+    // The log is shown when the agent does not serve.
+    const bad = releases.make("2.0.0", { program: "process.exit(3);" });
+    const archive = archiveOf(bad, machine.at("bad.tar.gz"));
+    const ran = await machine.run(next, ["upgrade", "--archive", archive, "--timeout-seconds", "5"]);
+    expect(ran.code).toBe(1);
+    expect(ran.out + ran.err).not.toContain("the-secret-of-root");
+    expect(await machine.run(next, ["uninstall", "--purge"])).toMatchObject({ code: 0, err: "" });
+    expect(existsSync(machine.at(STATE))).toBe(false);
+    expect(readFileSync(secret, "utf8")).toBe("the-secret-of-root\n");
   },
   200_000,
 );

@@ -52,8 +52,7 @@ async function change(
     runsBefore: job.at === "loaded" ? job.runs : 0,
     withinMs,
   });
-  if (!outcome.healthy)
-    throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${await tailOfLogs(layout)}`);
+  if (!outcome.healthy) throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${tailOfLogs(layout)}`);
   ports.print(`the agent runs, version ${current}`);
 }
 

@@ -5,7 +5,8 @@ import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
-import { renewAtMs, requestToken } from "../../src/kube/token.ts";
+import { readTokenClaims, renewAtMs, requestToken, type TokenClaims } from "../../src/kube/token.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { untilBeat } from "../beats.ts";
 import { type HostToken, readHostToken, replaceToken } from "./file.ts";
@@ -17,6 +18,8 @@ export interface RenewalOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Called when renewal is due or done; with undefined while the token in the file is the newest. */
+  readonly onRenewal?: (trouble: MetalbridgeError | undefined) => void;
 }
 
 /** One `stat` each time; the file is read when it has changed. */
@@ -28,6 +31,8 @@ export function keepCredential(options: RenewalOptions): void {
   let seen = versionOf(path);
   let held = readHostToken(path);
   let said: string | undefined;
+  /** Issued and not written yet: on a full disk the writing is repeated, and no other token is requested. */
+  let unwritten: Issued | undefined;
   let cancel = (): void => {};
 
   const look = async (): Promise<void> => {
@@ -35,23 +40,27 @@ export function keepCredential(options: RenewalOptions): void {
     if (version !== undefined && version !== seen && connection.reload()) {
       seen = version;
       held = readHostToken(path);
+      unwritten = undefined;
       log.info({ path, host: held?.claims.host }, "the credential was replaced");
     }
-    if (held === undefined || !isDue(held)) return;
+    if (held === undefined || !isDue(held.claims)) return;
     const trouble = await renew(held);
     if (trouble !== undefined && trouble.message !== said)
       log.warn({ code: trouble.code, path }, describeError(trouble));
     said = trouble?.message;
+    options.onRenewal?.(trouble);
   };
   // The server's clock made the token; this machine's may be wrong.
-  const isDue = ({ claims }: HostToken): boolean =>
+  const isDue = (claims: Pick<TokenClaims, "issuedAt" | "expiresAt">): boolean =>
     clock.nowMs() + (connection.serverAheadMs() ?? 0) >= renewAtMs(claims);
   const renew = async ({ claims }: HostToken): Promise<MetalbridgeError | undefined> => {
-    const account = { namespace: NAMESPACE_HOSTS, name: claims.host };
-    const answer = await requestToken(connection, { account, seconds: HOST_TOKEN_SECONDS });
-    if (!answer.ok) return notRenewed(path, explainFailure(answer.error).message, answer.error);
+    if (unwritten !== undefined && isDue(unwritten.claims)) unwritten = undefined;
+    const issued = unwritten ?? (await issue(connection, claims));
+    if ("kind" in issued) return notRenewed(path, explainFailure(issued).message, issued);
+    unwritten = issued;
     try {
-      await replaceToken(path, answer.value);
+      await replaceToken(path, issued.token);
+      unwritten = undefined;
     } catch (cause) {
       return notRenewed(path, cause instanceof Error ? cause.message : String(cause), cause);
     }
@@ -72,6 +81,24 @@ export function keepCredential(options: RenewalOptions): void {
   };
   signal.addEventListener("abort", () => cancel(), { once: true });
   run();
+}
+
+interface Issued {
+  readonly token: string;
+  readonly claims: Pick<TokenClaims, "issuedAt" | "expiresAt">;
+}
+
+/** Bound to the same Secret as the token before. */
+async function issue(
+  connection: KubeConnection,
+  { host, secret }: HostToken["claims"],
+): Promise<Issued | ApiFailure> {
+  const account = { namespace: NAMESPACE_HOSTS, name: host };
+  const boundTo = secret === undefined ? undefined : { name: secret };
+  const answer = await requestToken(connection, { account, seconds: HOST_TOKEN_SECONDS, boundTo });
+  if (!answer.ok) return answer.error;
+  const claims = readTokenClaims(answer.value) ?? { issuedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+  return { token: answer.value, claims };
 }
 
 function notRenewed(path: string, why: string, cause: unknown): MetalbridgeError {

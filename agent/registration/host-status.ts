@@ -56,6 +56,10 @@ export interface ObservedHost {
   readonly installed?: readonly HostInstalled[] | undefined;
   /** What doctor's checks find that the cluster should know; absent where they do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
+  /** Whether the agent's token could be renewed when it was due; absent before. */
+  readonly credential?:
+    | { readonly trouble: { readonly code: ErrorCode; readonly message: string } | undefined }
+    | undefined;
   /** True once replicas were listed and engines adopted. */
   readonly isWorking: boolean;
 }
@@ -73,7 +77,15 @@ export interface FoundRuntimes {
 }
 
 const MIB = 2 ** 20;
-const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready", RUNTIMES_USABLE, ...DOCTOR_CONDITIONS];
+const CREDENTIAL_RENEWED = "CredentialRenewed";
+const OWN_CONDITIONS = [
+  CREDENTIAL_RENEWED,
+  "DiskPressure",
+  "MemoryPressure",
+  "Ready",
+  RUNTIMES_USABLE,
+  ...DOCTOR_CONDITIONS,
+];
 
 /** The whole of what the agent owns in the Host's status. */
 export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
@@ -83,6 +95,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   const updates = [
     ...[readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)],
     ...(seen.machineConditions ?? []),
+    ...credentialRenewed(seen),
   ];
   const conditions = updates.reduce<Condition[]>(
     (list, update) =>
@@ -250,6 +263,15 @@ function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate
     return { type, status: "False", reason: "Normal", message: "disk space is available" };
   const why = `less than the reserve of ${formatBytes(diskReserveBytes)} is free`;
   return { type, status: "True", reason: "DiskFull", message: explain("DiskFull", why) };
+}
+
+function credentialRenewed({ credential }: ObservedHost): readonly ConditionUpdate[] {
+  if (credential === undefined) return [];
+  const { trouble } = credential;
+  const type = CREDENTIAL_RENEWED;
+  return trouble === undefined
+    ? [{ type, status: "True", reason: "Renewed", message: "the agent renewed its token" }]
+    : [{ type, status: "False", reason: trouble.code, message: truncate(trouble.message, 1_000) }];
 }
 
 function runtimesUsable({ runtimes: { found, troubles } }: ObservedHost): ConditionUpdate {

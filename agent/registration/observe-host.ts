@@ -28,8 +28,11 @@ export interface HostObserverOptions {
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
-  /** What is prefetched, and what became of it. */
-  readonly keeping?: () => Pick<ObservedHost, "prefetches" | "verifyRequest" | "verifyDamaged">;
+  /** What is prefetched, and what became of it; how the last renewal of the credential went. */
+  readonly keeping?: () => Pick<
+    ObservedHost,
+    "prefetches" | "verifyRequest" | "verifyDamaged" | "credential"
+  >;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Where other programs may keep models; absent: not searched. */

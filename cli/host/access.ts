@@ -1,8 +1,13 @@
 /** The objects in the cluster that make up a host's identity, written and removed by an administrator. */
 import { POLICY_NAMES } from "../../src/api/access/policies.ts";
-import { hostAccess, hostRoleName, joinSecretName } from "../../src/api/access/roles.ts";
+import {
+  credentialSecretName,
+  hostAccess,
+  hostRoleName,
+  joinSecretName,
+} from "../../src/api/access/roles.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { LABEL_HOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import {
   ADMISSION_POLICY_BINDINGS,
   CLUSTER_ROLE_BINDINGS,
@@ -34,22 +39,36 @@ export async function requirePolicies(cluster: Cluster): Promise<void> {
   if (missing.length > 0) throw new MetalbridgeError("HostPoliciesMissing", `missing: ${missing.join(", ")}`);
 }
 
-/** Account, Role, bindings and Lease of a host; those of an earlier version are replaced. */
-export async function writeAccess(cluster: Cluster, host: string): Promise<void> {
+/** Account, Role, bindings, Lease and Secrets of a host; those of an earlier version or `host add` are replaced. */
+export async function writeAccess(cluster: Cluster, host: string, generation: string): Promise<void> {
   const { client } = cluster;
   const namespace = { metadata: { name: NAMESPACE_HOSTS } };
   const made = await client.create(NAMESPACES, namespace);
   if (!made.ok && made.error.kind !== "alreadyExists")
     throw explainAttempt({ verb: "create", kind: NAMESPACES, name: NAMESPACE_HOSTS }, made.error);
-  for (const object of hostAccess(host)) {
+  for (const object of hostAccess(host, generation)) {
     const kind = KINDS.find((candidate) => candidate.kind === object.kind);
     if (kind !== undefined) await writeOne(cluster, kind, object as KubeObject);
   }
   // Without a holder it is free; the agent takes it.
-  const lease = { metadata: { name: host, namespace: NAMESPACE_HOSTS }, spec: {} };
-  const free = await client.create(LEASES, lease);
-  if (!free.ok && free.error.kind !== "alreadyExists")
-    throw explainAttempt({ verb: "create", kind: LEASES, name: host }, free.error);
+  await createUnlessThere(cluster, LEASES, {
+    metadata: { name: host, namespace: NAMESPACE_HOSTS },
+    spec: {},
+  } as KubeObject);
+  const names = [joinSecretName(host, generation), credentialSecretName(host, generation)];
+  for (const { name } of await secretsOf(cluster, host))
+    if (!names.includes(name)) await removeOne(cluster, SECRETS, { name, namespace: NAMESPACE_HOSTS });
+  for (const name of names)
+    await createUnlessThere(cluster, SECRETS, {
+      metadata: { name, namespace: NAMESPACE_HOSTS, labels: { [LABEL_HOST]: host } },
+    });
+}
+
+/** Which tokens of the host are bound to. */
+export async function secretsOf(cluster: Cluster, host: string): Promise<readonly ObjectRef[]> {
+  const options = { namespace: NAMESPACE_HOSTS, labelSelector: `${LABEL_HOST}=${host}` };
+  const found = await listAll(cluster, SECRETS, options);
+  return found.map(({ metadata: { name } }) => ({ name, namespace: NAMESPACE_HOSTS }));
 }
 
 /**
@@ -64,21 +83,13 @@ export async function removeAccess(cluster: Cluster, host: string): Promise<read
     [ROLE_BINDINGS, { name, namespace }],
     [SERVICE_ACCOUNTS, { name: host, namespace }],
     [ROLES, { name, namespace }],
-    [SECRETS, { name: joinSecretName(host), namespace }],
+    ...(await secretsOf(cluster, host)).map((ref): [Kind<KubeObject>, ObjectRef] => [SECRETS, ref]),
     [LEASES, { name: host, namespace }],
   ];
   const removed: string[] = [];
   for (const [kind, ref] of removals)
     if (await removeOne(cluster, kind, ref)) removed.push(`${kind.kind} ${ref.name}`);
   return removed;
-}
-
-/** A new Secret in place of the old one, whose token ends with it. The answer is its uid. */
-export async function renewJoinSecret(cluster: Cluster, host: string): Promise<string> {
-  const ref = { name: joinSecretName(host), namespace: NAMESPACE_HOSTS };
-  await removeOne(cluster, SECRETS, ref);
-  const made = await cluster.client.create(SECRETS, { metadata: ref });
-  return need({ verb: "create", kind: SECRETS, ...ref }, made).metadata.uid ?? "";
 }
 
 /** True if it was there. */
@@ -109,6 +120,16 @@ async function writeOne(cluster: Cluster, kind: Kind<KubeObject>, object: KubeOb
     applied = await client.apply(kind, object, { manager: MANAGER });
   }
   need({ verb: "patch", kind, name, namespace }, applied);
+}
+
+async function createUnlessThere(
+  { client }: Cluster,
+  kind: Kind<KubeObject>,
+  object: KubeObject,
+): Promise<void> {
+  const made = await client.create(kind, object);
+  if (made.ok || made.error.kind === "alreadyExists") return;
+  throw explainAttempt({ verb: "create", kind, ...object.metadata }, made.error);
 }
 
 function isOtherRole({ kind, message }: ApiFailure): boolean {

@@ -1,7 +1,8 @@
-/** `metalbridge host add`: registers a host, and prints the command by which its machine joins. */
-
+/** `metalbridge host add`: registers hosts, and prints the command by which each machine joins. */
+import { randomBytes } from "node:crypto";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { joinSecretName } from "../../src/api/access/roles.ts";
+import { getCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -10,44 +11,99 @@ import { serverOf } from "../../src/kube/client/kubeconfig.ts";
 import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
 import { requestToken } from "../../src/kube/token.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import type { ClusterFlags } from "../cluster/flags.ts";
+import { lookUp } from "../cluster/find.ts";
+import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { confirm } from "../program/confirm.ts";
 import { writeErr, writeOut } from "../program/output.ts";
-import { need, renewJoinSecret, requirePolicies, writeAccess } from "./access.ts";
+import { need, requirePolicies, secretsOf, writeAccess } from "./access.ts";
 
 export interface AddFlags extends ClusterFlags {
   readonly address?: readonly string[];
   readonly server?: string;
   readonly validFor: number;
+  readonly yes?: boolean;
+  readonly output?: Output;
+}
+
+/** A host as the command line names it: `mini-1`, or with its own addresses as `mini-1=192.168.1.21,192.168.7.21`. */
+export interface HostArgument {
+  readonly name: string;
+  readonly addresses: readonly string[] | undefined;
+}
+
+/** What `--output json` prints of each host. */
+interface Added {
+  readonly host: string;
+  readonly server: string;
+  readonly caData: string | undefined;
+  readonly token: string;
+  readonly expiresAt: string;
+  readonly command: string;
 }
 
 const DAY_S = 86_400;
 
-/** Every step may be repeated; only the join token is a new one each time. */
-export async function hostAdd(name: string, flags: AddFlags): Promise<void> {
+/** Every step may be repeated; only the Secrets, and with them the tokens, are new ones each time. */
+export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     await requirePolicies(cluster);
-    aside(await writeHost(cluster, name, flags.address));
-    await writeAccess(cluster, name);
-    const uid = await renewJoinSecret(cluster, name);
-    const account = { name, namespace: NAMESPACE_HOSTS };
-    const token = need(
-      { verb: "create", kind: SERVICE_ACCOUNTS, ...account },
-      await requestToken(cluster.connection, {
-        account,
-        seconds: Math.round(flags.validFor / 1_000),
-        boundTo: { name: joinSecretName(name), uid },
-      }),
-    );
+    if (flags.yes !== true) await confirmEnd(cluster, hosts);
     const { server, caData } = serverOf({ kubeconfigPath: flags.kubeconfig, context: flags.context });
-    const target = flags.server ?? server;
-    if (isLoopback(target))
-      aside(`${target} is an address of this machine only; for another machine pass --server`);
+    const target = { server: flags.server ?? server, caData };
+    const added: Added[] = [];
+    for (const { name, addresses } of hosts)
+      added.push(
+        await addOne(cluster, { name, addresses: addresses ?? flags.address }, flags.validFor, target),
+      );
+    if (isLoopback(target.server))
+      aside(`${target.server} is an address of this machine only; for another machine pass --server`);
     aside(
-      `run this on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
+      `run ${hosts.length === 1 ? "this" : "each"} on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
     );
-    const ca = caData === undefined ? "" : ` --ca-data ${caData}`;
-    writeOut(`metalbridge join --server ${target}${ca} --token ${token}\n`);
+    const text =
+      flags.output === "json"
+        ? JSON.stringify(added, undefined, 2)
+        : added.map(({ command }) => command).join("\n");
+    writeOut(`${text}\n`);
   });
+}
+
+/** The tokens of an agent that runs end with the Secret that is replaced. */
+async function confirmEnd(cluster: Cluster, hosts: readonly HostArgument[]): Promise<void> {
+  const live: string[] = [];
+  for (const { name } of hosts) {
+    const host = await lookUp(cluster, HOSTS, name);
+    const isReachable = getCondition(host?.status?.conditions, "Reachable")?.status === "True";
+    if (isReachable && (await secretsOf(cluster, name)).length > 0) live.push(name);
+  }
+  if (live.length === 0) return;
+  aside(
+    `an agent is connected as ${live.join(", ")}; its credential ends now, and its replicas leave their Services after 40 s unless the machine joins again`,
+  );
+  aside("to change only the addresses: kubectl edit host <host>");
+  await confirm("issue a new credential?");
+}
+
+async function addOne(
+  cluster: Cluster,
+  { name, addresses }: HostArgument,
+  validForMs: number,
+  { server, caData }: { readonly server: string; readonly caData: string | undefined },
+): Promise<Added> {
+  aside(await writeHost(cluster, name, addresses));
+  const generation = randomBytes(8).toString("hex");
+  await writeAccess(cluster, name, generation);
+  const account = { name, namespace: NAMESPACE_HOSTS };
+  const seconds = Math.round(validForMs / 1_000);
+  const boundTo = { name: joinSecretName(name, generation) };
+  const token = need(
+    { verb: "create", kind: SERVICE_ACCOUNTS, ...account },
+    await requestToken(cluster.connection, { account, seconds, boundTo }),
+  );
+  const expiresAt = new Date(Date.now() + validForMs).toISOString();
+  const ca = caData === undefined ? "" : ` --ca-data ${caData}`;
+  const command = `metalbridge join --server ${server}${ca} --token ${token}`;
+  return { host: name, server, caData, token, expiresAt, command };
 }
 
 async function writeHost(

@@ -1,14 +1,8 @@
 /** What install, upgrade, uninstall and the service verbs share: this machine's ports, and what is installed on it. */
-
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { homedir } from "node:os";
-import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { systemCode } from "../../agent/atomic-file.ts";
 import { readEnvironment } from "../../agent/config/environment.ts";
-import { DAEMONS_FOLDER, ENGINES_FOLDER } from "../../agent/instances/instances.ts";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
-import { readRunFiles } from "../../agent/instances/process/run-directory.ts";
 import { createDsclAccounts } from "../../launchd/account/dscl.ts";
 import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
 import { stopSeconds } from "../../launchd/agent-command.ts";
@@ -22,6 +16,7 @@ import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { writeOut } from "../program/output.ts";
+import { countEngines } from "./engine-count.ts";
 
 export interface PlaceFlags {
   readonly scope?: Scope;
@@ -69,6 +64,11 @@ export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promis
   });
   const drainSeconds = wished.drainSeconds ?? installed?.drainSeconds ?? DRAIN_SECONDS;
   return { layout, drainSeconds };
+}
+
+/** Where the agent of the system will keep its files, before it is installed. */
+export function systemLayout({ platform, root }: Pick<PlaceFlags, "platform" | "root">): Layout {
+  return freshLayout({ platform, root }, { scope: "system" });
 }
 
 /** Throws InstallNotFound. What lost its install.json is found by its definition. */
@@ -125,28 +125,4 @@ function freshLayout(
 
 export function here(): "darwin" | "linux" {
   return process.platform === "darwin" ? "darwin" : "linux";
-}
-
-/** By pid and start time, as the agent does: a pid alone may belong to a stranger by now. */
-function countEngines(stateDir: string): number | undefined {
-  const identity = createIdentity(process.platform);
-  let count = 0;
-  for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER]) {
-    const names = namesIn(join(stateDir, kind));
-    if (names === undefined) return undefined;
-    for (const name of names) {
-      const { main } = readRunFiles(join(stateDir, kind, name));
-      if (main !== undefined && identity.startTimeNow(main.pid) === main.startTime) count += 1;
-    }
-  }
-  return count;
-}
-
-/** Undefined when the folder may not be read. */
-function namesIn(folder: string): readonly string[] | undefined {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    return systemCode(error) === "EACCES" ? undefined : [];
-  }
 }

@@ -17,7 +17,7 @@ export type Entry =
       readonly text: string;
       readonly isKept: boolean;
     }
-  /** What others may have put there: its owner is corrected, and it is never made. */
+  /** What root may have put there: given to the owner while the folder is root's, and never made. */
   | { readonly kind: "found"; readonly path: string; readonly owner: Owner; readonly mode: number }
   | { readonly kind: "link"; readonly path: string; readonly target: string };
 
@@ -50,6 +50,10 @@ export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[]
     folder(prefix, "installer", 0o755),
     file(choicesFile, "installer", 0o644, `${JSON.stringify(choices, undefined, 2)}\n`),
     folder(versions, "installer", 0o755),
+    // Of a join by root, before the account existed: corrected while the folder is still root's.
+    ...(given.kubeconfig === undefined
+      ? [{ kind: "found", path: kubeconfig, owner: "account", mode: 0o600 } as const]
+      : []),
     folder(stateDir, "account", 0o700),
     ...(agentLog === undefined ? [] : [folder(dirname(agentLog), "account", 0o700)]),
     // The folder belongs to root and the file to the account: launchd can open it as either, and no link can be put there.
@@ -60,10 +64,7 @@ export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[]
     given.config === undefined
       ? kept(configFile, "installer", 0o644, DEFAULT_CONFIG)
       : file(configFile, "installer", 0o644, given.config),
-    given.kubeconfig === undefined
-      ? // Of a join by root, before the account existed.
-        { kind: "found", path: kubeconfig, owner: "account", mode: 0o600 }
-      : file(kubeconfig, "account", 0o600, given.kubeconfig),
+    ...(given.kubeconfig === undefined ? [] : [file(kubeconfig, "account", 0o600, given.kubeconfig)]),
     { kind: "link", path: layout.command, target: `${current}/bin/metalbridge` },
     file(layout.definition, "installer", 0o644, definitionOf(choices)),
   ];

@@ -9,7 +9,7 @@ export interface TokenOptions {
   /** At least 600; the API server may issue it for a shorter time. */
   readonly seconds: number;
   /** A Secret in the account's namespace; the token ends with it. */
-  readonly boundTo?: { readonly name: string; readonly uid: string };
+  readonly boundTo?: { readonly name: string; readonly uid?: string } | undefined;
 }
 
 const TIMEOUT_MS = 10_000;
@@ -52,6 +52,8 @@ export interface TokenClaims {
   /** The host whose account it is; undefined for any other account. */
   readonly host: string | undefined;
   readonly subject: string;
+  /** The Secret that it is bound to; undefined for a token that ends with its account only. */
+  readonly secret: string | undefined;
   /** Seconds since 1970. */
   readonly issuedAt: number;
   readonly expiresAt: number;
@@ -66,10 +68,18 @@ export function readTokenClaims(token: string): TokenClaims | undefined {
     const { sub, iat, exp } = claims as Record<string, unknown>;
     if (typeof sub !== "string" || typeof iat !== "number" || typeof exp !== "number") return undefined;
     const host = sub.startsWith(ACCOUNT_PREFIX) ? sub.slice(ACCOUNT_PREFIX.length) : undefined;
-    return { host, subject: sub, issuedAt: iat, expiresAt: exp };
+    return { host, subject: sub, secret: boundSecretOf(claims), issuedAt: iat, expiresAt: exp };
   } catch {
     return undefined;
   }
+}
+
+function boundSecretOf(claims: object): string | undefined {
+  const { "kubernetes.io": own } = claims as {
+    readonly "kubernetes.io"?: { readonly secret?: { readonly name?: unknown } };
+  };
+  const name = own?.secret?.name;
+  return typeof name === "string" ? name : undefined;
 }
 
 /** When a token is renewed, in ms since 1970: after two thirds of its life. */

@@ -7,6 +7,7 @@ import { parse, stringify } from "yaml";
 import { writeAccess } from "../../cli/host/access.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
+import { credentialSecretName } from "../../src/api/access/roles.ts";
 import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
@@ -33,8 +34,12 @@ export interface Account {
   readonly namespace: string;
   /** The kubeconfig to write. */
   readonly file: string;
+  /** The Secret that its token ends with. */
+  readonly boundTo?: { readonly name: string };
 }
 
+/** Of the Secrets; `metalbridge host add` chooses a random one. */
+export const GENERATION = "bed";
 const CONTROLLER = "metalbridge-controller";
 const INSTALL = path.join(packageRoot(), "examples", "install", "metalbridge.yaml");
 const ACCESS_KINDS = [SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS];
@@ -44,9 +49,10 @@ const RIGHTS_WITHIN_MS = 60_000;
 /** What a host needs to act in its own name; resolves once the API server grants it. Its Host is not made. */
 export async function giveIdentity(cluster: Administered, host: string, file: string): Promise<void> {
   await withConnection(cluster.kubeconfig, (connection) =>
-    writeAccess({ connection, client: createClient(connection), namespace: "default" }, host),
+    writeAccess({ connection, client: createClient(connection), namespace: "default" }, host, GENERATION),
   );
-  await writeAccountKubeconfig(cluster, { name: host, namespace: NAMESPACE_HOSTS, file });
+  const boundTo = { name: credentialSecretName(host, GENERATION) };
+  await writeAccountKubeconfig(cluster, { name: host, namespace: NAMESPACE_HOSTS, file, boundTo });
   await untilGranted(file, [
     collectionPath(HOSTS, undefined, { limit: "1" }),
     objectPath(LEASES, { name: host, namespace: NAMESPACE_HOSTS }),
@@ -83,10 +89,12 @@ export async function giveControllerIdentity(cluster: Administered, file: string
 /** A kubeconfig with a token of the account in place of the administrator's credential. */
 export async function writeAccountKubeconfig(
   { kubeconfig }: Administered,
-  { name, namespace, file }: Account,
+  { name, namespace, file, boundTo }: Account,
 ): Promise<void> {
   const token = await withConnection(kubeconfig, async (connection) =>
-    need(await requestToken(connection, { account: { name, namespace }, seconds: HOST_TOKEN_SECONDS })),
+    need(
+      await requestToken(connection, { account: { name, namespace }, seconds: HOST_TOKEN_SECONDS, boundTo }),
+    ),
   );
   const config = parse(readFileSync(kubeconfig, "utf8"));
   const users = config.users.map((user: { readonly name: string }) => ({ name: user.name, user: { token } }));

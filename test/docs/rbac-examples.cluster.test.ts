@@ -21,7 +21,7 @@ const roleSchema = z.looseObject({
 });
 
 test("the agent's roles are the documented ones", () => {
-  const roles = [...sharedRoles(), ...hostAccess("mac-1")].filter(({ kind, metadata }) =>
+  const roles = [...sharedRoles(), ...hostAccess("mac-1", "0")].filter(({ kind, metadata }) =>
     kind === "ClusterRole" ? metadata.name === "metalbridge-agent" : kind === "Role",
   );
   const rules: Rule[] = roles.flatMap((object) => {

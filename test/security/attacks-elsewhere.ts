@@ -1,6 +1,7 @@
 /** What a compromised host tries beyond its kinds: Leases, Secrets, tokens, roles, everything else. */
-import { hostRoleName, joinSecretName } from "../../src/api/access/roles.ts";
+import { credentialSecretName, hostRoleName, joinSecretName } from "../../src/api/access/roles.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { GENERATION } from "../bed/identity.ts";
 import { manifest } from "../fixtures/manifests.ts";
 import {
   type Attacks,
@@ -45,9 +46,15 @@ export const attacksElsewhere: Attacks = {
     ["all Secrets of a namespace", get(core("secrets"))],
     ["all Secrets", get("/api/v1/secrets")],
     ["a watch on Secrets", get("/api/v1/secrets?watch=true")],
-    ["a Secret beside the accounts", get(core(`secrets/${joinSecretName(VICTIM)}`, NAMESPACE_HOSTS))],
-    ["its own join Secret", get(core(`secrets/${joinSecretName(EVIL)}`, NAMESPACE_HOSTS))],
-    ["deletion of another's join Secret", remove(core(`secrets/${joinSecretName(VICTIM)}`, NAMESPACE_HOSTS))],
+    [
+      "a Secret beside the accounts",
+      get(core(`secrets/${joinSecretName(VICTIM, GENERATION)}`, NAMESPACE_HOSTS)),
+    ],
+    ["its own join Secret", get(core(`secrets/${joinSecretName(EVIL, GENERATION)}`, NAMESPACE_HOSTS))],
+    [
+      "deletion of another's join Secret",
+      remove(core(`secrets/${joinSecretName(VICTIM, GENERATION)}`, NAMESPACE_HOSTS)),
+    ],
     [
       "creation of a token Secret",
       post(
@@ -63,6 +70,20 @@ export const attacksElsewhere: Attacks = {
     ["a token of the controller", token("metalbridge-controller", 3_600, NAMESPACE_SYSTEM)],
     ["a token of the default account", token("default", 3_600, NAMESPACE)],
     ["a token of its own for ten years", token(EVIL, 315_360_000)],
+    ["a token of its own that ends with nothing", token(EVIL, 3_600, NAMESPACE_HOSTS, "")],
+    ["a token of its own that ends with another Secret", token(EVIL, 3_600, NAMESPACE_HOSTS, "keys")],
+    [
+      "a token of its own that ends with another host's Secret",
+      token(EVIL, 3_600, NAMESPACE_HOSTS, credentialSecretName(VICTIM, GENERATION)),
+    ],
+    [
+      "its own credential's Secret",
+      get(core(`secrets/${credentialSecretName(EVIL, GENERATION)}`, NAMESPACE_HOSTS)),
+    ],
+    [
+      "deletion of its own credential's Secret",
+      remove(core(`secrets/${credentialSecretName(EVIL, GENERATION)}`, NAMESPACE_HOSTS)),
+    ],
     [
       "its own account's change",
       merge(core(`serviceaccounts/${EVIL}`, NAMESPACE_HOSTS), { metadata: { labels: { a: "b" } } }),

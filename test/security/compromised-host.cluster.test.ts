@@ -2,7 +2,6 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { ACCOUNT_PREFIX, HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import { joinSecretName } from "../../src/api/access/roles.ts";
 import {
   FINALIZER_ENGINE,
   LABEL_HOST,
@@ -88,11 +87,6 @@ beforeAll(async () => {
       endpoints: [],
     }),
     { apiVersion: "v1", kind: "Secret", metadata: { name: "keys", namespace: NAMESPACE } },
-    {
-      apiVersion: "v1",
-      kind: "Secret",
-      metadata: { name: joinSecretName(VICTIM), namespace: NAMESPACE_HOSTS },
-    },
     withFields(manifest("Model", "tiny", NAMESPACE), {}),
     withFields(manifest("InferenceService", "chat", NAMESPACE), {}),
   ];

@@ -1,4 +1,5 @@
 /** Where the attacks take place: names, paths and bodies of requests. */
+import { credentialSecretName } from "../../src/api/access/roles.ts";
 import {
   ANNOTATION_ADDRESSES,
   LABEL_HOST,
@@ -9,6 +10,7 @@ import {
 } from "../../src/api/group.ts";
 import type { RawRequest } from "../../src/kube/client/connect.ts";
 import { microTime } from "../../src/kube/objects.ts";
+import { GENERATION } from "../bed/identity.ts";
 
 export type Request = Omit<RawRequest, "timeoutMs">;
 export type Attacks = Readonly<Record<string, readonly (readonly [what: string, request: Request])[]>>;
@@ -104,11 +106,20 @@ export function eventOf(reportingInstance: string): object {
   };
 }
 
-export const token = (account: string, seconds = 3_600, place = NAMESPACE_HOSTS) =>
+/** `secret` is what the token ends with; "" for nothing. */
+export const token = (
+  account: string,
+  seconds = 3_600,
+  place = NAMESPACE_HOSTS,
+  secret = credentialSecretName(account, GENERATION),
+) =>
   post(core(`serviceaccounts/${account}/token`, place), {
     apiVersion: "authentication.k8s.io/v1",
     kind: "TokenRequest",
-    spec: { expirationSeconds: seconds },
+    spec: {
+      expirationSeconds: seconds,
+      ...(secret === "" ? {} : { boundObjectRef: { apiVersion: "v1", kind: "Secret", name: secret } }),
+    },
   });
 
 export function named(apiVersion: string, kind: string, fields: object = {}): object {

@@ -12,23 +12,29 @@ export interface TokenTimes {
   readonly issued: number;
   /** Seconds after now. */
   readonly expires: number;
+  /** The Secret that it ends with. */
+  readonly secret?: string;
 }
 
 /** A token of the host's account, which has to exist. */
 export async function signToken(
   cluster: Pick<TestCluster, "kubeconfig" | "kubectl">,
   host: string,
-  { issued, expires }: TokenTimes,
+  { issued, expires, secret }: TokenTimes,
 ): Promise<string> {
   const get = ["get", "serviceaccount", host, "-n", NAMESPACE_HOSTS, "-o", "jsonpath={.metadata.uid}"];
   const uid = await cluster.kubectl(get);
+  const uidOfSecret = async (name: string) =>
+    cluster.kubectl(["get", "secret", name, "-n", NAMESPACE_HOSTS, "-o", "jsonpath={.metadata.uid}"]);
+  const bound =
+    secret === undefined ? undefined : { secret: { name: secret, uid: await uidOfSecret(secret) } };
   const now = Math.floor(Date.now() / 1_000);
   const claims = {
     iss: SERVICE_ACCOUNT_ISSUER,
     aud: [SERVICE_ACCOUNT_ISSUER],
     sub: `system:serviceaccount:${NAMESPACE_HOSTS}:${host}`,
     ...{ iat: now - issued, nbf: now - issued, exp: now + expires },
-    "kubernetes.io": { namespace: NAMESPACE_HOSTS, serviceaccount: { name: host, uid } },
+    "kubernetes.io": { namespace: NAMESPACE_HOSTS, serviceaccount: { name: host, uid }, ...bound },
   };
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;

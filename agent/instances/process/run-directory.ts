@@ -1,7 +1,8 @@
 /** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { readPlainFile } from "../../../src/plain-file.ts";
 import { writeFileAtomicSync } from "../../atomic-file.ts";
 import type { ExitRecord } from "../instance.ts";
 
@@ -24,6 +25,8 @@ export interface RunFiles {
 export const TERMINAL_SOCKET = "terminal.sock";
 /** What the terminal's process is to run, until it has read it. */
 export const TERMINAL_LAUNCH = "terminal.json";
+/** Of one file: a pid, an exit code, or a launch with all its arguments. */
+const MOST_BYTES = 4 << 20;
 const RUN_FILES = [
   "main",
   "alive",
@@ -130,7 +133,7 @@ function parseExit(text: string | undefined): ExitRecord | undefined {
 /** Only "there is none" is an answer; a file that cannot be read must not look like an engine that never was. */
 function readText(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readPlainFile(path, { mostBytes: MOST_BYTES });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;

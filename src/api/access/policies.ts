@@ -9,7 +9,7 @@ import {
   SLICE_MANAGED_BY,
   VERSION,
 } from "../group.ts";
-import { ACCOUNT_PREFIX, HOST_TOKEN_SECONDS } from "./account.ts";
+import { ACCOUNT_PREFIX, CREDENTIAL_SECRET_PREFIX, HOST_TOKEN_SECONDS } from "./account.ts";
 
 export interface AccessObject {
   readonly apiVersion: string;
@@ -169,6 +169,13 @@ const policies: readonly Policy[] = [
       {
         expression: `object.spec.expirationSeconds <= ${HOST_TOKEN_SECONDS}`,
         message: `a host's token may last ${HOST_TOKEN_SECONDS} seconds at most`,
+      },
+      {
+        expression:
+          "object.spec.?boundObjectRef.?kind.orValue('') == 'Secret' && " +
+          `object.spec.?boundObjectRef.?name.orValue('').startsWith('${CREDENTIAL_SECRET_PREFIX}' + variables.host + '.')`,
+        message:
+          "a host's token has to be bound to the Secret that `metalbridge host add` made for it: run `metalbridge host add` for this host, and join again",
       },
     ],
   },

@@ -1,5 +1,6 @@
 /** What each identity may do: the role that all agents share, the objects of one host, the roles of users. */
 import { GROUP, LABEL_HOST, NAMESPACE_HOSTS } from "../group.ts";
+import { CREDENTIAL_SECRET_PREFIX } from "./account.ts";
 import type { AccessObject } from "./policies.ts";
 
 interface Rule {
@@ -12,6 +13,7 @@ interface Rule {
 const RBAC_GROUP = "rbac.authorization.k8s.io";
 const RBAC = `${RBAC_GROUP}/v1`;
 const AGENT_ROLE = "metalbridge-agent";
+const JOIN_PREFIX = "metalbridge-join-";
 
 /** The label of objects that `metalbridge host add` makes; `host remove` finds by name, people by label. */
 const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
@@ -68,9 +70,24 @@ export function sharedRoles(): readonly AccessObject[] {
   ];
 }
 
-/** The Secret that a join token is bound to: with it the token ends. */
-export function joinSecretName(host: string): string {
-  return `metalbridge-join-${host}`;
+/**
+ * The Secret that a join token is bound to: with it the token ends. `generation` is random, so that only who has the join
+ * token of one `host add` can name the Secrets of it.
+ */
+export function joinSecretName(host: string, generation: string): string {
+  return `${JOIN_PREFIX}${host}.${generation}`;
+}
+
+/** The Secret that all tokens of a host are bound to which were issued with one join token. */
+export function credentialSecretName(host: string, generation: string): string {
+  return `${CREDENTIAL_SECRET_PREFIX}${host}.${generation}`;
+}
+
+/** Of `host add` that made the Secret of a join token; undefined for any other name. */
+export function generationOf(host: string, joinSecret: string): string | undefined {
+  const prefix = joinSecretName(host, "");
+  const generation = joinSecret.startsWith(prefix) ? joinSecret.slice(prefix.length) : "";
+  return generation === "" ? undefined : generation;
 }
 
 /** Name of the Role, RoleBinding and ClusterRoleBinding of one host. */
@@ -79,7 +96,7 @@ export function hostRoleName(host: string): string {
 }
 
 /** Account, Role and bindings of one host. */
-export function hostAccess(host: string): readonly AccessObject[] {
+export function hostAccess(host: string, generation: string): readonly AccessObject[] {
   const name = hostRoleName(host);
   const labels = { ...MANAGED, [LABEL_HOST]: host };
   const inHosts = { namespace: NAMESPACE_HOSTS, labels };
@@ -95,7 +112,7 @@ export function hostAccess(host: string): readonly AccessObject[] {
         // A creation has no name for RBAC; the admission policy has it.
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("", ["serviceaccounts/token"], "create", [host]),
-        rule("", ["secrets"], "delete", [joinSecretName(host)]),
+        rule("", ["secrets"], "delete", [joinSecretName(host, generation)]),
       ],
     },
     {

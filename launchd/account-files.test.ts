@@ -1,0 +1,169 @@
+import { execFileSync } from "node:child_process";
+import {
+  chownSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readPlainFile } from "../src/plain-file.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { accountOnTheWay, asOwnerOf, makeFolder, removeTree, replaceFile } from "./account-files.ts";
+
+const isRoot = process.geteuid?.() === 0;
+const OTHER = { uid: 65_534, gid: 65_534 };
+const ROOT = path.join(import.meta.dirname, "..");
+
+/** What an account may put where root writes, reads or removes. */
+const KINDS = [
+  "file",
+  "folder",
+  "link to a file",
+  "link to a folder",
+  "link to nothing",
+  "hard link",
+  "FIFO",
+] as const;
+type Kind = (typeof KINDS)[number];
+
+function put(kind: Kind, at: string, victim: string): void {
+  if (kind === "file") writeFileSync(at, "own");
+  else if (kind === "folder") mkdirSync(at);
+  else if (kind === "hard link") linkSync(path.join(victim, "file"), at);
+  else if (kind === "FIFO") execFileSync("mkfifo", [at]);
+  else
+    symlinkSync(
+      kind === "link to nothing" ? "/nowhere" : path.join(victim, kind === "link to a file" ? "file" : ""),
+      at,
+    );
+  if (kind !== "hard link") execFileSync("chown", ["-h", `${OTHER.uid}:${OTHER.gid}`, at]);
+}
+
+/** A folder of root's and one of another account beside it. */
+async function twoFolders() {
+  const folder = await temporaryFolder();
+  execFileSync("chmod", ["755", folder.path]);
+  const [victim, theirs] = [path.join(folder.path, "victim"), path.join(folder.path, "theirs")];
+  mkdirSync(victim);
+  mkdirSync(theirs);
+  writeFileSync(path.join(victim, "file"), "root's", { mode: 0o600 });
+  chownSync(theirs, OTHER.uid, OTHER.gid);
+  const untouched = () => ({
+    text: readFileSync(path.join(victim, "file"), "utf8"),
+    names: execFileSync("ls", [victim], { encoding: "utf8" }),
+    ...(({ uid, gid, mode }) => ({ uid, gid, mode }))(lstatSync(path.join(victim, "file"))),
+    folder: lstatSync(victim).uid,
+  });
+  return {
+    victim,
+    theirs,
+    untouched,
+    before: untouched(),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+test.runIf(isRoot)(
+  "whatever an account puts in its folder, nothing of root's changes and nothing waits",
+  async () => {
+    const action = fc.constantFrom("write", "make folder", "read", "remove");
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...KINDS),
+        fc.constantFrom(...KINDS),
+        action,
+        async (kind, temporary, what) => {
+          await using two = await twoFolders();
+          const at = path.join(two.theirs, "kubeconfig");
+          put(kind, at, two.victim);
+          put(temporary, `${at}.metalbridge-new`, two.victim);
+          try {
+            if (what === "write") replaceFile(at, "new", { mode: 0o644, ids: OTHER });
+            if (what === "make folder") makeFolder(at, 0o777, OTHER);
+            if (what === "read")
+              expect(asOwnerOf(two.theirs, () => readPlainFile(at, { mostBytes: 100 }))).not.toContain(
+                "root's",
+              );
+            if (what === "remove") removeTree(two.theirs);
+          } catch (error) {
+            // Refused by the system, or by the readers themselves.
+            expect(error).toHaveProperty("code");
+          }
+          expect(two.untouched()).toEqual(two.before);
+          expect(process.geteuid?.()).toBe(0);
+          if (what === "remove") expect(existsSync(two.theirs)).toBe(false);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  },
+);
+
+test.runIf(isRoot)("a path is as trustworthy as the first folder or link that is not root's", async () => {
+  await using two = await twoFolders();
+  expect(accountOnTheWay(two.victim)).toBeUndefined();
+  expect(accountOnTheWay(path.join(two.theirs, "any", "thing"))).toEqual(OTHER);
+  symlinkSync(two.theirs, path.join(two.victim, "roots-link"));
+  expect(accountOnTheWay(path.join(two.victim, "roots-link", "x"))).toEqual(OTHER);
+  symlinkSync(two.victim, path.join(two.theirs, "link"));
+  expect(accountOnTheWay(path.join(two.theirs, "link", "file"))).toEqual(OTHER);
+  symlinkSync("loop", path.join(two.victim, "loop"));
+  expect(() => accountOnTheWay(path.join(two.victim, "loop"))).toThrow(/too many links/);
+  execFileSync("chmod", ["777", two.victim]);
+  expect(() => accountOnTheWay(path.join(two.victim, "file"))).toThrow(/every account may change/);
+});
+
+test("a file is read up to the limit, and its end when asked for", async () => {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "log");
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "grapheme-ascii", maxLength: 300 }),
+      fc.integer({ min: 1, max: 200 }),
+      (text, mostBytes) => {
+        writeFileSync(file, text);
+        expect(readPlainFile(file, { mostBytes, atEnd: true })).toBe(text.slice(-mostBytes));
+        const whole = () => readPlainFile(file, { mostBytes });
+        if (text.length <= mostBytes) expect(whole()).toBe(text);
+        else expect(whole).toThrow(/larger than/);
+      },
+    ),
+  );
+});
+
+test("a tree is removed with its links, and what they lead to stays", async () => {
+  await using folder = await temporaryFolder();
+  const [tree, kept] = [path.join(folder.path, "tree"), path.join(folder.path, "kept")];
+  mkdirSync(path.join(tree, "a/b/c"), { recursive: true });
+  mkdirSync(kept);
+  writeFileSync(path.join(tree, "a/b/file"), "");
+  symlinkSync(kept, path.join(tree, "a/link"));
+  removeTree(tree);
+  removeTree(tree);
+  expect([existsSync(tree), existsSync(kept)]).toEqual([false, true]);
+  symlinkSync(kept, tree);
+  expect(readlinkSync(tree)).toBe(kept);
+  removeTree(tree);
+  expect(existsSync(kept)).toBe(true);
+});
+
+test("owners and rights are changed in one place", async () => {
+  const allowed = ["launchd/account-files.ts", "cli/install/installed-agent.ts"];
+  const found: string[] = [];
+  for (const part of ["launchd", "cli"])
+    for (const name of await readdir(path.join(ROOT, part), { recursive: true })) {
+      const file = `${part}/${name}`;
+      if (!file.endsWith(".ts") || file.endsWith(".test.ts")) continue;
+      const text = await readFile(path.join(ROOT, file), "utf8");
+      if (/chown|\.set(e|re)?[ug]id\b|setgroups/.test(text)) found.push(file);
+    }
+  expect(found.sort()).toEqual(allowed.sort());
+});

@@ -1,0 +1,202 @@
+/**
+ * The one place where root writes, reads and removes in folders of other accounts. There it has the rights of the account
+ * and no others, so that links, hard links, FIFOs and swapped folders lead only to what the account may change itself.
+ */
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+
+export interface Ids {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** As many as the kernels follow. */
+const MOST_LINKS = 32;
+const WRITABLE_BY_ALL = 0o002;
+const STICKY = 0o1000;
+
+/** Runs `work` with the rights of the first account besides root that can change where `path` leads; as root if none can. */
+export function asOwnerOf<T>(path: string, work: () => T): T {
+  const account = process.geteuid?.() === 0 ? accountOnTheWay(path) : undefined;
+  return account === undefined ? work() : withRightsOf(account, work);
+}
+
+/** Synchronous: nothing else of this process runs meanwhile. */
+function withRightsOf<T>({ uid, gid }: Ids, work: () => T): T {
+  const own = process.getegid?.() ?? 0;
+  process.setgroups?.([gid]);
+  process.setegid?.(gid);
+  process.seteuid?.(uid);
+  try {
+    return work();
+  } finally {
+    process.seteuid?.(0);
+    process.setegid?.(own);
+    // Root needs no others, and macOS may report more than it accepts.
+    process.setgroups?.([own]);
+  }
+}
+
+/** Undefined: every part of the path, links included, belongs to root. Throws for a folder that any account may change. */
+export function accountOnTheWay(path: string): Ids | undefined {
+  const names = path.split("/").filter(Boolean);
+  let at = "/";
+  let links = 0;
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    const next = join(at, name);
+    const found = lstatSync(next, { throwIfNoEntry: false });
+    if (found === undefined) return undefined;
+    if (found.uid !== 0) return { uid: found.uid, gid: found.gid };
+    if (!found.isSymbolicLink()) {
+      if (found.isDirectory() && (found.mode & WRITABLE_BY_ALL) !== 0 && (found.mode & STICKY) === 0)
+        throw refused("EACCES", `every account may change ${next}: chmod o-w ${next}`);
+      at = next;
+      continue;
+    }
+    links += 1;
+    if (links > MOST_LINKS) throw refused("ELOOP", `${path} leads through too many links`);
+    const target = readlinkSync(next);
+    if (target.startsWith("/")) at = "/";
+    names.unshift(...target.split("/").filter(Boolean));
+  }
+  return undefined;
+}
+
+/** `ids` undefined: whoever runs this, who cannot give files away. */
+export function makeFolder(path: string, mode: number, ids: Ids | undefined): void {
+  inFolderOf(path, ids, () => {
+    mkdirSync(path, { recursive: true });
+    setOwner(path, mode, ids);
+  });
+}
+
+/** A new file takes the place of the old one by rename. */
+export function replaceFile(
+  path: string,
+  text: string,
+  { mode, ids }: { readonly mode: number; readonly ids?: Ids | undefined },
+): void {
+  inFolderOf(path, ids, () => {
+    mkdirSync(dirname(path), { recursive: true });
+    const temporary = temporaryOf(path);
+    rmSync(temporary, { force: true });
+    try {
+      const file = openSync(temporary, "wx", 0o600);
+      try {
+        writeFileSync(file, text);
+        give(file, mode, ids);
+        fsyncSync(file);
+      } finally {
+        closeSync(file);
+      }
+      renameSync(temporary, path);
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      throw error;
+    }
+  });
+}
+
+/** Of a file or folder that is there. */
+export function correctOwner(path: string, mode: number, ids: Ids | undefined): void {
+  inFolderOf(path, ids, () => setOwner(path, mode, ids));
+}
+
+/** What belongs to root is root's to write, also below a folder of others: Homebrew gives some in /usr/local to a user. */
+function inFolderOf(path: string, ids: Ids | undefined, work: () => void): void {
+  if (ids === undefined || ids.uid === 0) work();
+  else asOwnerOf(dirname(path), work);
+}
+
+/** Always the same: what a killed run left is replaced by the next. */
+export function temporaryOf(path: string): string {
+  return `${path}.metalbridge-new`;
+}
+
+function setOwner(path: string, mode: number, ids: Ids | undefined): void {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    give(file, mode, ids);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A file with a second name elsewhere is never given away. */
+function give(file: number, mode: number, ids: Ids | undefined): void {
+  const found = fstatSync(file);
+  if (ids !== undefined && (found.uid !== ids.uid || found.gid !== ids.gid)) {
+    if (!found.isDirectory() && !(found.isFile() && found.nlink === 1))
+      throw refused("EPERM", "the file has another name too, or is not a regular file: remove it");
+    fchownSync(file, ids.uid, ids.gid);
+  }
+  fchmodSync(file, mode);
+}
+
+/**
+ * Removes a file or a folder with all it holds; nothing to do when it is gone. Each folder is entered, and then known by
+ * its inode: whoever may change a folder meanwhile cannot lead the removal elsewhere.
+ */
+export function removeTree(path: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
+  const before = currentFolder();
+  process.chdir(dirname(path));
+  try {
+    removeEntry(basename(path));
+  } finally {
+    process.chdir(existsSync(before) ? before : "/");
+  }
+}
+
+function currentFolder(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return "/";
+  }
+}
+
+function removeEntry(name: string): void {
+  const found = lstatSync(name, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isDirectory()) {
+    unlinkSync(name);
+    return;
+  }
+  const parent = statSync(".");
+  process.chdir(name);
+  requireHere(found, name);
+  for (const entry of readdirSync(".")) removeEntry(entry);
+  process.chdir("..");
+  requireHere(parent, name);
+  rmdirSync(name);
+}
+
+function requireHere({ dev, ino }: { readonly dev: number; readonly ino: number }, name: string): void {
+  const here = statSync(".");
+  if (here.dev !== dev || here.ino !== ino)
+    throw refused("EBUSY", `${name} was moved while it was removed: run the command again`);
+}
+
+function refused(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
