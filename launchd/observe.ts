@@ -42,10 +42,12 @@ export function uidOf(account: AccountState | undefined): number | undefined {
   return account?.at === "present" ? account.uid : undefined;
 }
 
-/** Of a state folder with content. */
+/** Undefined when there is none. */
 export async function ownerOfState(stateDir: string): Promise<number | undefined> {
-  const names = await readdir(stateDir).catch(() => []);
-  return names.length === 0 ? undefined : (await lstat(stateDir)).uid;
+  return lstat(stateDir).then(
+    ({ uid }) => uid,
+    () => undefined,
+  );
 }
 
 export async function namesIn(folder: string): Promise<readonly string[] | undefined> {

@@ -57,7 +57,11 @@ export async function openPlane(
 ): Promise<Plane> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
+    for (const cleanup of cleanups.splice(0).reverse())
+      await cleanup().catch((error: unknown) => {
+        log.error({ err: error }, "the bench did not clean up");
+        process.exitCode = 1;
+      });
   };
   endWith(dispose, cleanups);
   try {

@@ -1,4 +1,5 @@
 /** A Mac becomes a host, is upgraded under load, and gets its version back after a bad one: on the replay of launchd. */
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { askAgent } from "../../../launchd/agent-socket.ts";
@@ -17,6 +18,7 @@ import {
   type Ran,
   startMachine,
 } from "../../../test/bed/launchd/machine.ts";
+import { processesNaming } from "../../../test/bed/leftovers.ts";
 import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";
 import { M4_MAX } from "../../../test/bed/replay.ts";
@@ -108,6 +110,8 @@ async function openBed(plane: Plane): Promise<Bed> {
   plane.atEnd(async () => farm[Symbol.asyncDispose]());
   const machine = await startMachine({ msPerSecond: 1_000 });
   plane.atEnd(async () => machine[Symbol.asyncDispose]());
+  // Before the machine is taken down, which ends the agent alone: its engines outlive it.
+  plane.atEnd(() => clear(machine));
   const { modelsDir } = farm;
   const source = path.join(modelsDir, "bench.gguf");
   await writeTinyModel(source);
@@ -194,6 +198,15 @@ async function examine({ host }: Bed): Promise<readonly number[]> {
     if (!out.includes(" passed, ")) throw new Error(`doctor did not report: ${out}`);
   }
   return samples;
+}
+
+/** Also after a failure. Throws where something of the machine still runs: a bench that leaves engines is no success. */
+async function clear(machine: Machine): Promise<void> {
+  const ran = existsSync(machine.installed)
+    ? await machine.run(machine.installed, ["uninstall", "--purge", "--stop-engines"])
+    : undefined;
+  const left = processesNaming(machine.root);
+  if (left.length > 0) throw new Error(`still running: ${left.join("; ")} ${ran?.err ?? ""}`);
 }
 
 function must(ran: Ran): Ran {
