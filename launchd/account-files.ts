@@ -89,7 +89,7 @@ export function makeFolder(path: string, mode: number, ids: Ids | undefined): vo
   });
 }
 
-/** A new file takes the place of the old one by rename. */
+/** A new file replaces the old one by rename. */
 export function replaceFile(
   path: string,
   text: string,

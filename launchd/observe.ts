@@ -81,7 +81,7 @@ async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<E
   return ownerState(isOf(found, uids[entry.owner]) && (found.mode & 0o777) === entry.mode);
 }
 
-/** Empty where the owner of the folder may not read it: then it is written anew. */
+/** Empty where the owner of the folder may not read it: then it is written again. */
 function textOf(path: string): string {
   try {
     return asOwnerOf(dirname(path), () => readPlainFile(path, { mostBytes: MOST_BYTES }));
