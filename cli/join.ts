@@ -184,8 +184,7 @@ async function exchange(trial: string, file: string, flags: JoinFlags, claims: H
       stored.undo();
       throw usedBefore(host);
     }
-    if (!ended.ok)
-      writeErr(`the join token stays valid until it expires: ${ended.error.message}\n`);
+    if (!ended.ok) writeErr(`the join token stays valid until it expires: ${ended.error.message}\n`);
     writeOut(
       `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)\n`,
     );
