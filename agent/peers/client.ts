@@ -5,20 +5,37 @@ import { connect } from "node:tls";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { release, releaseReads } from "../store/remote/sink.ts";
 import type { PeerHost } from "./directory.ts";
-import { HEADER_AVAILABLE, HEADER_PREFIX } from "./giver.ts";
+import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./giver.ts";
 import { fingerprintOf, type Identity } from "./identity.ts";
 
 /** `later`: the peer is still fetching it, and has come this far. */
 export type PeerAnswer =
-  | { readonly at: "chunk"; readonly bytes: number; readonly totalBytes: number; readonly prefix: string }
+  | { readonly at: "chunk"; readonly bytes: number; readonly prefix: string }
   | { readonly at: "later"; readonly availableBytes: number };
+
+/** What is asked for. */
+export interface PeerContent {
+  readonly sha256: string;
+  /** By the origin: a peer is not believed. */
+  readonly totalBytes: number;
+  /** Digest of the address at the origin. */
+  readonly address: string;
+}
 
 export interface PeerClient {
   readonly name: string;
   /** Fills `into`, which has room for a chunk. Throws for a peer that cannot be used; what it threw is for the log only. */
-  readonly chunk: (sha256: string, chunk: number, into: Buffer, signal: AbortSignal) => Promise<PeerAnswer>;
+  readonly chunk: (
+    content: PeerContent,
+    chunk: number,
+    into: Buffer,
+    signal: AbortSignal,
+  ) => Promise<PeerAnswer>;
   readonly close: () => void;
 }
+
+/** What no honest peer says. */
+export class PeerLie extends Error {}
 
 export interface PeerClientOptions {
   readonly identity: Identity;
@@ -32,21 +49,24 @@ export function createPeerClient(options: PeerClientOptions): PeerClient {
   const agent = new PeerAgent(options);
   return {
     name: options.peer.name,
-    chunk: async (sha256, chunk, into, signal) => {
+    chunk: async ({ sha256, totalBytes, address }, chunk, into, signal) => {
       const start = chunk * CHUNK_BYTES;
-      const headers = { range: `bytes=${start}-${start + CHUNK_BYTES - 1}` };
+      const range = `bytes=${start}-${start + CHUNK_BYTES - 1}`;
+      const headers = { range, [HEADER_ADDRESS]: address };
       const response = await send(agent, `/sha256/${sha256}`, { headers, signal, stallMs: options.stallMs });
       if (response.statusCode !== 206) {
-        response.resume();
+        // Of a refusal no body is read.
+        if (response.headers["content-length"] === "0") response.resume();
+        else response.destroy();
         const availableBytes = Number(response.headers[HEADER_AVAILABLE]);
         if (response.statusCode === 503 && Number.isSafeInteger(availableBytes))
           return { at: "later", availableBytes };
         throw new Error(`the peer answered ${response.statusCode}`);
       }
-      const { totalBytes, bytes } = lengthsOf(response, start);
+      const bytes = lengthOf(response, start, totalBytes);
       const prefix = String(response.headers[HEADER_PREFIX]);
       await fill(response, into, bytes);
-      return { at: "chunk", bytes, totalBytes, prefix };
+      return { at: "chunk", bytes, prefix };
     },
     close: () => agent.destroy(),
   };
@@ -106,15 +126,12 @@ function send(
   });
 }
 
-function lengthsOf(response: IncomingMessage, start: number): { totalBytes: number; bytes: number } {
-  const [, from, to, total] =
-    /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/.exec(response.headers["content-range"] ?? "") ?? [];
-  const bytes = Number(to) + 1 - start;
-  const totalBytes = Number(total);
-  const isWhole = bytes === Math.min(CHUNK_BYTES, totalBytes - start);
-  if (Number(from) === start && bytes > 0 && isWhole) return { totalBytes, bytes };
+/** The peer gets no say in how much it sends. */
+function lengthOf(response: IncomingMessage, start: number, totalBytes: number): number {
+  const end = Math.min(start + CHUNK_BYTES, totalBytes);
+  if (response.headers["content-range"] === `bytes ${start}-${end - 1}/${totalBytes}`) return end - start;
   response.destroy();
-  throw new Error("the peer sent another range");
+  throw new PeerLie("it has a content of another size");
 }
 
 /** Each piece is freed once it is copied. */

@@ -2,6 +2,8 @@
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Clock } from "../../src/ports.ts";
+import { isAddressWithin } from "../config/address.ts";
+import type { ReadWanted, Wanted } from "./grants.ts";
 
 export interface PeerHost {
   readonly name: string;
@@ -18,9 +20,17 @@ export type WatchHosts = (watch: {
   readonly onSynced: () => void;
 }) => void;
 
-export interface Directory {
-  /** Sets how Hosts are watched, once the cluster is connected. */
-  readonly connect: (watch: WatchHosts) => void;
+/** What the API server is asked for. */
+export interface PeerCluster {
+  readonly watch: WatchHosts;
+  /** Undefined where there is none; rejects where the API server does not answer. */
+  readonly readHost: (name: string) => Promise<Host | undefined>;
+  readonly readWanted: ReadWanted;
+}
+
+export interface Directory extends Pick<PeerCluster, "readHost" | "readWanted"> {
+  /** Once the cluster is connected. */
+  readonly connect: (cluster: PeerCluster) => void;
   /** Watches from now on; the result ends it. */
   readonly use: () => () => void;
   /** False if the Hosts are not known within `patienceMs`. Only during use. */
@@ -49,7 +59,7 @@ class WatchedDirectory implements Directory {
   readonly #signal: AbortSignal;
   readonly #hosts = new Map<string, PeerHost>();
   readonly #listeners = new Set<() => void>();
-  #watchHosts: WatchHosts | undefined;
+  #cluster: PeerCluster | undefined;
   #watching: AbortController | undefined;
   #isSynced = false;
   #users = 0;
@@ -60,9 +70,17 @@ class WatchedDirectory implements Directory {
     this.#signal = signal;
   }
 
-  connect(watch: WatchHosts): void {
-    this.#watchHosts = watch;
+  connect(cluster: PeerCluster): void {
+    this.#cluster = cluster;
     if (this.#users > 0) this.#begin();
+  }
+
+  async readHost(name: string): Promise<Host | undefined> {
+    return this.#cluster?.readHost(name);
+  }
+
+  async readWanted(name: string): Promise<readonly Wanted[]> {
+    return (await this.#cluster?.readWanted(name)) ?? [];
   }
 
   use(): () => void {
@@ -118,10 +136,10 @@ class WatchedDirectory implements Directory {
 
   #begin(): void {
     this.cancelEnd();
-    if (this.#watching !== undefined || this.#watchHosts === undefined || this.#signal.aborted) return;
+    if (this.#watching !== undefined || this.#cluster === undefined || this.#signal.aborted) return;
     const controller = new AbortController();
     this.#watching = controller;
-    this.#watchHosts({
+    this.#cluster.watch({
       signal: AbortSignal.any([this.#signal, controller.signal]),
       onChange: (name, host) => {
         if (controller.signal.aborted) return;
@@ -149,10 +167,10 @@ class WatchedDirectory implements Directory {
   }
 }
 
-/** Undefined for a host that gives nothing. */
+/** Undefined for a host that gives nothing. What it says of its addresses counts only within what the operator allows. */
 function peerOf(host: Host): PeerHost | undefined {
-  const { status } = host;
-  const [address] = status?.addresses ?? [];
+  const { spec, status } = host;
+  const address = status?.addresses?.find((one) => isAddressWithin(one, spec.addresses ?? []));
   const { port, fingerprint } = status?.peer ?? {};
   if (fingerprint === undefined) return undefined;
   // It may still take: port 0 is a host that nothing can be taken from.

@@ -1,8 +1,9 @@
-import type { FileHandle } from "node:fs/promises";
 /** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
+import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { TLSSocket } from "node:tls";
+import type { Host } from "../../src/api/host.ts";
 import { listenOn } from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { systemCode } from "../atomic-file.ts";
@@ -11,10 +12,14 @@ import type { Pace } from "../store/remote/host-limits.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { release } from "../store/remote/sink.ts";
 import type { Directory } from "./directory.ts";
-import { fingerprintOf, type Identity } from "./identity.ts";
+import { createGrants, type Grants } from "./grants.ts";
+import { claimedName, fingerprintOf, type Identity } from "./identity.ts";
+import { createVisitors, type Visitors } from "./visitors.ts";
 
 export const HEADER_PREFIX = "metalbridge-prefix-sha256";
 export const HEADER_AVAILABLE = "metalbridge-available";
+/** The file's address at the origin of the host that asks, as a digest. */
+export const HEADER_ADDRESS = "metalbridge-address-sha256";
 
 export interface GiverOptions {
   readonly identity: Identity;
@@ -31,40 +36,47 @@ export interface GiverOptions {
   readonly signal: AbortSignal;
   /** How long a request for a chunk that this host is still fetching waits for it. */
   readonly waitMs?: number;
-  /** How long the Host of one who asks may take to appear. */
-  readonly admitMs?: number;
+}
+
+interface Gate extends GiverOptions {
+  readonly visitors: Visitors;
+  readonly grants: Grants;
 }
 
 const BLOCK_BYTES = 512 << 10;
 const WAIT_MS = 10_000;
-const ADMIT_MS = 5_000;
-const HANDSHAKE_MS = 10_000;
+const HANDSHAKE_MS = 5_000;
+const CHECK_MS = 1_000;
 const MOST_CONNECTIONS = 256;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startGiver(options: GiverOptions): Promise<number> {
-  const { identity, directory, log, signal } = options;
+  const { identity, directory, clock, log, signal } = options;
   const { key, cert } = identity;
+  const visitors = createVisitors(clock);
+  const gate: Gate = {
+    ...options,
+    visitors,
+    grants: createGrants((name) => directory.readWanted(name), clock),
+  };
   // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
   const server = createServer(
     {
       ...{ key, cert, requestCert: true, rejectUnauthorized: false, minVersion: "TLSv1.3" },
       ...{ handshakeTimeout: HANDSHAKE_MS, headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS },
-      ...{ maxHeaderSize: 4_096, keepAliveTimeout: 30_000 },
+      ...{ maxHeaderSize: 4_096, keepAliveTimeout: 30_000, connectionsCheckingInterval: CHECK_MS },
     },
     (request, response) => {
-      const done = directory.use();
-      answer(request, response, options)
-        .catch((err: unknown) => {
-          // Removed since it was found, or the other side has left.
-          const isUsual = systemCode(err) === "ENOENT" || response.destroyed || signal.aborted;
-          if (!isUsual) log.warn({ err }, "cannot give content to a peer");
-          response.destroy();
-        })
-        .finally(done);
+      answer(request, response, gate).catch((err: unknown) => {
+        // Removed since it was found, or the other side has left.
+        const isUsual = systemCode(err) === "ENOENT" || response.destroyed || signal.aborted;
+        if (!isUsual) log.warn({ err }, "cannot give content to a peer");
+        response.destroy();
+      });
     },
   );
   server.maxConnections = MOST_CONNECTIONS;
+  server.on("connection", visitors.arrive);
   server.on("secureConnection", (socket) => {
     if (fingerprintOf(socket) === undefined) socket.destroy();
   });
@@ -74,21 +86,38 @@ export async function startGiver(options: GiverOptions): Promise<number> {
   return port;
 }
 
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: GiverOptions,
-): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, gate: Gate): Promise<void> {
   const leave = new AbortController();
   response.once("close", () => leave.abort());
-  const signal = AbortSignal.any([options.signal, leave.signal]);
-  // A stranger gets nothing, not even a reason.
-  if (!(await isPeer(request.socket as TLSSocket, options, signal))) return void request.socket.destroy();
+  const signal = AbortSignal.any([gate.signal, leave.signal]);
+  const socket = request.socket as TLSSocket;
+  const host = await hostAt(socket, gate, signal);
+  // A stranger gets nothing, not even a reason, and nothing is watched for it.
+  if (host === undefined) return void socket.destroy();
+  gate.visitors.prove(socket);
+  const done = gate.directory.use();
+  try {
+    await answerHost(host, request, response, { ...gate, signal });
+  } finally {
+    done();
+  }
+}
+
+async function answerHost(
+  host: Host,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { signal, ...gate }: Gate,
+): Promise<void> {
   if (request.method !== "GET" && request.method !== "HEAD")
     return refuse(response, 405, { allow: "GET, HEAD" });
   const [, sha256] = /^\/sha256\/([0-9a-f]{64})$/.exec(request.url ?? "") ?? [];
-  const content = sha256 === undefined ? undefined : await options.contents.find(sha256);
+  const content = sha256 === undefined ? undefined : await gate.contents.find(sha256);
   if (sha256 === undefined || content === undefined) return refuse(response, 404);
+  const askedFrom = request.headers[HEADER_ADDRESS]?.toString();
+  const provenance = await gate.contents.provenance(sha256);
+  // As if it were not here: what this host has of others is not the asking one's business.
+  if (!(await gate.grants.mayHave({ host, sha256, provenance, askedFrom }))) return refuse(response, 404);
   if (request.method === "HEAD") {
     const length = content.totalBytes();
     const headers = { [HEADER_AVAILABLE]: content.available(), "accept-ranges": "bytes" };
@@ -98,7 +127,7 @@ async function answer(
   }
   const start = chunkStart(request.headers.range);
   if (start === undefined) return refuse(response, 416);
-  await give({ sha256, content, start, response, signal }, options);
+  await give({ sha256, content, start, response, signal }, { ...gate, signal });
 }
 
 /** Requests are for one whole chunk; the last one is shorter. */
@@ -217,15 +246,30 @@ function write(response: ServerResponse, block: Buffer, signal: AbortSignal): Pr
   });
 }
 
-/** Each request is judged: a host that was removed ends with the chunk that it was getting. */
-async function isPeer(
+/**
+ * Each request is judged: a host that was removed ends with the chunk that it was getting. Who is not known yet is looked
+ * up by the name in the certificate, once in a while for each address.
+ */
+async function hostAt(
   socket: TLSSocket,
-  { directory, admitMs = ADMIT_MS }: GiverOptions,
+  { directory, visitors, log }: Gate,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Host | undefined> {
   const fingerprint = fingerprintOf(socket);
-  if (fingerprint === undefined || !(await directory.known(admitMs, signal))) return false;
-  return directory.until(() => directory.withFingerprint(fingerprint) !== undefined, admitMs, signal);
+  if (fingerprint === undefined) return undefined;
+  const known = directory.withFingerprint(fingerprint);
+  if (known !== undefined) return known.host;
+  const { remoteAddress = "" } = socket;
+  const name = claimedName(socket);
+  if (name === undefined || visitors.isRefused(remoteAddress)) return undefined;
+  try {
+    const host = await directory.readHost(name);
+    if (host?.status?.peer?.fingerprint === fingerprint) return host;
+    visitors.refuse(remoteAddress);
+  } catch (err) {
+    if (!signal.aborted) log.warn({ err, peer: name }, "cannot look up a host that asks for weights");
+  }
+  return undefined;
 }
 
 function refuse(response: ServerResponse, status: number, headers: Record<string, string> = {}): void {

@@ -23,6 +23,13 @@ export function fingerprintOf(socket: TLSSocket): string | undefined {
   return fingerprint === undefined ? undefined : plain(fingerprint);
 }
 
+/** The name that the other side gives itself: where to look, no proof. */
+export function claimedName(socket: TLSSocket): string | undefined {
+  return /^CN=([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/.exec(
+    socket.getPeerX509Certificate()?.subject ?? "",
+  )?.[1];
+}
+
 function plain(fingerprint: string): string {
   return fingerprint.replaceAll(":", "").toLowerCase();
 }

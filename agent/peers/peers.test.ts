@@ -1,13 +1,12 @@
 /** A host takes weights from others over real TLS, verifies each chunk, and goes to the origin when they fail. */
 import { chmod, type FileHandle, open, readFile } from "node:fs/promises";
-import { request } from "node:https";
 import { join as joinPath } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES, PrefixHash } from "../store/remote/prefix-hash.ts";
 import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
-import { createIdentity, type Identity } from "./identity.ts";
+import { createIdentity } from "./identity.ts";
 
 const PATIENCE = { timeout: 180_000 };
 /** Five chunks, the last one short. */
@@ -30,6 +29,7 @@ async function join(farm: Farm, name: string, options?: MemberOptions): Promise<
 }
 
 async function fetchOn(member: Member, source: string): Promise<Buffer> {
+  member.farm.want(member.name, { source, sha256: sum });
   const model = await member.store.fetch({ source, sha256: sum }, fetchOptions());
   await member.report();
   return readFile(model.path);
@@ -47,35 +47,6 @@ async function corrupt(member: Member, position: number): Promise<void> {
   const file = await open(path, "r+");
   await file.write(Buffer.from([(content[position] ?? 0) ^ 0xff]), 0, 1, position);
   await file.close();
-}
-
-/** Asks as `identity`, or without a certificate. */
-function ask(
-  port: number,
-  path: string,
-  identity?: Identity,
-  options: { method?: string; headers?: Record<string, string> } = {},
-): Promise<{ status: number; headers: Record<string, unknown>; body: Buffer }> {
-  return new Promise((resolve, reject) => {
-    const own = identity === undefined ? {} : { key: identity.key, cert: identity.cert };
-    const asked = request(
-      { ...{ host: "127.0.0.1", port, path, rejectUnauthorized: false, agent: false }, ...own, ...options },
-      (response) => {
-        const pieces: Buffer[] = [];
-        response.on("data", (piece: Buffer) => pieces.push(piece));
-        response.on("error", reject);
-        response.on("end", () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            body: Buffer.concat(pieces),
-          }),
-        );
-      },
-    );
-    asked.on("error", reject);
-    asked.end();
-  });
 }
 
 test("a host takes what a peer has, and the origin is not asked again", PATIENCE, async () => {
@@ -179,6 +150,7 @@ test(
       updateIf.mockRestore();
       failing.mockRestore();
     });
+    farm.want("second", { source });
     const fetched = second.store.fetch({ source, sha256: sum }, fetchOptions());
     await expect(fetched).rejects.toThrow(/EIO/);
     expect(dropped(second)).toEqual([]);
@@ -206,6 +178,7 @@ test("hosts that begin together fetch one copy from the origin", PATIENCE, async
   let isOpen = 0;
   const gate = Promise.withResolvers<void>();
   origin.on("/model.gguf", async (incoming, response) => {
+    if (incoming.method === "HEAD") return sendFile(incoming, response, content);
     isOpen += 1;
     response.once("close", () => {
       isOpen -= 1;
@@ -350,51 +323,4 @@ test("another machine on the address of a peer is not asked for anything", PATIE
   );
   expect((await fetchOn(taker, source)).equals(content)).toBe(true);
   expect(dropped(taker)).toEqual(["another certificate than its Host's"]);
-});
-
-test("who is no host of the cluster gets nothing", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const member = await join(farm, "member");
-  const path = `/sha256/${sum}`;
-  expect((await ask(giver.port, path, member.identity, { method: "HEAD" })).status).toBe(200);
-  await expect(ask(giver.port, path)).rejects.toThrow();
-  // A certificate of the same name, as of another cluster.
-  await expect(ask(giver.port, path, createIdentity("member"))).rejects.toThrow();
-  farm.remove("member");
-  await expect(ask(giver.port, path, member.identity)).rejects.toThrow();
-});
-
-test("content is given by checksum and whole chunk, and nothing else is", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const { identity } = await join(farm, "member");
-  const status = async (path: string, options: Parameters<typeof ask>[3] = {}) =>
-    (await ask(giver.port, path, identity, options)).status;
-  const chunk = { headers: { range: `bytes=0-${CHUNK_BYTES - 1}` } };
-  const given = await ask(giver.port, `/sha256/${sum}`, identity, chunk);
-  expect(given.status).toBe(206);
-  expect(given.body.equals(content.subarray(0, CHUNK_BYTES))).toBe(true);
-  for (const path of [
-    "/",
-    "/sha256/",
-    `/sha256/${sum.toUpperCase()}`,
-    `/sha256/${"0".repeat(64)}`,
-    `/sha256/../sha256/${sum}`,
-    `/sha256/..%2f..%2fspeeds.json`,
-    `/sha256/${sum}/../../../etc/passwd`,
-    `/sha256/${sum}?x`,
-    `//sha256/${sum}`,
-    "/etc/passwd",
-    "/model.gguf",
-  ])
-    expect([path, await status(path, chunk)]).toEqual([path, 404]);
-  for (const range of ["bytes=0-", "bytes=1-4194304", "bytes=0-99", "bytes=-5", "bytes=0-1,2-3", "x"])
-    expect([range, await status(`/sha256/${sum}`, { headers: { range } })]).toEqual([range, 416]);
-  const far = `bytes=${CHUNK_BYTES * 99}-${CHUNK_BYTES * 100 - 1}`;
-  expect(await status(`/sha256/${sum}`, { headers: { range: far } })).toBe(416);
-  for (const method of ["POST", "PUT", "DELETE", "OPTIONS"])
-    expect([method, await status(`/sha256/${sum}`, { method })]).toEqual([method, 405]);
 });

@@ -1,14 +1,17 @@
 /** This host among the others: what it gives them, and what it takes from them. */
 import type { Host, HostPeer } from "../../src/api/host.ts";
-import { HOSTS } from "../../src/api/kinds.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Contents } from "../store/content/giving.ts";
 import { createPace } from "../store/remote/host-limits.ts";
 import type { PeerTaker } from "../store/types.ts";
-import { createDirectory, type WatchHosts } from "./directory.ts";
+import { createDirectory, type PeerCluster } from "./directory.ts";
 import { startGiver } from "./giver.ts";
+import { wantedByReplica } from "./grants.ts";
 import { createIdentity } from "./identity.ts";
 import { createTaker } from "./taker.ts";
 
@@ -76,7 +79,7 @@ export function createPeers(options: PeersOptions): Peers {
         ...(offers.length === 0 ? {} : { offers: [...offers] }),
       };
     },
-    connect: (connection) => directory.connect(watchHosts(connection, clock, log)),
+    connect: (connection) => directory.connect(clusterOf(connection, clock, log)),
     giveOn: (next, given) => {
       contents = given;
       if (next === address) return;
@@ -90,15 +93,30 @@ export function createPeers(options: PeersOptions): Peers {
   };
 }
 
-function watchHosts(connection: KubeConnection, clock: Clock, log: Log): WatchHosts {
-  return ({ signal, onChange, onSynced }) => {
-    startReflector<Host>({
-      ...{ connection, clock, log, signal, onSynced },
-      kind: HOSTS,
-      onChange: (_, host, before) => {
-        const name = (host ?? before)?.metadata.name;
-        if (name !== undefined) onChange(name, host);
-      },
-    });
+function clusterOf(connection: KubeConnection, clock: Clock, log: Log): PeerCluster {
+  const client = createClient(connection);
+  return {
+    watch: ({ signal, onChange, onSynced }) => {
+      startReflector<Host>({
+        ...{ connection, clock, log, signal, onSynced },
+        kind: HOSTS,
+        onChange: (_, host, before) => {
+          const name = (host ?? before)?.metadata.name;
+          if (name !== undefined) onChange(name, host);
+        },
+      });
+    },
+    readHost: async (name) => {
+      const answer = await client.get<Host>(HOSTS, { name });
+      if (answer.ok) return answer.value;
+      if (answer.error.status === 404) return undefined;
+      throw new Error(answer.error.message);
+    },
+    readWanted: async (name) => {
+      const fieldSelector = `spec.template.hostName=${name}`;
+      const answer = await client.list<InferenceReplica>(INFERENCE_REPLICAS, { fieldSelector });
+      if (!answer.ok) throw new Error(answer.error.message);
+      return answer.value.items.flatMap(wantedByReplica);
+    },
   };
 }

@@ -1,18 +1,22 @@
 /** Takes a content from other hosts, into the same part that the origin's bytes go to. */
 import { plainUrl } from "../../src/hub/failure.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import { LEAST_SHARED_BYTES } from "../store/content/giving.ts";
+import { readFromOrigin } from "../store/content/origins.ts";
 import { giveBackIfFull, type Received } from "../store/remote/attempt.ts";
 import type { DownloadContext } from "../store/remote/download-context.ts";
-import { firstBytesCheck } from "../store/remote/first-bytes.ts";
 import { type OpenPart, openPart, type Part, writeMeta } from "../store/remote/part.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { pause } from "../store/remote/retrying.ts";
-import { writeAll } from "../store/remote/sink.ts";
-import type { PeerFlight, PeerTaker, SharedFile } from "../store/types.ts";
+import type { OriginPhase, PeerFlight, PeerTaker, SharedFile } from "../store/types.ts";
 import { type Choice, chooseGivers } from "./choose.ts";
-import { createPeerClient, type PeerAnswer, type PeerClient } from "./client.ts";
+import { createPeerClient, type PeerAnswer, type PeerClient, PeerLie } from "./client.ts";
+import { Comparison, type ComparisonLimits, createReputation, type Reputation } from "./comparison.ts";
 import type { Directory, PeerHost } from "./directory.ts";
+import { addressDigest } from "./grants.ts";
+import { GrowingFile } from "./growing-file.ts";
 import type { Identity } from "./identity.ts";
+import { mostRate, Patience, type PatienceLimits } from "./patience.ts";
 
 export interface TakerOptions {
   readonly self: string;
@@ -23,7 +27,7 @@ export interface TakerOptions {
   readonly limits?: Partial<TakerLimits>;
 }
 
-export interface TakerLimits {
+export interface TakerLimits extends PatienceLimits, ComparisonLimits {
   readonly connectMs: number;
   readonly stallMs: number;
   /** Between two requests for what a peer does not have yet. */
@@ -32,19 +36,19 @@ export interface TakerLimits {
   readonly directoryMs: number;
 }
 
-const LIMITS: TakerLimits = { connectMs: 5_000, stallMs: 15_000, againMs: 250, directoryMs: 5_000 };
+const LIMITS: TakerLimits = {
+  ...{ connectMs: 5_000, stallMs: 15_000, againMs: 250, directoryMs: 5_000 },
+  ...{ chunkMs: 500, reserveMs: 8_000, sampleBytes: 8 << 20, sampleMs: 10_000 },
+};
 /** Answers in a row that a peer has no more than before. Each comes after a while. */
 const MOST_STUCK = 3;
-/** In all, for one chunk. */
-const MOST_WAITS = 60;
-/** Bytes between two checks of the free space. */
-const ADMIT_EVERY_BYTES = 64 << 20;
 
 export function createTaker(options: TakerOptions): PeerTaker {
+  const reputation = createReputation(options.clock);
   return {
     begin: (file, since) => {
       const done = options.directory.use();
-      const flight = new Flight(file, since, options);
+      const flight = new Flight(file, since, reputation, options);
       return {
         take: (part, context) => flight.take(part, context),
         whileOrigin: () => flight.whileOrigin(),
@@ -62,31 +66,53 @@ class Flight implements Omit<PeerFlight, "end"> {
   /** Peers that cannot be used for this content. */
   readonly #dropped = new Set<string>();
   readonly #used = new Set<string>();
+  readonly #reputation: Reputation;
+  readonly #comparison: Comparison;
+  /** By the origin, once it has accepted this host's credentials for the file. */
+  #totalBytes: number | undefined;
+  /** The origin refused, or does not say how large the file is: then it is not taken from others. */
+  #isOriginOnly = false;
 
-  constructor(file: SharedFile, since: string, options: TakerOptions) {
+  constructor(file: SharedFile, since: string, reputation: Reputation, options: TakerOptions) {
     this.#file = file;
     this.#since = since;
+    this.#reputation = reputation;
     this.#options = options;
     this.#limits = { ...LIMITS, ...options.limits };
+    const { clock } = options;
+    const drop = (name: string) => this.#drop(name, "it is slower than the source", true);
+    const world = { clock, reputation, drop };
+    this.#comparison = new Comparison(new URL(file.url).host, this.#limits, world);
   }
 
-  whileOrigin(): { readonly signal: AbortSignal; readonly end: () => void } {
+  whileOrigin(): OriginPhase {
     const controller = new AbortController();
     const look = (): void => {
       if (this.#choice().from === "peers") controller.abort();
     };
-    const end = this.#options.directory.onChange(look);
+    const stopLooking = this.#options.directory.onChange(look);
+    const measured = this.#comparison.measure(look);
     look();
-    return { signal: controller.signal, end };
+    return {
+      signal: controller.signal,
+      received: measured.received,
+      isDispensable: (error) => measured.failed(error) && this.#choice().from === "peers",
+      end: () => {
+        measured.end();
+        stopLooking();
+      },
+    };
   }
 
   async take(part: Part, context: DownloadContext): Promise<Received | undefined> {
     const { directory, log } = this.#options;
     if (!(await directory.known(this.#limits.directoryMs, context.signal))) return undefined;
     if (this.#choice().from === "origin") return undefined;
+    const totalBytes = await this.#askOrigin(context);
+    if (totalBytes === undefined) return undefined;
     const opened = await this.#open(part, context);
     try {
-      const growing = new GrowingFile(opened, this.#file, context);
+      const growing = new GrowingFile(opened, this.#file, totalBytes, context);
       while (this.#choice().from === "peers") {
         context.signal.throwIfAborted();
         await this.#round(growing, context);
@@ -97,7 +123,7 @@ class Flight implements Omit<PeerFlight, "end"> {
           return received;
         }
         // Some of them lied in agreement; the origin decides.
-        for (const name of this.#used) this.#drop(name, "it gave other content than its checksum says");
+        for (const name of this.#used) this.#drop(name, "it gave other content than its checksum says", true);
       }
       context.signal.throwIfAborted();
       return undefined;
@@ -117,13 +143,25 @@ class Flight implements Omit<PeerFlight, "end"> {
     return opened;
   }
 
+  /** Others give this file only to hosts that may have it: the origin says so, and how large it is. */
+  async #askOrigin(context: DownloadContext): Promise<number | undefined> {
+    if (this.#totalBytes !== undefined) return this.#totalBytes;
+    const found = await readFromOrigin(this.#file, context);
+    const bytes = found && (found.totalBytes ?? this.#file.sizeBytes);
+    if (bytes !== undefined && bytes >= LEAST_SHARED_BYTES) this.#totalBytes = bytes;
+    else this.#isOriginOnly = true;
+    return this.#totalBytes;
+  }
+
   #choice(): Choice {
+    if (this.#isOriginOnly || this.#comparison.isUnderWay) return { from: "origin" };
     const { self, directory } = this.#options;
     const { sha256 } = this.#file;
     const holders: string[] = [];
     const fetchers = [{ name: self, since: this.#since }];
     for (const peer of directory.peers()) {
-      if (peer.port === 0 || this.#dropped.has(peer.name)) continue;
+      const isOut = this.#dropped.has(peer.name) || this.#reputation.isPutOff(peer.name);
+      if (peer.port === 0 || isOut) continue;
       const offer = offerOf(peer, sha256);
       if (offer?.complete === true || (offer === undefined && this.#isHolder(peer))) holders.push(peer.name);
       else if (offer !== undefined) fetchers.push({ name: peer.name, since: offer.since });
@@ -160,8 +198,9 @@ class Flight implements Omit<PeerFlight, "end"> {
           const isOurs = signal.aborted;
           over.abort();
           if (isOurs) return;
-          if (!(error instanceof PeerFailure)) throw error;
-          this.#drop(client.name, error.message);
+          if (error instanceof SlowPeer) return this.#comparison.compare(client.name, error.rate);
+          if (!(error instanceof PeerFailure || error instanceof PeerLie)) throw error;
+          this.#drop(client.name, error.message, error instanceof PeerLie);
         }),
       );
       const failed = (await Promise.allSettled(runs)).find((run) => run.status === "rejected");
@@ -173,13 +212,19 @@ class Flight implements Omit<PeerFlight, "end"> {
   }
 
   async #lane(client: PeerClient, growing: GrowingFile, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    const patience = new Patience(this.#limits);
     for (;;) {
-      const chunk = await growing.nextChunk(signal);
+      signal.throwIfAborted();
+      const chunk = growing.nextChunk();
       if (chunk === undefined) return;
-      const answer = await this.#ask(client, chunk, buffer, signal);
-      growing.totalBytes ??= answer.totalBytes;
-      if (growing.totalBytes !== answer.totalBytes) throw new PeerFailure("it has a content of another size");
+      const { rate } = this.#comparison;
+      const startedMs = clock.monotonicMs();
+      const answer = await within(patience.deadlineMs(rate), { clock, signal }, (inTime) =>
+        this.#ask(client, chunk, buffer, inTime),
+      );
+      patience.spend(clock.monotonicMs() - startedMs, rate);
       this.#used.add(client.name);
       await growing.append(chunk, buffer.subarray(0, answer.bytes), answer.prefix, signal);
     }
@@ -191,10 +236,13 @@ class Flight implements Omit<PeerFlight, "end"> {
     into: Buffer,
     signal: AbortSignal,
   ): Promise<Extract<PeerAnswer, { at: "chunk" }>> {
+    const { sha256, url } = this.#file;
+    const content = { sha256, totalBytes: this.#totalBytes ?? 0, address: addressDigest(plainUrl(url)) };
     let most = -1;
     let isStuckFor = 0;
-    for (let waits = 0; waits < MOST_WAITS; waits += 1) {
-      const answer = await client.chunk(this.#file.sha256, chunk, into, signal).catch((error: unknown) => {
+    for (;;) {
+      const answer = await client.chunk(content, chunk, into, signal).catch((error: unknown) => {
+        if (error instanceof PeerLie) throw error;
         throw new PeerFailure(error instanceof Error ? error.message : String(error));
       });
       if (answer.at === "chunk") return answer;
@@ -206,8 +254,10 @@ class Flight implements Omit<PeerFlight, "end"> {
     throw new PeerFailure("it came no further");
   }
 
-  #drop(name: string, why: string): void {
+  /** `isForAll`: for a time it is asked for nothing. */
+  #drop(name: string, why: string, isForAll = false): void {
     this.#dropped.add(name);
+    if (isForAll) this.#reputation.putOff(name);
     this.#options.log.warn({ peer: name, file: this.#file.name, why }, "peer dropped for this file");
   }
 }
@@ -215,131 +265,32 @@ class Flight implements Omit<PeerFlight, "end"> {
 /** What makes a peer useless for a content. */
 class PeerFailure extends Error {}
 
-/** The part, to which lanes add their chunks in order. */
-class GrowingFile {
-  totalBytes: number | undefined;
-  readonly #opened: OpenPart;
-  readonly #file: SharedFile;
-  readonly #context: DownloadContext;
-  readonly #waiting = new Set<() => void>();
-  /** What is verified; the disk is behind it while chunks are written. */
-  #hashed: number;
-  #written: Promise<void> = Promise.resolve();
-  #bytes: number;
-  #claimed = 0;
-  #admittedUntil = -1;
+/** A peer used up the patience with it. */
+class SlowPeer extends Error {
+  /** The most that it can have given, in bytes per second. */
+  readonly rate: number;
 
-  constructor(opened: OpenPart, file: SharedFile, context: DownloadContext) {
-    this.#opened = opened;
-    this.#file = file;
-    this.#context = context;
-    this.#bytes = opened.sizeBytes;
-    this.#hashed = this.#bytes;
-    this.totalBytes = file.sizeBytes;
-    this.#tell();
+  constructor(deadlineMs: number) {
+    super("no chunk in time");
+    this.rate = mostRate(deadlineMs);
   }
+}
 
-  isWhole(): boolean {
-    return this.totalBytes !== undefined && this.#bytes >= this.totalBytes;
-  }
-
-  /** Chunks that a failed lane had are fetched again. Rejects where one could not be written. */
-  async beginRound(): Promise<void> {
-    // A round that was broken off reports no failed write, and the file then has fewer bytes than are verified.
-    await this.#written;
-    this.#claimed = this.#bytes / CHUNK_BYTES;
-  }
-
-  /** Undefined when all are asked for. */
-  async nextChunk(signal: AbortSignal): Promise<number | undefined> {
-    // Until one has come, the size may be unknown.
-    if (this.totalBytes === undefined && this.#claimed > 0) await this.#until(() => this.#bytes > 0, signal);
-    signal.throwIfAborted();
-    if (this.totalBytes !== undefined && this.#claimed * CHUNK_BYTES >= this.totalBytes) return undefined;
-    this.#claimed += 1;
-    return this.#claimed - 1;
-  }
-
-  /**
-   * Waits for the chunks before it; throws PeerFailure for bytes that are not what their giver says. The next chunk
-   * is verified while this one is written.
-   */
-  async append(chunk: number, bytes: Buffer, prefix: string, signal: AbortSignal): Promise<void> {
-    const start = chunk * CHUNK_BYTES;
-    await this.#until(() => this.#hashed >= start, signal);
-    if (chunk === 0) this.#checkStart(bytes);
-    await this.#admit();
-    signal.throwIfAborted();
-    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerFailure("it sent wrong bytes");
-    this.#hashed += bytes.length;
-    // One after the other: a part that breaks off is resumed with all that it has, so it must have no holes.
-    const written = this.#written.then(async () => {
-      await writeAll(this.#opened.file, bytes, bytes.length, start);
-      this.#bytes += bytes.length;
-      this.#context.onReceived?.(bytes.length);
-      this.#tell();
-    });
-    this.#written = written;
-    this.#wake();
-    await written;
-    await this.#context.pace?.(bytes.length, signal);
-  }
-
-  /** Undefined if it is not the content; then nothing of it is kept. */
-  async finish(): Promise<Received | undefined> {
-    const { file, hash } = this.#opened;
-    await file.datasync();
-    if (hash.digest() === this.#file.sha256)
-      return { sha256: this.#file.sha256, sizeBytes: this.#bytes, validator: {}, prefixes: hash.prefixes };
-    await file.truncate(0);
-    this.#opened.hash.reset();
-    this.#bytes = 0;
-    this.#hashed = 0;
-    return undefined;
-  }
-
-  #checkStart(bytes: Buffer): void {
-    try {
-      firstBytesCheck(this.#file, undefined)(bytes);
-    } catch (error) {
-      throw new PeerFailure(error instanceof Error ? error.message : String(error));
-    }
-  }
-
-  async #admit(): Promise<void> {
-    if (this.totalBytes === undefined || this.#bytes < this.#admittedUntil) return;
-    this.#admittedUntil = this.#bytes + ADMIT_EVERY_BYTES;
-    await this.#context.admit(this.totalBytes - this.#bytes);
-  }
-
-  #tell(): void {
-    const { totalBytes } = this;
-    if (this.#bytes > 0) {
-      this.#context.onProgress(this.#bytes, totalBytes);
-      this.#context.onStored?.({ hash: this.#opened.hash, bytes: this.#bytes, totalBytes });
-    }
-    this.#wake();
-  }
-
-  #wake(): void {
-    for (const look of [...this.#waiting]) look();
-  }
-
-  #until(isReached: () => boolean, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const finish = (): void => {
-        this.#waiting.delete(look);
-        signal.removeEventListener("abort", look);
-        if (signal.aborted) reject(signal.reason);
-        else resolve();
-      };
-      const look = (): void => {
-        if (signal.aborted || isReached()) finish();
-      };
-      this.#waiting.add(look);
-      signal.addEventListener("abort", look, { once: true });
-      look();
-    });
+/** Throws SlowPeer where the work takes longer. */
+async function within<T>(
+  deadlineMs: number,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  work: (inTime: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const cancel = clock.after(deadlineMs, () => late.abort());
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } catch (error) {
+    if (late.signal.aborted && !signal.aborted) throw new SlowPeer(deadlineMs);
+    throw error;
+  } finally {
+    cancel();
   }
 }
 

@@ -82,7 +82,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return withSpeed({ ...describeRef(ref, flags), ...at }, speeds);
     });
   };
-  const giving = createGiving(layout, clock);
+  const giving = createGiving(layout, refs, clock);
   giving.onOffers(() => options.onOffers?.());
   const fetcher = createFetcher(options, layout, refs, { admission, usage, giving });
   return {

@@ -134,8 +134,17 @@ export interface SharedFile extends StoreFile {
 export interface PeerFlight {
   /** Adds to the part while peers are the better choice. The whole content, or undefined: now the origin. Throws MetalbridgeError for the disk. */
   readonly take: (part: Part, context: DownloadContext) => Promise<Received | undefined>;
+  readonly whileOrigin: () => OriginPhase;
+  readonly end: () => void;
+}
+
+/** While the origin gives the bytes. */
+export interface OriginPhase {
   /** Aborted once peers are the better choice again. */
-  readonly whileOrigin: () => { readonly signal: AbortSignal; readonly end: () => void };
+  readonly signal: AbortSignal;
+  readonly received: (bytes: number) => void;
+  /** The origin failed: whether peers may give what is missing. */
+  readonly isDispensable: (error: unknown) => boolean;
   readonly end: () => void;
 }
 

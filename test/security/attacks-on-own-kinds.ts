@@ -60,6 +60,22 @@ export const attacksOnOwnKinds: Attacks = {
     ["its finalizers", merge(hostPath(EVIL), { metadata: { finalizers: ["example.com/x"] } })],
     ["its deletion", remove(hostPath(EVIL))],
     [
+      "what it is to prefetch, with a Secret of its choice",
+      merge(`${hostPath(EVIL)}/status`, {
+        status: {
+          prefetch: {
+            wanted: [
+              {
+                namespace: NAMESPACE,
+                name: "m",
+                model: { source: "hf://org/m", format: "gguf", secretRef: { name: "keys" } },
+              },
+            ],
+          },
+        },
+      }),
+    ],
+    [
       "its creation",
       post(`${OURS}/hosts`, withFields(manifest("Host", EVIL), { "spec.addresses": ["0.0.0.0/0"] })),
     ],

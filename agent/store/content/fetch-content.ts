@@ -117,16 +117,19 @@ async function fly(
 ): Promise<Content> {
   const part = partAt(layout.partial, key);
   const shared = isShared(file) ? file : undefined;
+  const address = plainUrl(file.url);
+  const isPublic = !context.source.hasCredentials;
   let growth: Growth | undefined;
   let isPublished = false;
   try {
     const received = await inTurn(file, context, () => {
-      growth = shared && giving.grow(shared.sha256, part.path);
+      const from = { sources: [file.source], addresses: [address], isPublic };
+      growth = shared && giving.grow(shared.sha256, part.path, from);
       const flight = shared && growth && peers?.begin(shared, growth.since);
       return bring(file, part, { ...context, onStored: growth?.stored }, flight);
     });
     const { sha256, sizeBytes, validator } = received;
-    await origins.note(sha256, plainUrl(file.url), !context.source.hasCredentials);
+    await origins.note(sha256, address, isPublic);
     if ((await blobSize(layout, sha256)) === undefined) {
       await keepPrefixes(layout, sha256, received);
       await publishBlob(layout, sha256, part.path);
@@ -162,10 +165,15 @@ async function bring(
       if (taken !== undefined) return taken;
       const origin = flight.whileOrigin();
       const signal = AbortSignal.any([context.signal, origin.signal]);
+      const onReceived = (bytes: number): void => {
+        origin.received(bytes);
+        context.onReceived?.(bytes);
+      };
       try {
-        return await download(file, part, { ...context, signal });
+        return await download(file, part, { ...context, signal, onReceived });
       } catch (error) {
-        if (!origin.signal.aborted || context.signal.aborted) throw error;
+        context.signal.throwIfAborted();
+        if (!origin.signal.aborted && !origin.isDispensable(error)) throw error;
       } finally {
         origin.end();
       }

@@ -1,12 +1,15 @@
 /** What this host can give to other hosts: its blobs, and what it is fetching as far as it has come. */
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { publicSource } from "../../../src/models/source/source.ts";
 import type { Clock } from "../../../src/ports.ts";
 import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import type { Refs } from "../refs.ts";
 import type { Stored } from "../remote/download-context.ts";
 import { CHUNK_BYTES } from "../remote/prefix-hash.ts";
 import { blobPath, blobSize } from "./blobs.ts";
 import { type Layout, namesIn } from "./layout.ts";
+import { createOrigins, type Origin } from "./origins.ts";
 
 /** One content, read in chunks of `CHUNK_BYTES`. */
 export interface Givable {
@@ -30,8 +33,15 @@ export interface Offer {
   readonly complete?: boolean;
 }
 
+/** What decides to whom a content may be given. */
+export interface Provenance extends Origin {
+  /** Of models, without credentials. */
+  readonly sources: readonly string[];
+}
+
 export interface Contents {
   readonly find: (sha256: string) => Promise<Givable | undefined>;
+  readonly provenance: (sha256: string) => Promise<Provenance>;
   readonly offers: () => readonly Offer[];
 }
 
@@ -43,7 +53,7 @@ export interface Growth {
 }
 
 export interface Giving extends Contents {
-  readonly grow: (sha256: string, path: string) => Growth;
+  readonly grow: (sha256: string, path: string, from: Provenance) => Growth;
   /** Called whenever `offers` changes. */
   readonly onOffers: (listener: () => void) => void;
 }
@@ -58,6 +68,7 @@ const HEX = 64;
 interface Growing {
   readonly since: string;
   readonly path: string;
+  readonly from: Provenance;
   totalBytes?: number | undefined;
   bytes: number;
   prefixes: readonly string[];
@@ -66,17 +77,18 @@ interface Growing {
   readonly listeners: Set<() => void>;
 }
 
-export function createGiving(layout: Layout, clock: Clock): Giving {
+export function createGiving(layout: Layout, refs: Pick<Refs, "all">, clock: Clock): Giving {
+  const origins = createOrigins(layout, refs);
   const growing = new Map<string, Growing>();
   let onOffers = (): void => undefined;
   return {
     onOffers: (listener) => {
       onOffers = listener;
     },
-    grow: (sha256, path) => {
+    grow: (sha256, path, from) => {
       const listeners = new Set<() => void>();
       const since = new Date(clock.nowMs()).toISOString();
-      const growth: Growing = { since, path, bytes: 0, prefixes: [], isOver: false, listeners };
+      const growth: Growing = { since, path, from, bytes: 0, prefixes: [], isOver: false, listeners };
       growing.set(sha256, growth);
       onOffers();
       return {
@@ -100,6 +112,14 @@ export function createGiving(layout: Layout, clock: Clock): Giving {
       return growth === undefined || growth.doneAtMs !== undefined
         ? storedContent(layout, sha256)
         : growingContent(growth, blobPath(layout, sha256));
+    },
+    provenance: async (sha256) => {
+      const growth = growing.get(sha256);
+      if (growth !== undefined && growth.doneAtMs === undefined) return growth.from;
+      const named = refs.all().filter(({ files }) => files.some((file) => file.sha256 === sha256));
+      // A part of a model that is not complete has no ref yet.
+      const sources = [...named.map(({ source }) => publicSource(source)), ...(growth?.from.sources ?? [])];
+      return { ...(await origins.of(sha256)), sources };
     },
   };
 }

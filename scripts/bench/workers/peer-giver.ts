@@ -14,7 +14,9 @@ import { type Host, hostSchema } from "../../../src/api/host.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 
 export interface PeerOffer {
+  readonly source: string;
   readonly sha256: string;
+  readonly sizeBytes: number;
   readonly giver: Host;
   /** Of the process that takes. */
   readonly taker: Identity;
@@ -32,13 +34,17 @@ const store = await openStore({
   ...{ dir, clock, log, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
   allowLoopback: true,
 });
-const { path, sha256 = "" } = await fetchNoise();
+const { source, path, sha256 = "" } = await fetchNoise();
 const identity = createIdentity("giver");
 const taker = createIdentity("taker");
 const directory = createDirectory("giver", clock, signal);
-directory.connect(({ onChange, onSynced }) => {
-  onChange("taker", hostOf("taker", { fingerprint: taker.fingerprint }));
-  onSynced();
+directory.connect({
+  watch: ({ onChange, onSynced }) => {
+    onChange("taker", hostOf("taker", { fingerprint: taker.fingerprint }));
+    onSynced();
+  },
+  readHost: async () => hostOf("taker", { fingerprint: taker.fingerprint }),
+  readWanted: async () => [{ source, sha256 }],
 });
 const pace = maxRate === undefined ? () => undefined : createPace(Number(maxRate), clock);
 const port = await startGiver({
@@ -51,20 +57,32 @@ const raw = createTlsServer({ key: identity.key, cert: identity.cert, minVersion
 raw.listen(0, address);
 await once(raw, "listening");
 const giver = hostOf("giver", { fingerprint: identity.fingerprint, port });
-const offer: PeerOffer = { sha256, giver, taker, rawPort: (raw.address() as AddressInfo).port };
+const offer: PeerOffer = {
+  source,
+  sha256,
+  sizeBytes,
+  giver,
+  taker,
+  rawPort: (raw.address() as AddressInfo).port,
+};
 console.log(JSON.stringify(offer));
 process.stdin.on("end", () => process.exit(0)).resume();
 
 function hostOf(name: string, peer: object): Host {
   const models = sha256 === "" ? [] : [{ source: "bench", sha256 }];
-  return hostSchema.parse({ metadata: { name }, status: { addresses: [address], peer, models } });
+  return hostSchema.parse({
+    metadata: { name },
+    spec: { addresses: [address] },
+    status: { addresses: [address], peer, models },
+  });
 }
 
 async function fetchNoise() {
   const block = Buffer.alloc(1 << 20, "metalbridge");
   block.write("GGUF", 0, "latin1");
-  const origin = createServer(async (_, response) => {
+  const origin = createServer(async ({ method }, response) => {
     response.writeHead(200, { "content-length": sizeBytes, etag: '"noise"' });
+    if (method === "HEAD") return void response.end();
     for (let left = sizeBytes; left > 0; left -= block.length)
       if (!response.write(block.subarray(0, left))) await once(response, "drain");
     response.end();
@@ -72,6 +90,5 @@ async function fetchNoise() {
   await once(origin, "listening");
   const source = `http://${address}:${(origin.address() as AddressInfo).port}/noise.gguf`;
   const model = await store.fetch({ source }, { signal });
-  origin.close();
-  return model;
+  return { ...model, source };
 }

@@ -10,6 +10,7 @@ import { connect } from "node:tls";
 import pino from "pino";
 import { createPeerClient } from "../../../agent/peers/client.ts";
 import { createDirectory } from "../../../agent/peers/directory.ts";
+import { addressDigest } from "../../../agent/peers/grants.ts";
 import { createTaker } from "../../../agent/peers/taker.ts";
 import { CHUNK_BYTES } from "../../../agent/store/remote/prefix-hash.ts";
 import { openStore } from "../../../agent/store/store.ts";
@@ -19,7 +20,7 @@ import type { PeerOffer } from "./peer-giver.ts";
 /** As agents ask one peer. */
 const LANES = 2;
 const [how = "", dir = "", offered = ""] = process.argv.slice(2);
-const { giver, taker, sha256, rawPort } = JSON.parse(offered) as PeerOffer;
+const { giver, taker, source, sha256, sizeBytes, rawPort } = JSON.parse(offered) as PeerOffer;
 const clock = systemClock;
 const log = pino({ level: "silent" });
 const { signal } = new AbortController();
@@ -66,28 +67,32 @@ async function readChunks(): Promise<void> {
   const { port = 0, fingerprint = "" } = giver.status?.peer ?? {};
   const peer = { name: "giver", host: giver, address: "127.0.0.1", port, fingerprint };
   const client = createPeerClient({ identity: taker, peer, connectMs: 5_000, stallMs: 15_000 });
+  const content = { sha256, totalBytes: sizeBytes, address: addressDigest(source) };
   const lane = async (first: number): Promise<void> => {
     const into = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-    for (let chunk = first, total = 1; chunk * CHUNK_BYTES < total; chunk += LANES) {
-      const answer = await client.chunk(sha256, chunk, into, signal);
+    for (let chunk = first; chunk * CHUNK_BYTES < sizeBytes; chunk += LANES) {
+      const answer = await client.chunk(content, chunk, into, signal);
       if (answer.at === "later") throw new Error("the giver has not got it");
-      total = answer.totalBytes;
     }
   };
   await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
 }
 
-/** Nothing listens at the source: every byte is a peer's. */
+/** The source says that the file is there: every byte is a peer's. */
 async function takeFromPeer(): Promise<void> {
   const directory = createDirectory("taker", clock, signal);
-  directory.connect(({ onChange, onSynced }) => {
-    onChange("giver", giver);
-    onSynced();
+  directory.connect({
+    watch: ({ onChange, onSynced }) => {
+      onChange("giver", giver);
+      onSynced();
+    },
+    readHost: async () => giver,
+    readWanted: async () => [],
   });
   const peers = createTaker({ self: "taker", identity: taker, directory, clock, log });
   const store = await openStore({
     ...{ dir, clock, log, peers, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
     allowLoopback: true,
   });
-  await store.fetch({ source: "http://127.0.0.1:1/noise.gguf", sha256 }, { signal });
+  await store.fetch({ source, sha256 }, { signal });
 }

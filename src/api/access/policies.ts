@@ -32,6 +32,7 @@ interface Policy {
 
 const ADMISSION = "admissionregistration.k8s.io/v1";
 const WRITES = ["CREATE", "UPDATE", "DELETE"] as const;
+const prefetchOrders = (of: string) => `${of}.?status.?prefetch.?wanted.orValue([])`;
 const IS_STATUS = "request.?subResource.orValue('') == 'status'";
 
 const policies: readonly Policy[] = [
@@ -48,6 +49,11 @@ const policies: readonly Policy[] = [
         // RBAC decides whether it may create it: `metalbridge agent --register`.
         expression: `request.operation == 'CREATE' || (request.operation == 'UPDATE' && ${IS_STATUS})`,
         message: "a host may write the status of its Host only",
+      },
+      {
+        // They decide which Secrets it may read, and what other hosts give it.
+        expression: `request.operation != 'UPDATE' || ${prefetchOrders("object")} == ${prefetchOrders("oldObject")}`,
+        message: "status.prefetch.wanted is the controller's: a host may not change it",
       },
     ],
   },

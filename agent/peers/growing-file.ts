@@ -1,0 +1,138 @@
+/** The part that a content is taken into: chunks of several peers, in order, each verified before it is written. */
+import type { Received } from "../store/remote/attempt.ts";
+import type { DownloadContext } from "../store/remote/download-context.ts";
+import { firstBytesCheck } from "../store/remote/first-bytes.ts";
+import type { OpenPart } from "../store/remote/part.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { writeAll } from "../store/remote/sink.ts";
+import type { SharedFile } from "../store/types.ts";
+import { PeerLie } from "./client.ts";
+
+/** Bytes between two checks of the free space. */
+const ADMIT_EVERY_BYTES = 64 << 20;
+
+/** The part, to which lanes add their chunks in order. */
+export class GrowingFile {
+  readonly totalBytes: number;
+  readonly #opened: OpenPart;
+  readonly #file: SharedFile;
+  readonly #context: DownloadContext;
+  readonly #waiting = new Set<() => void>();
+  /** What is verified; the disk is behind it while chunks are written. */
+  #hashed: number;
+  #written: Promise<void> = Promise.resolve();
+  #bytes: number;
+  #claimed = 0;
+  #admittedUntil = -1;
+
+  /** `totalBytes`: by the origin. */
+  constructor(opened: OpenPart, file: SharedFile, totalBytes: number, context: DownloadContext) {
+    this.#opened = opened;
+    this.#file = file;
+    this.#context = context;
+    this.#bytes = opened.sizeBytes;
+    this.#hashed = this.#bytes;
+    this.totalBytes = totalBytes;
+    this.#tell();
+  }
+
+  isWhole(): boolean {
+    return this.#bytes >= this.totalBytes;
+  }
+
+  /** Chunks that a failed lane had are fetched again. Rejects where one could not be written. */
+  async beginRound(): Promise<void> {
+    // A round that was broken off reports no failed write, and the file then has fewer bytes than are verified.
+    await this.#written;
+    this.#claimed = this.#bytes / CHUNK_BYTES;
+  }
+
+  /** Undefined when all are asked for. */
+  nextChunk(): number | undefined {
+    if (this.#claimed * CHUNK_BYTES >= this.totalBytes) return undefined;
+    this.#claimed += 1;
+    return this.#claimed - 1;
+  }
+
+  /**
+   * Waits for the chunks before it; throws PeerLie for bytes that are not what their giver says. The next chunk
+   * is verified while this one is written.
+   */
+  async append(chunk: number, bytes: Buffer, prefix: string, signal: AbortSignal): Promise<void> {
+    const start = chunk * CHUNK_BYTES;
+    await this.#until(() => this.#hashed >= start, signal);
+    if (chunk === 0) this.#checkStart(bytes);
+    await this.#admit();
+    signal.throwIfAborted();
+    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerLie("it sent wrong bytes");
+    this.#hashed += bytes.length;
+    // One after the other: a part that breaks off is resumed with all that it has, so it must have no holes.
+    const written = this.#written.then(async () => {
+      await writeAll(this.#opened.file, bytes, bytes.length, start);
+      this.#bytes += bytes.length;
+      this.#context.onReceived?.(bytes.length);
+      this.#tell();
+    });
+    this.#written = written;
+    this.#wake();
+    await written;
+    await this.#context.pace?.(bytes.length, signal);
+  }
+
+  /** Undefined if it is not the content; then nothing of it is kept. */
+  async finish(): Promise<Received | undefined> {
+    const { file, hash } = this.#opened;
+    await file.datasync();
+    if (hash.digest() === this.#file.sha256)
+      return { sha256: this.#file.sha256, sizeBytes: this.#bytes, validator: {}, prefixes: hash.prefixes };
+    await file.truncate(0);
+    this.#opened.hash.reset();
+    this.#bytes = 0;
+    this.#hashed = 0;
+    return undefined;
+  }
+
+  #checkStart(bytes: Buffer): void {
+    try {
+      firstBytesCheck(this.#file, undefined)(bytes);
+    } catch (error) {
+      throw new PeerLie(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async #admit(): Promise<void> {
+    if (this.#bytes < this.#admittedUntil) return;
+    this.#admittedUntil = this.#bytes + ADMIT_EVERY_BYTES;
+    await this.#context.admit(this.totalBytes - this.#bytes);
+  }
+
+  #tell(): void {
+    const { totalBytes } = this;
+    if (this.#bytes > 0) {
+      this.#context.onProgress(this.#bytes, totalBytes);
+      this.#context.onStored?.({ hash: this.#opened.hash, bytes: this.#bytes, totalBytes });
+    }
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const look of [...this.#waiting]) look();
+  }
+
+  #until(isReached: () => boolean, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const finish = (): void => {
+        this.#waiting.delete(look);
+        signal.removeEventListener("abort", look);
+        if (signal.aborted) reject(signal.reason);
+        else resolve();
+      };
+      const look = (): void => {
+        if (signal.aborted || isReached()) finish();
+      };
+      this.#waiting.add(look);
+      signal.addEventListener("abort", look, { once: true });
+      look();
+    });
+  }
+}

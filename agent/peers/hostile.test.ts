@@ -1,0 +1,242 @@
+/** One host that lies or takes its time costs the others a moment, and never the source. */
+import { readFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
+import fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import { fetchOptions } from "../store/fixtures/store.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
+import { startHostile } from "./fixtures/hostile.ts";
+import { createIdentity } from "./identity.ts";
+
+const PATIENCE = { timeout: 120_000 };
+const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
+const sum = sha256(content);
+const impatient = { chunkMs: 20, reserveMs: 200, sampleBytes: 1 << 20, sampleMs: 20_000 };
+
+async function begin(): Promise<{ farm: Farm; origin: Origin; source: string }> {
+  const origin = await startOrigin();
+  onTestFinished(() => origin[Symbol.asyncDispose]());
+  origin.serve("/model.gguf", content);
+  return { farm: createFarm(), origin, source: `${origin.url}/model.gguf` };
+}
+
+async function join(farm: Farm, name: string, options?: MemberOptions): Promise<Member> {
+  const member = await farm.add(name, options);
+  onTestFinished(() => member[Symbol.asyncDispose]());
+  return member;
+}
+
+async function fetchOn(member: Member, source: string, stated = sum): Promise<Buffer> {
+  member.farm.want(member.name, { source });
+  const model = await member.store.fetch({ source, sha256: stated }, fetchOptions());
+  await member.report();
+  return readFile(model.path);
+}
+
+const downloads = ({ seen }: Origin): number => seen.filter(({ method }) => method === "GET").length;
+const dropped = ({ lines }: Member): unknown[] =>
+  lines.filter(({ message }) => message === "peer dropped for this file").map(({ data }) => data.why);
+
+/** A chunk as an honest peer would begin to send it. */
+function promise(response: ServerResponse, start: number, totalBytes = content.length): number {
+  const end = Math.min(start + CHUNK_BYTES, totalBytes);
+  response.writeHead(206, {
+    "content-length": end - start,
+    "content-range": `bytes ${start}-${end - 1}/${totalBytes}`,
+    "metalbridge-prefix-sha256": sum,
+  });
+  return end;
+}
+
+const startOf = (range: string | undefined): number => Number(/^bytes=(\d+)-/.exec(range ?? "")?.[1]);
+
+/** Keeps the connection busy for ever. */
+function drip(response: ServerResponse, byte: Uint8Array = Buffer.from([0])): void {
+  const timer = setInterval(() => response.write(byte), 10);
+  response.on("close", () => clearInterval(timer));
+}
+
+test(
+  "a peer that drips is dropped for a time, for all files, and the source gives the rest",
+  PATIENCE,
+  async () => {
+    const { farm, origin, source } = await begin();
+    const other = ggufBytes(4 * CHUNK_BYTES, 9);
+    origin.serve("/other.gguf", other);
+    await using hostile = await startHostile(farm, "hostile", [sum, sha256(other)], (request, response) => {
+      promise(response, startOf(request.headers.range));
+      drip(response);
+    });
+    const taker = await join(farm, "taker", { limits: impatient });
+    expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+    expect(dropped(taker)).toEqual(["it is slower than the source"]);
+    const asked = hostile.asked();
+    expect((await fetchOn(taker, `${origin.url}/other.gguf`, sha256(other))).equals(other)).toBe(true);
+    expect(hostile.asked()).toBe(asked);
+  },
+);
+
+test("a peer that always has a little more soon is dropped as well", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  let available = 0;
+  await using hostile = await startHostile(farm, "hostile", [sum], (_, response) => {
+    available += 1;
+    response.writeHead(503, { "metalbridge-available": available, "content-length": 0 }).end();
+  });
+  const taker = await join(farm, "taker", { limits: impatient });
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(dropped(taker)).toEqual(["it is slower than the source"]);
+  expect(hostile.asked()).toBeGreaterThan(1);
+});
+
+test(
+  "a download from the source goes on after a peer that only claims to have the file",
+  PATIENCE,
+  async () => {
+    const { farm, origin, source } = await begin();
+    const isOpen = Promise.withResolvers<void>();
+    const isBegun = Promise.withResolvers<void>();
+    origin.on("/model.gguf", async (request, response) => {
+      if (request.method === "HEAD" || request.headers.range !== undefined)
+        return sendFile(request, response, content);
+      response.writeHead(200, { etag: `"${sum.slice(0, 16)}"`, "content-length": content.length });
+      response.write(content.subarray(0, 2 * CHUNK_BYTES), () => isBegun.resolve());
+      await isOpen.promise;
+      response.destroy();
+    });
+    onTestFinished(() => isOpen.resolve());
+    const taker = await join(farm, "taker", { limits: impatient });
+    const fetched = fetchOn(taker, source);
+    await isBegun.promise;
+    await using _ = await startHostile(farm, "hostile", [sum], (request, response) => {
+      promise(response, startOf(request.headers.range));
+      drip(response);
+    });
+    expect((await fetched).equals(content)).toBe(true);
+    expect(dropped(taker)).toEqual(["it is slower than the source"]);
+  },
+);
+
+test("a peer that is as slow as the source stays", PATIENCE, async () => {
+  const { farm, origin, source } = await begin();
+  const giver = await join(farm, "giver", {
+    // Half a chunk's patience for each block.
+    pace: (_, signal) =>
+      new Promise((resolve) => {
+        setTimeout(resolve, 20);
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      }),
+  });
+  await fetchOn(giver, source);
+  origin.on("/model.gguf", (request, response) => {
+    if (request.method === "HEAD") return sendFile(request, response, content);
+    response.writeHead(200, { "content-length": content.length });
+    drip(response, content.subarray(0, 100));
+  });
+  const limits = { chunkMs: 1, reserveMs: 1, sampleBytes: content.length, sampleMs: 300 };
+  const taker = await join(farm, "taker", { limits });
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(dropped(taker)).toEqual([]);
+  // It was compared.
+  expect(downloads(origin)).toBeGreaterThan(1);
+});
+
+test("a source that fails while slow peers are compared with it ends no download", PATIENCE, async () => {
+  const { farm, origin, source } = await begin();
+  const giver = await join(farm, "giver", { pace: () => new Promise((resolve) => setTimeout(resolve, 20)) });
+  await fetchOn(giver, source);
+  origin.on("/model.gguf", (request, response) => {
+    if (request.method === "HEAD") return sendFile(request, response, content);
+    response.writeHead(503).end();
+  });
+  const taker = await join(farm, "taker", { limits: { ...impatient, chunkMs: 1, reserveMs: 1 } });
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(dropped(taker)).toEqual([]);
+});
+
+test.each([
+  ["1e14 bytes", 1e14],
+  ["80 MiB", 80 << 20],
+])("a peer that claims %s makes no room and fills no disk", PATIENCE, async (_, claimed) => {
+  const { farm, origin, source } = await begin();
+  const unused = ggufBytes(CHUNK_BYTES, 3);
+  origin.serve("/unused.gguf", unused);
+  await using hostile = await startHostile(farm, "hostile", [sum], (request, response) => {
+    promise(response, startOf(request.headers.range), claimed);
+    drip(response);
+  });
+  const quotaBytes = content.length + 2 * CHUNK_BYTES;
+  const taker = await join(farm, "taker", { limits: impatient, store: { quotaBytes } });
+  await taker.store.fetch({ source: `${origin.url}/unused.gguf` }, fetchOptions());
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(await taker.store.list()).toHaveLength(2);
+  expect(dropped(taker)).toEqual(["it has a content of another size"]);
+  expect(hostile.asked()).toBeGreaterThan(0);
+});
+
+test(
+  "whatever a peer answers, the file is the source's, in the time that patience allows",
+  PATIENCE,
+  async () => {
+    const header = fc.oneof(
+      fc.string({ maxLength: 40, unit: fc.constantFrom(..."bytes0123456789-/* ") }),
+      fc.constantFrom("bytes 0-4194303/4194304", `bytes 0-4194303/${content.length}`, "bytes 0-0/1"),
+    );
+    const answers = fc.record({
+      status: fc.constantFrom(200, 206, 204, 302, 404, 416, 500, 503),
+      range: header,
+      available: header,
+      length: fc.option(fc.integer({ min: 0, max: 2 * CHUNK_BYTES }), { nil: undefined }),
+      body: fc.uint8Array({ maxLength: 64 }),
+      end: fc.constantFrom("end", "destroy", "drip"),
+    });
+    const { farm, source } = await begin();
+    await fc.assert(
+      fc.asyncProperty(answers, async ({ status, range, available, length, body, end }) => {
+        await using _ = await startHostile(farm, "hostile", [sum], (_, response) => {
+          response.writeHead(status, {
+            "content-range": range,
+            "metalbridge-available": available,
+            "metalbridge-prefix-sha256": sum,
+            ...(length === undefined ? {} : { "content-length": length }),
+          });
+          if (status !== 204) response.write(body);
+          if (end === "drip") drip(response);
+          else if (end === "destroy") response.destroy();
+          else response.end();
+        });
+        await using taker = await farm.add("taker", { limits: impatient });
+        expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+        expect(dropped(taker)).toHaveLength(1);
+        farm.remove("taker");
+      }),
+      { numRuns: 12 },
+    );
+  },
+);
+
+test("an address that the operator does not allow for a host is not connected to", async () => {
+  const farm = createFarm();
+  const taker = await join(farm, "taker");
+  const done = taker.directory.use();
+  onTestFinished(done);
+  const { fingerprint } = createIdentity("other");
+  const portOf = (...addresses: string[]): string[] => {
+    const host = hostOf("other", 4_000, fingerprint, { addresses });
+    farm.publish({ ...host, spec: { ...host.spec, addresses: ["10.1.0.0/16", "10.2.0.7"] } });
+    return taker.directory.peers().map(({ address, port }) => `${address}:${port}`);
+  };
+  expect(portOf("10.1.2.3")).toEqual(["10.1.2.3:4000"]);
+  expect(portOf("evil.example", "10.2.0.7")).toEqual(["10.2.0.7:4000"]);
+  for (const address of [
+    "10.2.0.8",
+    "evil.example",
+    "localhost",
+    "127.0.0.1",
+    "169.254.169.254",
+    "::ffff:10.1.2.3",
+  ])
+    expect([address, portOf(address)]).toEqual([address, [":0"]]);
+});

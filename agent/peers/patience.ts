@@ -1,0 +1,55 @@
+/** How long a peer may take, judged by what the source would take. Pure. */
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+
+export interface PatienceLimits {
+  /** For one chunk, while the rate of the source is not known: a peer that takes longer is compared with the source. */
+  readonly chunkMs: number;
+  /** In all, beyond what chunks may take: a peer may falter, and a chain of hosts has to begin. */
+  readonly reserveMs: number;
+}
+
+/** A source that gives next to nothing is no measure. */
+const MAX_CHUNK_MS = 60_000;
+/** A peer counts as slow below this part of the source's rate, over both of its lanes. */
+const SLOW_SHARE = 0.5;
+const LANES = 2;
+
+/** What one chunk may take. `rate`: bytes per second of the source; undefined: not known. */
+export function allowedMs(rate: number | undefined, { chunkMs }: PatienceLimits): number {
+  if (rate === undefined) return chunkMs;
+  return Math.min(MAX_CHUNK_MS, (LANES * CHUNK_BYTES * 1_000) / (rate * SLOW_SHARE));
+}
+
+/** The most that a peer can have given that took so long for a chunk of one of its lanes. */
+export function mostRate(chunkMs: number): number {
+  return (LANES * CHUNK_BYTES * 1_000) / chunkMs;
+}
+
+/**
+ * What a peer may still take beyond its chunks. What a chunk takes longer than it may comes off the reserve, which faster
+ * ones refill up to its limit: n chunks take no longer than n times what one may, and the reserve.
+ */
+export class Patience {
+  readonly #limits: PatienceLimits;
+  #reserveMs: number;
+
+  constructor(limits: PatienceLimits) {
+    this.#limits = limits;
+    this.#reserveMs = limits.reserveMs;
+  }
+
+  /** For the next chunk. */
+  deadlineMs(rate: number | undefined): number {
+    return this.#reserveMs + allowedMs(rate, this.#limits);
+  }
+
+  spend(tookMs: number, rate: number | undefined): void {
+    const left = this.#reserveMs + allowedMs(rate, this.#limits) - tookMs;
+    this.#reserveMs = Math.max(0, Math.min(this.#limits.reserveMs, left));
+  }
+}
+
+/** Whether a peer that could not keep within its patience is worth asking again, now that the source's rate is known. */
+export function isSlow(peerRate: number, sourceRate: number): boolean {
+  return peerRate < sourceRate * SLOW_SHARE;
+}
