@@ -94,7 +94,7 @@ export class Comparison {
     else this.#world.drop(peer);
   }
 
-  /** While the source gives; `onKnown` is called when a comparison has ended. */
+  /** While the source gives; `onKnown` is called after a comparison. */
   measure(onKnown: () => void): Phase {
     const { clock, reputation } = this.#world;
     const { sampleBytes, sampleMs } = this.#limits;

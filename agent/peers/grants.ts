@@ -27,7 +27,7 @@ export function wantedByReplica({ spec }: InferenceReplica): readonly Wanted[] {
   return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
 }
 
-/** A file's address as a peer is told it: signed addresses, and those of other namespaces, are not its business. */
+/** A file's address as a peer sees it: signed addresses, and those of other namespaces, are not its business. */
 export function addressDigest(address: string): string {
   return createHash("sha256").update(address).digest("hex");
 }

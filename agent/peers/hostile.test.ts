@@ -52,7 +52,7 @@ function promise(response: ServerResponse, start: number, totalBytes = content.l
 
 const startOf = (range: string | undefined): number => Number(/^bytes=(\d+)-/.exec(range ?? "")?.[1]);
 
-/** Keeps the connection busy for ever. */
+/** Keeps the connection busy forever. */
 function drip(response: ServerResponse, byte: Uint8Array = Buffer.from([0])): void {
   const timer = setInterval(() => response.write(byte), 10);
   response.on("close", () => clearInterval(timer));
@@ -92,7 +92,7 @@ test("a peer that always has a little more soon is dropped as well", PATIENCE, a
 });
 
 test(
-  "a download from the source goes on after a peer that only claims to have the file",
+  "a download from the source continues after a peer that only claims to have the file",
   PATIENCE,
   async () => {
     const { farm, origin, source } = await begin();

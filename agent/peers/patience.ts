@@ -20,13 +20,13 @@ export function allowedMs(rate: number | undefined, { chunkMs }: PatienceLimits)
   return Math.min(MAX_CHUNK_MS, (LANES * CHUNK_BYTES * 1_000) / (rate * SLOW_SHARE));
 }
 
-/** The most that a peer can have given that took so long for a chunk of one of its lanes. */
+/** The highest rate of a peer that needed this time for a chunk of one of its lanes. */
 export function mostRate(chunkMs: number): number {
   return (LANES * CHUNK_BYTES * 1_000) / chunkMs;
 }
 
 /**
- * What a peer may still take beyond its chunks. What a chunk takes longer than it may comes off the reserve, which faster
+ * What a peer may still take beyond its chunks. What a chunk takes beyond its time comes off the reserve, which faster
  * ones refill up to its limit: n chunks take no longer than n times what one may, and the reserve.
  */
 export class Patience {

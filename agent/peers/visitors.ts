@@ -7,7 +7,7 @@ export interface VisitorLimits {
   readonly perAddress: number;
   /** Of all that have not proved to be a host; the next one ends the oldest of these. */
   readonly unproved: number;
-  /** An address that failed to prove itself is not looked up again for so long. */
+  /** An address that failed to prove itself is not looked up again within this time. */
   readonly refusedMs: number;
 }
 
