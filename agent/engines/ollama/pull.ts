@@ -1,4 +1,8 @@
-/** Sources that only Ollama can fetch: ollama://name:tag is pulled by a server, and its blobs are the model's files. */
+/**
+ * Models of the Ollama library, or of the registry that this host's configuration names: pulled by a server, and its blobs
+ * are the model's files. Ollama follows redirects wherever they lead, so from any other registry the store fetches, whose
+ * rules for addresses it does not know.
+ */
 import { readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -43,7 +47,7 @@ export function createPuller(options: PullOptions): EngineFetcher {
     return options.models === undefined ? askServer(name, options) : readManifest(name, options.models);
   };
   return {
-    takes: (source) => sourceOf(source) !== undefined,
+    takes: (source) => isTrusted(sourceOf(source), options.registry),
     resolve: ({ source }) => resolve(source),
     fetch: async (request, fetching) => {
       const before = await resolve(request.source);
@@ -75,6 +79,20 @@ function sourceOf(text: string): Extract<Source, { kind: "ollama" }> | undefined
     return source.kind === "ollama" ? source : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** A name that is none is refused when it is fetched. */
+function isTrusted(
+  source: Extract<Source, { kind: "ollama" }> | undefined,
+  registry: string = OLLAMA_REGISTRY,
+): boolean {
+  if (source === undefined) return false;
+  try {
+    const asked = ollamaModel(source, registry).registry;
+    return asked === OLLAMA_REGISTRY || asked === new URL(registry).origin;
+  } catch {
+    return true;
   }
 }
 

@@ -183,7 +183,8 @@ export function requestFor(model: ReplicaModel, namespace: string): ModelRequest
     revision: model.revision,
     mmproj: model.mmproj,
     sha256: model.sha256,
-    format: model.format,
+    // What an engine does not pull itself is a GGUF to the store.
+    format: model.format === "ollama" ? "gguf" : model.format,
     changeMarker: model.changeMarker,
   };
 }

@@ -26,18 +26,36 @@ const LOAD_CAUSES: readonly Cause[] = [
   },
 ];
 
-const PULL_CAUSES: readonly Cause[] = [
-  { pattern: /file does not exist|not found|404/i, code: "SourceNotFound" },
-  { pattern: /requires a newer version of Ollama/i, code: "RuntimeTooOld" },
-  { pattern: /unauthorized|401/i, code: "SourceUnauthorized" },
-  { pattern: /forbidden|403|denied/i, code: "SourceForbidden" },
-  { pattern: /no space left on device|disk quota exceeded/i, code: "DiskFull" },
+/** A message does not repeat what a registry answered. */
+const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
+  {
+    pattern: /file does not exist|not found|404/i,
+    code: "SourceNotFound",
+    says: "the registry has no such model or tag",
+  },
+  {
+    pattern: /requires a newer version of Ollama/i,
+    code: "RuntimeTooOld",
+    says: "it needs a newer version of Ollama",
+  },
+  { pattern: /unauthorized|401/i, code: "SourceUnauthorized", says: "the registry asks for credentials" },
+  { pattern: /forbidden|403|denied/i, code: "SourceForbidden", says: "the registry refuses access" },
+  {
+    pattern: /no space left on device|disk quota exceeded/i,
+    code: "DiskFull",
+    says: "no space left on the disk",
+  },
   {
     pattern: /connection refused|no such host|network is unreachable|i\/o timeout|tls:|x509:/i,
     code: "SourceUnreachable",
+    says: "the registry cannot be reached",
   },
-  // It removes what is wrong and says that it must be downloaded again.
-  { pattern: /digest mismatch/i, code: "SourceTruncated" },
+  {
+    // It removes what is wrong and says that it must be downloaded again.
+    pattern: /digest mismatch/i,
+    code: "SourceTruncated",
+    says: "a file did not match its checksum, and Ollama removed it",
+  },
 ];
 
 /** For an answer to a load or a create; `undefined`: nothing that speaks against the model. */
@@ -46,7 +64,11 @@ export function loadRefused(words: string): { readonly code: ErrorCode; readonly
 }
 
 export function pullFailed(words: string): { readonly code: ErrorCode; readonly message: string } {
-  return { code: codeOf(words, PULL_CAUSES) ?? "SourceUnavailable", message: `Ollama: ${short(words)}` };
+  const cause = PULL_CAUSES.find(({ pattern }) => pattern.test(words));
+  return {
+    code: cause?.code ?? "SourceUnavailable",
+    message: cause?.says ?? "the registry gave another answer than a model; the log of Ollama has it",
+  };
 }
 
 /** `isAppRunning`: Ollama's desktop app runs on this machine. */

@@ -91,6 +91,10 @@ test.each([
   ["max retries exceeded: EOF", "SourceUnavailable"],
 ])("a pull that failed with %j is %s", (words, code) => {
   expect(pullFailed(words)).toMatchObject({ code });
+  // What a registry answers may be what only this host can read.
+  const withBody = pullFailed(`${words}: {"password":"s3cret"}`);
+  expect(withBody.message).not.toMatch(/s3cret|password/);
+  expect(withBody.code).toBe(code);
 });
 
 test.each([
