@@ -253,3 +253,17 @@ test("undo holds against a controller that writes status all the time, and gives
     replicas: 2,
   });
 });
+
+test("a restart marks a service that runs in pods, and none that runs on hosts", async () => {
+  await using desk = await openDesk();
+  await desk.service("chat");
+  const restart = () => runProgram(["rollout", "restart", "chat", "-n", desk.namespace], desk);
+  await tell(desk, "chat", { on: "Hosts" });
+  const refused = await restart();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain("RestartNotInPods");
+  await tell(desk, "chat", { on: "Hosts+Pods" });
+  expect(await restart()).toMatchObject({ code: 0 });
+  const { annotations = {} } = (await get(desk, "chat")).metadata;
+  expect(annotations["metalbridge.dev/restarted-at"]).toMatch(/^20\d\d-/);
+});

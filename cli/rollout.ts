@@ -1,4 +1,4 @@
-/** `metalbridge rollout`: how a change of a service goes, what went before, and going back to it. */
+/** `metalbridge rollout`: how a change of a service goes, what went before, going back to it, and new pods without a change. */
 import type { Command } from "commander";
 import {
   addNamespacedFlags,
@@ -9,6 +9,7 @@ import {
   yesOrNo,
 } from "./cluster/flags.ts";
 import { rolloutHistory } from "./rollout/run-history.ts";
+import { rolloutRestart } from "./rollout/run-restart.ts";
 import { rolloutStatus } from "./rollout/run-status.ts";
 import { rolloutUndo } from "./rollout/run-undo.ts";
 
@@ -34,6 +35,10 @@ export function configureRollout(command: Command): void {
     .option("--revision <number>", "everything of one revision", parseCount(1))
     .addOption(outputFlag())
     .action(rolloutHistory);
+  addNamespacedFlags(command.command("restart"))
+    .description("replace the pods of a service, with the controller's present images and defaults")
+    .argument(...SERVICE, parseServiceName)
+    .action(rolloutRestart);
   addNamespacedFlags(command.command("undo"))
     .description("go back to an earlier revision of a service")
     .argument(...SERVICE, parseServiceName)

@@ -97,7 +97,7 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "rollout",
-    summary: "watch a rollout, list revisions, roll back",
+    summary: "watch a rollout, list revisions, roll back, restart pods",
     group: "services",
     load: async () => (await import("./rollout.ts")).configureRollout,
   },

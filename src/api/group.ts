@@ -47,6 +47,13 @@ export const ANNOTATION_NODE_CHOICE = "metalbridge.dev/node-choice";
 /** On a Deployment whose pods get another choice of nodes while they serve: since when, and in a move the choice to return to. */
 export const ANNOTATION_NODE_MOVE = "metalbridge.dev/node-move";
 
+/** On a Deployment: a digest of the wish that its template was rendered for and the runtime that was chosen, as in `3f9c… vllm`. */
+export const ANNOTATION_RENDERED_FOR = "metalbridge.dev/rendered-for";
+/** On a Deployment: its template as it was rendered, as JSON; without what others have added to it. */
+export const ANNOTATION_TEMPLATE = "metalbridge.dev/template";
+/** On an InferenceService, and from there on its pods: when their replacement was asked for, with the present defaults. */
+export const ANNOTATION_RESTARTED_AT = "metalbridge.dev/restarted-at";
+
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 

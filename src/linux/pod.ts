@@ -1,5 +1,9 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
+<<<<<<< HEAD
 import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, LABEL_MOUNTS } from "../api/group.ts";
+=======
+import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, IN_FLIGHT_NEEDS_KEY } from "../api/group.ts";
+>>>>>>> b1fdd56 (src/linux: pods keep the template that they were rendered with until their user changes something; cli: rollout restart)
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
@@ -20,6 +24,9 @@ export const POD_USER = 65_532;
  */
 const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
 
+/** An annotation is any text; this one is a time. */
+const RESTARTED_AT_MAX = 64;
+
 export interface PodWish {
   readonly service: InferenceService;
   readonly pod: PodRuntime;
@@ -34,6 +41,7 @@ export interface PodWish {
 export function podTemplateOf(wish: PodWish): PodTemplate {
   const { service, pod, gpus, files, container } = wish;
   const { spec } = service;
+  const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
   const key = spec.auth !== undefined && pod.metrics?.isProtected === true ? [IN_FLIGHT_NEEDS_KEY] : [];
   return {
@@ -48,6 +56,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
         "kubectl.kubernetes.io/default-container": ENGINE_CONTAINER,
         ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
         ...withoutOurs(spec.podAnnotations),
+        ...(restartedAt === undefined ? {} : { [ANNOTATION_RESTARTED_AT]: restartedAt }),
         ...files.annotations,
         // Of the pod itself: the service may have another runtime by the time the pod is asked.
         ...(gauges === undefined

@@ -11,9 +11,11 @@ import { type Blocked, blockedBy, formatOf, usableModel } from "../capacity/reso
 import { toEngineSettings } from "../capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
 import type { Loading } from "../fitness/replica-fit.ts";
+import type { Deployment } from "../kube/workload-objects.ts";
 import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
+import { digestOf, keepTemplate, keptRuntime } from "./kept-template.ts";
 import { claimInPod, claimOnGPUs, loadsLess } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
@@ -26,6 +28,8 @@ export interface PodsInput {
   readonly loraModels: readonly (Model | undefined)[];
   readonly settings: LinuxSettings;
   readonly nodes?: NodeChoice | undefined;
+  /** The Deployment as it is: its template stays while the wish does. */
+  readonly live?: Deployment | undefined;
 }
 
 export interface PodsResolved {
@@ -107,25 +111,33 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   if (model === undefined) throw new Error("a service without a Model");
   const [weights, ...further] = volumes;
   const drafts = draftRef === undefined ? 0 : 1;
-  return workloadFor({
+  const models = usable.map((one, index) => ({ model: one, weights: volumes[index] }));
+  const parts = {
     ...{ service, model, weights, settings, nodes },
     draft: others.slice(0, drafts)[0],
     draftWeights: further.slice(0, drafts)[0],
     adapters: others.slice(drafts),
     adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
-  });
+  };
+  return workloadFor(parts, digestOf({ service, models, nodes }), input.live);
 }
 
-function workloadFor(parts: Omit<WorkloadInput, "runtime" | "replicas">): PodsResolved | Blocked {
+function workloadFor(
+  parts: Omit<WorkloadInput, "runtime" | "replicas">,
+  digest: string,
+  live: Deployment | undefined,
+): PodsResolved | Blocked {
   const { service, model } = parts;
   const { autoscaling, replicas, suspend } = service.spec;
   try {
-    const runtime = runtimeOf(service, model);
+    const runtime = runtimeOf(service, model, keptRuntime(live, digest));
     const isScaled = autoscaling !== undefined && !suspend;
-    const workload = buildWorkload({
+    const rendered = buildWorkload({
       ...{ ...parts, runtime },
       replicas: suspend ? 0 : isScaled ? undefined : replicas,
     });
+    const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });
+    const workload = { ...rendered, deployment };
     const need = podNeed(parts, runtime);
     const unhonored = unhonoredFields(service.spec, "linux", runtime);
     return { at: "resolved", runtime, workload, gpuCount: need.gpus, need, unhonored };
@@ -178,12 +190,15 @@ function weightsOnClaim(model: Model): Weights | Blocked {
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
-/** spec.runtime where it serves the model in pods, else the first that does. Throws RuntimeMismatch. */
-function runtimeOf({ spec }: InferenceService, model: Model): Runtime {
+/** spec.runtime where it serves the model in pods, else the one that was chosen before, else the first that does. Throws RuntimeMismatch. */
+function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): Runtime {
   const format = formatOf(model);
   const accelerator = podAccelerator(model, spec);
   const { runtime, mode = "chat" } = spec;
-  const candidates = runtime === undefined ? chosenFor(format, accelerator, mode) : [runtime];
+  const candidates =
+    runtime === undefined
+      ? [...(before === undefined ? [] : [before]), ...chosenFor(format, accelerator, mode)]
+      : [runtime];
   const found = candidates.find((one) => runtimeEntry(one)?.pod !== undefined);
   if (found !== undefined && isRuntimeFor(found, format, accelerator)) return found;
   const message =

@@ -1,21 +1,21 @@
 /** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
-import { ANNOTATION_NODE_CHOICE, LABEL_REVISION } from "../api/group.ts";
+import { ANNOTATION_NODE_CHOICE } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { serviceName } from "../api/names.ts";
 import { MANAGED_BY, ownerLabels, placeOf } from "../api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../capacity/template.ts";
 import type { PodInput, PodRuntime } from "../engines/pods.ts";
 import { runtimeEntry } from "../engines/registry.ts";
-import { canonicalJson, hash } from "../hash.ts";
-import type { Deployment, PodTemplate } from "../kube/workload-objects.ts";
+import type { Deployment } from "../kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
 import type { Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
 import { podTemplateOf } from "./pod.ts";
+import { withRevision } from "./revision.ts";
 import { hasDevices, strategyOf } from "./strategy.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
 import { type Files, filesOf } from "./volumes.ts";
@@ -104,11 +104,6 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
       template: withRevision(template),
     },
   };
-}
-
-function withRevision({ metadata, spec }: PodTemplate): PodTemplate {
-  const revision = hash(canonicalJson({ metadata, spec }));
-  return { metadata: { ...metadata, labels: { ...metadata?.labels, [LABEL_REVISION]: revision } }, spec };
 }
 
 interface Parts {

@@ -44,7 +44,8 @@ export interface Bench extends AsyncDisposable {
   readonly agent: (host: string, options?: Partial<AgentSideOptions>) => Promise<AgentSide>;
   /** Of the account that it has as installed. */
   readonly controllerKubeconfig: string;
-  readonly restartController: (kubeconfig?: string) => Promise<void>;
+  /** `further` flags take the place of the bench's. */
+  readonly restartController: (kubeconfig?: string, further?: object) => Promise<void>;
   readonly stopController: () => Promise<void>;
   /** A second one, which waits for leadership. */
   readonly standby: (log: Log) => Promise<Controller>;
@@ -88,7 +89,8 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   const agents: AgentSide[] = [];
   const own = path.join(cluster.dir, "controller.kubeconfig");
   await giveControllerIdentity(cluster, own);
-  const startController = (kubeconfig: string) => startOne(kubeconfig, { clock, log, flags });
+  const startController = (kubeconfig: string, further?: object) =>
+    startOne(kubeconfig, { clock, log, flags: { ...flags, ...further } });
   let controller = await startController(own);
   await controller.whenWorking();
   const apply = async (object: object) => {
@@ -117,9 +119,9 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
       agents.push(agent);
       return agent;
     },
-    restartController: async (kubeconfig = own) => {
+    restartController: async (kubeconfig = own, further = {}) => {
       await controller.stop();
-      controller = await startController(kubeconfig);
+      controller = await startController(kubeconfig, further);
       await controller.whenWorking();
     },
     standby: async (ofStandby) => {

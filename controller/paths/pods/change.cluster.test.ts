@@ -1,12 +1,18 @@
 /** What keeps serving while the template of pods changes, with the real API server, controllers and scheduler. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { ANNOTATION_TEMPLATE, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
+import type { Deployment, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import { revisionOf, withRevision } from "../../../src/linux/revision.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { runProgram } from "../../../test/cli/program.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { looksAt } from "./fixtures/look.ts";
 
 const why = whyNoSimulatedNodes();
 const NS = "changes";
+const WAIT = { timeout: 60_000, interval: 100 };
 const GPU = "nvidia.com/gpu";
 
 describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"})`, () => {
@@ -28,7 +34,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-  const { watchAvailable } = looksAt(NS, () => bench.cluster.kubectl);
+  const { get, podsOf, uidsOf, watchAvailable } = looksAt(NS, () => bench.cluster.kubectl);
   const patch = (what: string, change: object) =>
     bench.cluster.kubectl(["patch", what, "-n", NS, "--type=merge", "-p", JSON.stringify(change)]);
 
@@ -52,4 +58,71 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     await until("one", { phase: "Ready", ready: "1/1", updatedReplicas: 1, observedGeneration: 3 });
     expect(await leastAvailable()).toBe(1);
   });
+
+  test("an upgrade of the controller changes no pod: new images, probes and scripts come with the next change, or when asked for", async () => {
+    const modelCache = { persistence: "Ephemeral" };
+    await bench.apply(inferenceService(NS, "stays", { modelCache }));
+    await until("stays", { phase: "Ready", ready: "1/1" });
+    await bench.stopController();
+    const older = await asAnOlderController("stays");
+    await vi.waitFor(async () => {
+      const [pod, ...others] = await podsOf("stays");
+      expect([pod && revisionOf(pod), others.length]).toEqual([older, 0]);
+    }, WAIT);
+    const before = await uidsOf("stays");
+
+    const image = "registry.example/metalbridge:2.0.0";
+    await bench.restartController(undefined, { image, engineImages: "llamacpp=registry.example/llama:new" });
+    // The second pod shows that this controller has been through the service.
+    await patch("isvc/stays", { spec: { replicas: 2 } });
+    await until("stays", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 2 });
+    expect(await uidsOf("stays")).toEqual(expect.arrayContaining(before));
+    expect((await podsOf("stays")).map(revisionOf)).toEqual([older, older]);
+
+    await patch("isvc/stays", { spec: { contextSize: 2048 } });
+    await until("stays", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 3 });
+    const imagesOf = async () => {
+      const { initContainers = [], containers } = (await get<Deployment>("deployment/stays")).spec.template
+        .spec;
+      return [...initContainers, ...containers].map((one) => one.image);
+    };
+    expect(await imagesOf()).toEqual([image, "registry.example/llama:new"]);
+
+    await bench.restartController(undefined, {
+      image,
+      engineImages: "llamacpp=registry.example/llama:newer",
+    });
+    await patch("isvc/stays", { spec: { replicas: 1 } });
+    await until("stays", { phase: "Ready", ready: "1/1", observedGeneration: 4 });
+    expect(await imagesOf()).toEqual([image, "registry.example/llama:new"]);
+    const restart = ["rollout", "restart", "stays", "-n", NS];
+    expect(await runProgram(restart, bench.cluster)).toMatchObject({ code: 0 });
+    await vi.waitFor(async () => expect((await imagesOf())[1]).toBe("registry.example/llama:newer"), WAIT);
+    await until("stays", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
+  });
+
+  /** The Deployment with other probes and scripts; returns the revision of its template. */
+  async function asAnOlderController(name: string): Promise<string | undefined> {
+    const { metadata, spec } = await get<Deployment>(`deployment/${name}`);
+    const template: PodTemplate = JSON.parse(metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "");
+    const [engine, ...others] = template.spec.containers;
+    if (engine === undefined) throw new Error("no container");
+    const probes = {
+      startupProbe: { tcpSocket: { port: "http" } },
+      livenessProbe: { tcpSocket: { port: "http" } },
+    };
+    const lifecycle = { preStop: { sleep: { seconds: 1 } } };
+    const containers = [{ ...engine, ...probes, lifecycle }, ...others];
+    const older = withRevision({ ...template, spec: { ...template.spec, containers } });
+    const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(older) };
+    const { name: named, namespace = NS, labels = {} } = metadata;
+    const object = {
+      metadata: { name: named, namespace, labels, annotations },
+      spec: { ...spec, template: older },
+    };
+    const options = { manager: MANAGER_CONTROLLER, current: undefined };
+    const result = await bench.client.apply(DEPLOYMENTS, object, options);
+    if (!result.ok) throw new Error(result.error.message);
+    return revisionOf(older);
+  }
 });

@@ -1,4 +1,5 @@
 /** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
+
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -10,6 +11,7 @@ import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
+import { revisionOf } from "../../../src/linux/revision.ts";
 import { ONE_MORE } from "../../../src/linux/strategy.ts";
 import { reportOn } from "../../cache/events.ts";
 import { readReportedNode } from "../../cache/nodes.ts";
@@ -40,7 +42,7 @@ import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { isMakingRoom, type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { isLive, planRollout, podsToAsk, type Rollout, revisionOf } from "./rollout.ts";
+import { isLive, planRollout, podsToAsk, type Rollout } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const BEHIND_MS = 1_000;
@@ -83,6 +85,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
       loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
       settings: linux,
+      live: deployment,
     },
     { pods, live },
   );

@@ -1,10 +1,12 @@
 /** What to apply for a service that runs as pods. Pure. */
+
 import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../../src/linux/resolve.ts";
+import { revisionOf } from "../../../src/linux/revision.ts";
 import { startupBudgetOf } from "../../../src/linux/surroundings.ts";
 import { stepsOfKubeService } from "../../service/kube-service.ts";
 import type { Belongings } from "../../service/observe.ts";
@@ -12,7 +14,6 @@ import { stepsOfRevisions } from "../../service/revisions.ts";
 import type { Owned, OwnedKind, ServiceStep } from "../../service/steps.ts";
 import { removals } from "../../service/teardown.ts";
 import { isLoading } from "./pods.ts";
-import { revisionOf } from "./rollout.ts";
 
 export interface PodsPlanInput {
   readonly service: InferenceService;

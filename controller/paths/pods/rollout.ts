@@ -2,15 +2,16 @@
  * When pods are replaced: by a change of their template, once the old ones are idle, or because of their age. Until then the
  * Deployment is paused with the new template in it, so that it scales and heals as before. Pure.
  */
+
 import {
   ANNOTATION_IN_FLIGHT,
   ANNOTATION_RENEWED_AT,
   ANNOTATION_WAITING_SINCE,
-  LABEL_REVISION,
 } from "../../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import { revisionOf } from "../../../src/linux/revision.ts";
 import { hasDevices, ONE_MORE, renewalStrategy } from "../../../src/linux/strategy.ts";
 import { engineOf, hasEnded, isReady } from "./pods.ts";
 
@@ -144,11 +145,6 @@ export function isLive(pod: Pod): boolean {
 }
 
 type Templated = Pick<PodTemplate, "metadata">;
-
-/** Hash of the template, as pods carry it. */
-export function revisionOf({ metadata }: Templated): string | undefined {
-  return metadata?.labels?.[LABEL_REVISION];
-}
 
 function isOf(one: Templated, template: Templated): boolean {
   const renewalOf = ({ metadata }: Templated) => metadata?.annotations?.[ANNOTATION_RENEWED_AT];

@@ -4,6 +4,7 @@ import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { revisionOf } from "../../../src/linux/revision.ts";
 import { isZero } from "../../../src/linux/strategy.ts";
 import { truncate } from "../../../src/text.ts";
 import { codeOfRejections, describeRejections } from "../../service/apply/rejection.ts";
@@ -12,7 +13,6 @@ import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "
 import { conditionsOf } from "./conditions.ts";
 import { readyText, type StatusInput, wantedPods } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
-import { revisionOf } from "./rollout.ts";
 
 const MAX_MESSAGE = 4096;
 

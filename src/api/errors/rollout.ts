@@ -16,6 +16,11 @@ export const rolloutErrors = {
     do: "fix the spec, or roll back; the rollout then resumes automatically",
     command: "metalbridge rollout undo NAME",
   },
+  RestartNotInPods: {
+    what: "`metalbridge rollout restart` replaces pods, and the service has none: engines on hosts restart without it.",
+    do: "an engine that hangs or degrades is replaced automatically; to restart one yourself, delete its replica",
+    command: "kubectl delete irep REPLICA",
+  },
   PodsBusy: {
     what: "The spec has changed, and the old pods still have requests in flight (spec.rolloutPolicy.waitForIdle). They serve on until they are idle, or until the time that the message names.",
     do: "nothing to do; spec.rolloutPolicy.force: true ends the wait",
