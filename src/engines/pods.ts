@@ -63,15 +63,14 @@ export interface Offloaded {
   readonly count?: string;
 }
 
-/** How an engine gets the API key: as a file, or as a variable, which `flag` takes where it does not read it. */
-export type PodKey = (
-  | { readonly by: "file" }
-  | { readonly by: "variable"; readonly variable: string; readonly flag?: string }
-) & {
+/** How an engine gets the API key. Never as an argument: every process of a node can read those of all others. */
+export type PodKey = ({ readonly by: "file" } | { readonly by: "variable"; readonly variable: string }) & {
   /** What it answers without the key, as part of a sentence. */
   readonly open: string;
   /** So does a path that computes. */
   readonly isInferenceOpen?: true;
+  /** It gives the key as an argument to a process that it starts itself. */
+  readonly isInArguments?: true;
 };
 
 export interface PodRuntime {
@@ -103,6 +102,8 @@ export interface PodRuntime {
   readonly offloaded?: "needsGPU" | ((log: string) => Offloaded | undefined);
   /** More than one GPU needs more shared memory than the 64 MiB of a container. */
   readonly sharesMemory?: true;
+  /** After one TERM it continues with requests in flight, after a second one it ends. It is process 1 of its container. */
+  readonly endsAtSecondTerm?: true;
   /** Its image writes outside of /tmp. */
   readonly writesImage?: true;
   /** Its arguments, variables and probes are the user's own texts: fills in their placeholders. Throws MetalbridgeError. */

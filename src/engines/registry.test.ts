@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { RUNTIMES } from "../api/engine-settings.ts";
+import { engineFields, RUNTIMES } from "../api/engine-settings.ts";
+import { LLAMACPP_SETTINGS } from "./llamacpp/settings.ts";
 import {
   checkGate,
   hostRuntimes,
@@ -44,6 +45,15 @@ describe("what may serve a model without spec.runtime", () => {
     expect(isServedOnHosts("mlx")).toBe(true);
     expect(isServedOnHosts("ollama")).toBe(true);
   });
+});
+
+it("each setting of engines is llama-server's or another engine's", () => {
+  // A new field is one of them by decision, never by being there.
+  const others = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
+  const all = [...Object.keys(engineFields), "speculativeDecoding", "loraAdapters"];
+  expect([...LLAMACPP_SETTINGS, ...others].sort()).toEqual(all.sort());
+  for (const { hostSettings, pod } of RUNTIMES_IN_ORDER.filter(({ runtime }) => runtime === "llamacpp"))
+    expect([hostSettings, pod?.settings]).toEqual([LLAMACPP_SETTINGS, LLAMACPP_SETTINGS]);
 });
 
 const auth = { secretName: "keys", key: "apiKey" };

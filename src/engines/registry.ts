@@ -1,5 +1,5 @@
 /** One entry per runtime: which formats it loads, on what, and where it runs. */
-import { type EngineSettings, engineFields, type Mode, type Runtime } from "../api/engine-settings.ts";
+import type { EngineSettings, Mode, Runtime } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Program } from "../api/fields/program.ts";
@@ -13,6 +13,7 @@ import { genericPod } from "./generic/pod.ts";
 import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
 import { llamacppPod } from "./llamacpp/pod.ts";
+import { LLAMACPP_SETTINGS } from "./llamacpp/settings.ts";
 import { ollamaClaims } from "./ollama/claims.ts";
 import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
 import { omlxClaims } from "./omlx/claims.ts";
@@ -67,9 +68,6 @@ export interface RuntimeEntry {
 
 type GateWish = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
 
-/** Settings that llama-server does not have. */
-const FOREIGN_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
-
 /** In order of preference. */
 export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
   {
@@ -82,11 +80,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     checksApiKey: true,
     asksGateForKey: true,
     install: "brew install llama.cpp",
-    hostSettings: [
-      ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
-      "speculativeDecoding",
-      "loraAdapters",
-    ],
+    hostSettings: LLAMACPP_SETTINGS,
     claims: llamacppClaims,
     pod: llamacppPod,
   },

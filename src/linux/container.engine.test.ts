@@ -19,6 +19,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { offloadedLayers } from "../engines/llamacpp/pod.ts";
 import type { Container } from "../kube/workload-objects.ts";
+import { FIRST_TERM, STOP_SECONDS } from "./drain.ts";
 import { inputOf } from "./fixtures/workload-input.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -86,7 +87,10 @@ function start({ args = [], env = [] }: Container, folder: string): ChildProcess
 }
 
 /** Runs it with nothing on PATH but what images have, and one of the programs that fetch. */
-function preStop({ lifecycle }: Container, folder: string, fetcher: string): ChildProcess {
+function preStop(
+  { lifecycle }: Container,
+  { folder, fetcher, engine }: { folder: string; fetcher: string; engine: ChildProcess },
+): ChildProcess {
   const { exec } = (lifecycle as { preStop: { exec: { command: string[] } } }).preStop;
   const bin = path.join(folder, "bin");
   mkdirSync(bin);
@@ -98,7 +102,8 @@ function preStop({ lifecycle }: Container, folder: string, fetcher: string): Chi
   );
   chmodSync(wrapper, 0o755);
   const [shell = "", ...rest] = exec.command.map((text) =>
-    text.replaceAll("/etc/metalbridge/", `${folder}/`),
+    // Here process 1 is that of the whole machine.
+    text.replaceAll("/etc/metalbridge/", `${folder}/`).replace(FIRST_TERM, `kill -TERM ${engine.pid}\n`),
   );
   // A proxy that is not there: requests to the engine must not go there.
   const env = { PATH: bin, http_proxy: "http://127.0.0.1:9" };
@@ -146,13 +151,13 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     async (fetcher) => {
       await using folder = await temporaryFolder();
       await using served = await serve(folder.path, 60);
-      const { container, url } = served;
+      const { container, url, engine } = served;
       expect((await fetch(`${url}/metrics`)).status).toBe(401);
       const props = await fetch(`${url}/props`, { headers: { authorization: `Bearer ${KEY}` } });
       expect(await props.json()).toMatchObject({ chat_template: template });
       const client = new AbortController();
       await generate(url, client.signal);
-      const hook = preStop(container, folder.path, fetcher);
+      const hook = preStop(container, { folder: folder.path, fetcher, engine });
       const ended = once(hook, "close");
       // Two readings of an idle engine would have been the last.
       await vi.waitFor(() => expect(asked(folder.path)).toBeGreaterThan(2), WAIT);
@@ -162,16 +167,21 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     },
   );
 
-  test("the preStop ends after drainSeconds although a request is in flight", async () => {
+  test("the preStop ends after drainSeconds although a request is in flight, and the engine at the kubelet's TERM", async () => {
     await using folder = await temporaryFolder();
     await using served = await serve(folder.path, 5);
     const { container, url, engine } = served;
     const client = new AbortController();
     await generate(url, client.signal);
-    const hook = preStop(container, folder.path, "curl");
+    const closed = once(engine, "close");
+    const hook = preStop(container, { folder: folder.path, fetcher: "curl", engine });
     expect(await once(hook, "close")).toEqual([0, null]);
     expect(asked(folder.path)).toBeGreaterThan(0);
     expect(engine.exitCode).toBeNull();
+    engine.kill("SIGTERM");
+    // Long before the end of the grace period, with the client still there.
+    const late = AbortSignal.timeout((STOP_SECONDS * 1_000) / 3);
+    await Promise.race([closed, once(late, "abort").then(() => Promise.reject(late.reason))]);
     client.abort();
   });
 });

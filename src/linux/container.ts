@@ -25,7 +25,8 @@ const TEXTS_MAX = 524_288;
 /** Where volumes are slow: the time for a start is what reading the weights at this speed takes, and half an hour. */
 const LOAD_BYTES_PER_SECOND = 50e6;
 const START_SECONDS = 1800;
-const START_PERIOD_SECONDS = 10;
+/** A pod that has loaded is ready within this time; while it loads, a probe costs its node next to nothing. */
+const START_PERIOD_SECONDS = 1;
 
 export interface ContainerInput {
   readonly spec: InferenceServiceSpec;
@@ -64,6 +65,7 @@ export function containerOf(wish: ContainerInput): Container {
         port: input.port,
         drainSeconds: spec.rollout.drainSeconds,
         keyFile: pod.metrics?.isProtected === true ? input.apiKeyFile : undefined,
+        endsAtSecondTerm: pod.endsAtSecondTerm,
       }),
     },
     securityContext: {
@@ -84,15 +86,10 @@ function escalates(given: PassedThrough = {}): boolean {
 }
 
 /** Kubernetes resolves $(NAME) in arguments: what is not the user's own text is escaped, so that it stays what it is. */
-function commandOf({ pod, input, spec }: ContainerInput): PodCommand {
+function commandOf({ pod, input }: ContainerInput): PodCommand {
   const command = pod.command(input);
   if (pod.render !== undefined) return command;
-  const args = command.args.map((text) => text.replaceAll("$(", "$$$$("));
-  const { flag, variable } = pod.apiKey?.by === "variable" ? pod.apiKey : {};
-  return {
-    ...command,
-    args: flag === undefined || spec.auth === undefined ? args : [...args, flag, `$(${variable})`],
-  };
+  return { ...command, args: command.args.map((text) => text.replaceAll("$(", "$$$$(")) };
 }
 
 /** A variable of the user's replaces one of ours, but not the one that holds the API key. */

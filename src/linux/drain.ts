@@ -15,6 +15,7 @@ export interface DrainWish {
   readonly drainSeconds: number;
   /** File with the key that the metrics need. */
   readonly keyFile?: string | undefined;
+  readonly endsAtSecondTerm?: boolean | undefined;
 }
 
 /** Seconds that Kubernetes must wait before it kills the pod. */
@@ -42,7 +43,7 @@ export function gaugesOf(
  * curl, or Python, or wget; a proxy from the environment must not see these requests.
  */
 function drainScript(wish: DrainWish & { readonly gauges: NonNullable<DrainWish["gauges"]> }): string {
-  const { gauges, address, port, drainSeconds, keyFile } = wish;
+  const { gauges, address, port, drainSeconds, keyFile, endsAtSecondTerm = false } = wish;
   const url = `http://${hostOf(address)}:${port}${gauges.path}`;
   return `sleep ${WITHDRAWAL_SECONDS}
 end=$(( $(date +%s) + ${drainSeconds} ))
@@ -75,9 +76,12 @@ while [ $idle -lt 2 ] && [ "$(date +%s)" -lt $end ]; do
   if quiet; then idle=$((idle + 1)); else idle=0; fi
   [ $idle -lt 2 ] && sleep 1
 done
-exit 0
+${endsAtSecondTerm ? FIRST_TERM : ""}exit 0
 `;
 }
+
+/** The second one is the kubelet's, as soon as the hook has finished: what is in flight by then has had its time. */
+export const FIRST_TERM = "kill -TERM 1\n";
 
 /** "localhost" is both families, for engines that listen on either. */
 function hostOf(address: string): string {

@@ -79,7 +79,7 @@ export function keptRuntime(live: Deployment | undefined, digest: string): Runti
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime)?.runtime;
 }
 
-/** The API server takes 256 KiB of annotations; a larger template is rendered anew by each controller. */
+/** The API server takes 256 KiB of annotations; a larger template is rendered again by each controller. */
 const TEMPLATE_MAX = 131_072;
 
 /** `rendered`, with the template of `live` where that was rendered for the same wish. */

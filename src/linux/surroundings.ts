@@ -1,4 +1,5 @@
 /** What stands around the pods of a service: autoscaler, disruption budget, network policy, metrics. */
+import { MetalbridgeError } from "../api/errors.ts";
 import { NAMESPACE_SYSTEM, PORT_NAME } from "../api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { serviceName } from "../api/names.ts";
@@ -19,16 +20,14 @@ const BEHAVIOR = {
   scaleDown: { stabilizationWindowSeconds: 300, policies: [{ type: "Pods", value: 1, periodSeconds: 120 }] },
 };
 
-/** Undefined without spec.autoscaling, and while the service is suspended or scaled to zero. */
+/** Throws `AutoscalingWithoutMetric`. Undefined without spec.autoscaling, and while the service is suspended or scaled to zero. */
 export function autoscalerOf(
   service: InferenceService,
   pod: PodRuntime,
 ): HorizontalPodAutoscaler | undefined {
   const { autoscaling, suspend, replicas } = service.spec;
   if (autoscaling === undefined || suspend || replicas === 0) return undefined;
-  const metrics = (autoscaling.metrics ?? [{ type: "Pods" as const }]).flatMap((metric) =>
-    metricOf(metric, pod),
-  );
+  const metrics = (autoscaling.metrics ?? [{ type: "Pods" as const }]).map((metric) => metricOf(metric, pod));
   return {
     apiVersion: "autoscaling/v2",
     kind: "HorizontalPodAutoscaler",
@@ -37,7 +36,7 @@ export function autoscalerOf(
       scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: serviceName(service.metadata.name) },
       minReplicas: autoscaling.minReplicas,
       maxReplicas: autoscaling.maxReplicas,
-      ...(metrics.length === 0 ? {} : { metrics }),
+      metrics,
       behavior: BEHAVIOR,
     },
   };
@@ -45,7 +44,7 @@ export function autoscalerOf(
 
 type Metric = NonNullable<NonNullable<InferenceServiceSpec["autoscaling"]>["metrics"]>[number];
 
-function metricOf(metric: Metric, pod: PodRuntime): Readonly<Record<string, unknown>>[] {
+function metricOf(metric: Metric, pod: PodRuntime): Readonly<Record<string, unknown>> {
   const { type, targetAverageUtilization } = metric;
   const averageValue = metric.targetAverageValue ?? DEFAULT_LOAD;
   if (type === "Resource") {
@@ -53,13 +52,19 @@ function metricOf(metric: Metric, pod: PodRuntime): Readonly<Record<string, unkn
       targetAverageUtilization === undefined && metric.targetAverageValue !== undefined
         ? { type: "AverageValue", averageValue }
         : { type: "Utilization", averageUtilization: targetAverageUtilization ?? 80 };
-    return [{ type, resource: { name: metric.name ?? "cpu", target } }];
+    return { type, resource: { name: metric.name ?? "cpu", target } };
   }
   const name = metric.name ?? pod.metrics?.load;
-  if (name === undefined) return [];
+  // Kubernetes would fall back to the CPU, which says nothing of an engine on a GPU.
+  if (name === undefined)
+    throw new MetalbridgeError(
+      "AutoscalingWithoutMetric",
+      "spec.autoscaling: the runtime reports no metric to scale by, and spec.autoscaling.metrics names none",
+    );
   const target = { type: "AverageValue", averageValue };
-  if (type === "External") return [{ type, external: { metric: { name }, target } }];
-  return [{ type: "Pods", pods: { metric: { name }, target } }];
+  return type === "External"
+    ? { type, external: { metric: { name }, target } }
+    : { type: "Pods", pods: { metric: { name }, target } };
 }
 
 /** One pod at a time, or none where the service says so. Undefined where there is only one: a drain may always move it. */

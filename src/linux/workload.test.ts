@@ -304,7 +304,7 @@ it("a key of the API is never in the arguments, only a reference to its variable
     build({ runtime: "sglang", model, service: { auth, env: [{ name: "SGLANG_API_KEY", value: "own" }] } })
       .deployment,
   );
-  expect(args.slice(-2)).toEqual(["--api-key", "$(SGLANG_API_KEY)"]);
+  expect(args.join(" ")).not.toContain("api-key");
   expect(env.filter(({ name }) => name === "SGLANG_API_KEY")).toEqual([
     { name: "SGLANG_API_KEY", valueFrom: { secretKeyRef: { name: "keys", key: "apiKey" } } },
   ]);
@@ -313,8 +313,18 @@ it("a key of the API is never in the arguments, only a reference to its variable
 it("a larger model gets more time to start", () => {
   const failures = (sizeBytes: number) =>
     engineOf(build({ status: { sizeBytes } }).deployment).startupProbe?.failureThreshold;
-  expect(failures(0)).toBe(180);
-  expect(failures(400e9)).toBe(980);
+  expect(failures(0)).toBe(1800);
+  expect(failures(400e9)).toBe(9800);
+});
+
+it("an autoscaler has a metric, or the service is refused", () => {
+  const model = { source: "hf://org/m", format: "safetensors", hardware: { accelerator: "cuda" } };
+  const trt = (autoscaling: object) => build({ runtime: "tensorrt-llm", model, service: { autoscaling } });
+  const refused = expect.objectContaining({ code: "AutoscalingWithoutMetric" });
+  expect(() => trt({ maxReplicas: 3 })).toThrow(refused);
+  expect(() => trt({ maxReplicas: 3, metrics: [{ type: "External" }] })).toThrow(refused);
+  const named = trt({ maxReplicas: 3, metrics: [{ type: "External", name: "queue" }] });
+  expect(named.autoscaler?.spec.metrics).toHaveLength(1);
 });
 
 it("an autoscaler stands only where it has something to scale", () => {

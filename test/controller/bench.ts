@@ -44,7 +44,7 @@ export interface Bench extends AsyncDisposable {
   readonly agent: (host: string, options?: Partial<AgentSideOptions>) => Promise<AgentSide>;
   /** Of the account that it has as installed. */
   readonly controllerKubeconfig: string;
-  /** `further` flags take the place of the bench's. */
+  /** `further` flags replace those of the bench. */
   readonly restartController: (kubeconfig?: string, further?: object) => Promise<void>;
   readonly stopController: () => Promise<void>;
   /** A second one, which waits for leadership. */

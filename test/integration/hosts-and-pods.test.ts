@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS, PODS } from "../../src/kube/kinds.ts";
 import type { Container, Pod } from "../../src/kube/workload-objects.ts";
-import { STOP_SECONDS } from "../../src/linux/drain.ts";
+import { FIRST_TERM, STOP_SECONDS } from "../../src/linux/drain.ts";
 import { ONE_THREAD } from "../bed/agent.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
@@ -115,8 +115,10 @@ describe.skipIf(why !== undefined)(
       const { exec } = (container.lifecycle as { preStop: { exec: { command: string[] } } }).preStop;
       return {
         end: async () => {
-          expect(await once(run(exec.command), "close")).toEqual([0, null]);
           const ended = once(engine, "close");
+          // Here process 1 is that of the whole machine.
+          const hook = exec.command.map((text) => text.replace(FIRST_TERM, `kill -TERM ${engine.pid}\n`));
+          expect(await once(run(hook), "close")).toEqual([0, null]);
           engine.kill("SIGTERM");
           // llama-server answers no request that came since the hook's last reading, and waits for its client.
           const graceOver = setTimeout(() => engine.kill("SIGKILL"), STOP_SECONDS * 1_000);

@@ -8,6 +8,7 @@ import {
 } from "../../../src/api/conditions.ts";
 import { errorCatalogue } from "../../../src/api/errors.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
+import { truncate } from "../../../src/text.ts";
 import type { PhaseStatus } from "../../service/phase.ts";
 import { readyText, type StatusInput, wantedPods } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
@@ -32,6 +33,7 @@ export function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: s
     keyRequired(input),
     fallback(input),
     ...rolloutDeferred(input),
+    ...scalingActive(input),
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
   ];
   return updates.flatMap((update) => {
@@ -82,6 +84,23 @@ function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] 
   return [{ type, status: "False", reason: "AsExpected", message: "" }];
 }
 
+/** Of the HorizontalPodAutoscaler, as it says it; only with spec.autoscaling. */
+function scalingActive({ service, autoscaler }: StatusInput): ConditionUpdate[] {
+  const { autoscaling, suspend, replicas } = service.spec;
+  const type = "ScalingActive";
+  if (autoscaling === undefined) return [];
+  if (suspend || replicas === 0)
+    return [{ type, status: "False", reason: "ScalingDisabled", message: "the service is stopped" }];
+  const found = autoscaler?.status?.conditions?.find((one) => one.type === type);
+  if (found === undefined) {
+    const message = "the HorizontalPodAutoscaler has not been evaluated yet";
+    return [{ type, status: "Unknown", reason: "AutoscalerNotEvaluated", message }];
+  }
+  const { status, reason = "AutoscalerNotEvaluated", message = "" } = found;
+  const hint = /^FailedGet(Pods|Object|External)Metric$/.test(reason) ? `. To do: ${NEEDS_ADAPTER}` : "";
+  return [{ type, status, reason, message: truncate(`${message}${hint}`, MAX_MESSAGE) }];
+}
+
 function honored({ resolution }: StatusInput): ConditionUpdate {
   const type = "SpecHonored";
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
@@ -104,12 +123,13 @@ function keyRequired({ service, resolution, pods }: StatusInput): ConditionUpdat
   }
   if (resolution.at === "blocked")
     return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
-  const { open = "", isInferenceOpen } = runtimeEntry(resolution.runtime)?.pod?.apiKey ?? {};
+  const { open = "", isInferenceOpen, isInArguments } = runtimeEntry(resolution.runtime)?.pod?.apiKey ?? {};
   if (isInferenceOpen === true) {
     const message = `the engine checks the key, but not on ${open}; let only trusted namespaces reach it (spec.endpoint.allowFrom), or route /v1 alone through a Gateway`;
     return { type, status: "False", reason: "PathsWithoutKey", message };
   }
-  const message = `the engine checks the key; without one: ${open}`;
+  const exposed = isInArguments === true ? `; ${IN_ARGUMENTS}` : "";
+  const message = `the engine checks the key; without one: ${open}${exposed}`;
   return { type, status: "True", reason: "EngineChecksKeys", message };
 }
 
@@ -163,7 +183,12 @@ function judged({ service, model }: StatusInput, known: readonly PodOffload[]): 
   return { type, status: "False", reason: "LayersOnGPU", message: "" };
 }
 
+const MAX_MESSAGE = 4096;
+const NEEDS_ADAPTER =
+  "install an adapter that serves metrics of pods to Kubernetes, such as prometheus-adapter, or name another metric in spec.autoscaling.metrics";
 const FALLBACKS = { NoLayersOnGPU: true, LayersOnCPU: true, LayersOnGPU: true };
 const MAX_NAMES = 5;
+const IN_ARGUMENTS =
+  "the engine gives the key as an argument to a process of its own, so that processes with access to /proc of the node can read it; keep those off the node, or choose another runtime";
 const NO_AUTH =
   "any client that reaches the Service or a pod's port can use the model; set spec.auth to require a key";

@@ -2,7 +2,7 @@
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import type { Deployment, HorizontalPodAutoscaler } from "../../../src/kube/workload-objects.ts";
 import type { PodsResolved } from "../../../src/linux/resolve.ts";
 import type { Rejection } from "../../service/apply/rejection.ts";
 import type { Obstacle } from "../../service/apply/run.ts";
@@ -18,6 +18,8 @@ export interface StatusInput {
   /** As the cache shows it: undefined until it exists. */
   readonly deployment: Deployment | undefined;
   readonly pods: PodsSeen;
+  /** As the cache shows it. */
+  readonly autoscaler?: HorizontalPodAutoscaler | undefined;
   readonly deferral: Deferral | undefined;
   /** Undefined: the engine is not asked, or has no GPU. */
   readonly offload: Offload | undefined;

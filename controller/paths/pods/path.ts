@@ -116,6 +116,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     // Its status is not of this generation yet: nothing is Ready by what was before.
     deployment: (applied.get("deployment") as Deployment | undefined) ?? deployment,
     pods,
+    autoscaler: own.autoscalers[0],
     deferral,
     offload,
     nodes,

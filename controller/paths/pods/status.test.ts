@@ -4,7 +4,7 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
 import type { Offloaded } from "../../../src/engines/pods.ts";
-import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
+import type { ContainerStatus, HorizontalPodAutoscaler, Pod } from "../../../src/kube/workload-objects.ts";
 import { resolvePods } from "../../../src/linux/resolve.ts";
 import type { Offload } from "./offload.ts";
 import { readPods } from "./pods.ts";
@@ -31,6 +31,8 @@ interface Case {
   readonly init?: ContainerStatus;
   /** The pod that exists has been made from this spec; absent: from the present one. */
   readonly made?: object;
+  /** ScalingActive of the autoscaler. */
+  readonly scaling?: object;
 }
 
 function statusOf({
@@ -41,6 +43,7 @@ function statusOf({
   before,
   init,
   made,
+  scaling,
 }: Case) {
   const serviceWith = (given: object | undefined) =>
     inferenceServiceSchema.parse({
@@ -77,6 +80,10 @@ function statusOf({
         resolution,
         offload,
         pods: readPods(template === undefined ? [] : [pod]),
+        autoscaler:
+          scaling === undefined
+            ? undefined
+            : ({ status: { conditions: [scaling] } } as unknown as HorizontalPodAutoscaler),
       },
       ...{
         deployment: undefined,
@@ -89,6 +96,36 @@ function statusOf({
     NOW,
   );
 }
+
+const AUTOSCALED = { autoscaling: { maxReplicas: 3 } };
+
+test.each<[string, Case, string | undefined, RegExp]>([
+  ["none is asked for", {}, undefined, /^$/],
+  ["no evaluation yet", { spec: AUTOSCALED }, "Unknown AutoscalerNotEvaluated", /not been evaluated/],
+  ["stopped", { spec: { ...AUTOSCALED, suspend: true } }, "False ScalingDisabled", /stopped/],
+  [
+    "it works",
+    {
+      spec: AUTOSCALED,
+      scaling: { type: "ScalingActive", status: "True", reason: "ValidMetricFound", message: "found" },
+    },
+    "True ValidMetricFound",
+    /^found$/,
+  ],
+  [
+    "no adapter",
+    {
+      spec: AUTOSCALED,
+      scaling: { type: "ScalingActive", status: "False", reason: "FailedGetPodsMetric", message: "no API" },
+    },
+    "False FailedGetPodsMetric",
+    /^no API\. To do: install an adapter/,
+  ],
+])("ScalingActive: %s", (_, given, expected, message) => {
+  const found = getCondition(statusOf(given).conditions, "ScalingActive");
+  expect(found && `${found.status} ${found.reason}`).toBe(expected);
+  expect(found?.message ?? "").toMatch(message);
+});
 
 const cuda = { accelerator: "cuda", gpu: { count: 1 } };
 const safetensors = { format: "safetensors", hardware: cuda };
@@ -106,6 +143,12 @@ test.each<[string, Case, string, RegExp]>([
     { ...safetensors, spec: { auth: AUTH, runtime: "sglang" } },
     "True EngineChecksKeys",
     /\/health, \/metrics/,
+  ],
+  [
+    "tgi, which shows the key in its arguments",
+    { ...safetensors, spec: { auth: AUTH, runtime: "tgi" } },
+    "True EngineChecksKeys",
+    /as an argument to a process of its own/,
   ],
   [
     "vLLM, which answers outside of /v1",

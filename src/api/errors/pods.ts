@@ -14,6 +14,10 @@ export const podErrors = {
     what: "The GPUs that the Model or the service asks for cannot be requested from a node as written.",
     do: "correct spec.hardware.gpu of the Model or spec.resources of the service, as the message says",
   },
+  AutoscalingWithoutMetric: {
+    what: "The service asks for autoscaling, and its runtime reports no metric of its load (tensorrt-llm, personaplex, generic).",
+    do: "name a metric in spec.autoscaling.metrics, or remove spec.autoscaling and set spec.replicas",
+  },
   GateNotInPods: {
     what: "The service needs the gate, which runs on hosts only: TLS, or API keys for a runtime that does not check them.",
     do: "set spec.placement.on to Hosts, or remove spec.auth and spec.endpoint.tls and use a Gateway or an Ingress for them",

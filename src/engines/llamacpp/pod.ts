@@ -1,13 +1,11 @@
 /** llama-server as a pod: the same command line as on hosts, for the build that the images are pinned to. */
-import { engineFields } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
 import type { Offloaded, PodGPUs, PodInput, PodRuntime } from "../pods.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { PINNED } from "./pinned.ts";
-
-const FOREIGN_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
+import { LLAMACPP_SETTINGS } from "./settings.ts";
 
 export const llamacppPod: PodRuntime = {
   images: {
@@ -29,11 +27,8 @@ export const llamacppPod: PodRuntime = {
   apiKey: { by: "file", open: "/health, the list of models, the web interface and OPTIONS requests" },
   offloaded: offloadedLayers,
   needsWeights: true,
-  settings: [
-    ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
-    "speculativeDecoding",
-    "loraAdapters",
-  ],
+  endsAtSecondTerm: true,
+  settings: LLAMACPP_SETTINGS,
   command: (input) => {
     const { argv, problems } = buildArgv(toServerInput(input), PINNED);
     const [first] = problems;

@@ -5,6 +5,17 @@ import { flagsOf, hubModel, type PodRuntime, parallelSizes, tokensPerRequest } f
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 
+const SERVER = "sglang.launch_server";
+const KEY_VARIABLE = "SGLANG_API_KEY";
+/**
+ * It takes the key as an argument only, and every process of a node can read the arguments of all others. What is added to
+ * sys.argv stays inside of the process.
+ */
+const SERVER_WITH_KEY = `import os, runpy, sys
+sys.argv.append("--api-key=" + os.environ["${KEY_VARIABLE}"])
+runpy.run_module("${SERVER}", run_name="__main__", alter_sys=True)
+`;
+
 export const sglangPod: PodRuntime = {
   images: {
     cuda: "docker.io/lmsysorg/sglang:v0.5.15.post1-cu129",
@@ -20,7 +31,7 @@ export const sglangPod: PodRuntime = {
     load: "sglang:num_running_reqs",
   },
   apiKey: {
-    ...{ by: "variable", variable: "SGLANG_API_KEY", flag: "--api-key" },
+    ...{ by: "variable", variable: KEY_VARIABLE },
     open: "/health, /metrics and OPTIONS requests",
   },
   sharesMemory: true,
@@ -35,7 +46,7 @@ export const sglangPod: PodRuntime = {
     const given = { tensor: config?.tensorParallelSize, pipeline: config?.pipelineParallelSize };
     const { tensor, pipeline } = parallelSizes(input, given);
     return {
-      command: ["python3", "-m", "sglang.launch_server"],
+      command: spec.auth === undefined ? ["python3", "-m", SERVER] : ["python3", "-c", SERVER_WITH_KEY],
       args: [
         ...flagsOf({
           "--model-path": name,

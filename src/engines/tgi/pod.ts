@@ -12,7 +12,10 @@ export const tgiPod: PodRuntime = {
     inFlight: ["tgi_batch_current_size", "tgi_queue_size"],
     load: "tgi_queue_size",
   },
-  apiKey: { by: "variable", variable: "API_KEY", open: "/health, /info, /ping and /metrics" },
+  apiKey: {
+    ...{ by: "variable", variable: "API_KEY", isInArguments: true },
+    open: "/health, /info, /ping and /metrics",
+  },
   sharesMemory: true,
   settings: ["contextSize", "parallelSlots", "kvUnified", "extraArgs", "tgiConfig"],
   command: (input) => {
