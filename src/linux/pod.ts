@@ -1,9 +1,10 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
-<<<<<<< HEAD
-import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, LABEL_MOUNTS } from "../api/group.ts";
-=======
-import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, IN_FLIGHT_NEEDS_KEY } from "../api/group.ts";
->>>>>>> b1fdd56 (src/linux: pods keep the template that they were rendered with until their user changes something; cli: rollout restart)
+import {
+  ANNOTATION_IN_FLIGHT,
+  ANNOTATION_RESTARTED_AT,
+  IN_FLIGHT_NEEDS_KEY,
+  LABEL_MOUNTS,
+} from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
