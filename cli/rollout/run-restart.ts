@@ -7,6 +7,7 @@ import { withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findService } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { writeOut } from "../program/output.ts";
 
 export async function rolloutRestart(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
@@ -23,7 +24,7 @@ export async function rolloutRestart(name: string, flags: ClusterFlags): Promise
     ]);
     if (!result.ok)
       throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, ...cluster }, result.error);
-    process.stdout.write(
+    writeOut(
       `the pods of service ${name} are replaced as its rollout settings say\nfollow it: metalbridge rollout status ${name} -n ${cluster.namespace}\n`,
     );
   });

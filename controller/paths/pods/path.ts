@@ -69,26 +69,11 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
 
 async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
   const { key, service, own } = live;
-  const { caches, clock, linux } = ports;
-  const { namespace } = service.metadata;
-  const { speculativeDecoding, loraAdapters = [] } = service.spec;
-  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const model = caches.models.get(modelKeyOf(service));
-  const [deployment] = own.deployments;
+  const { caches, clock } = ports;
+  const input = inputOf(ports, live);
+  const { model, live: deployment } = input;
   const { pods, ...mounting } = await seePods(ports, own.pods);
-  const { resolution, nodes, ...later } = withNodes(
-    ports,
-    {
-      service,
-      model,
-      draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-      loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
-      settings: linux,
-      live: deployment,
-    },
-    { pods, live },
-  );
+  const { resolution, nodes, ...later } = withNodes(ports, input, { pods, live });
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
     resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
@@ -109,7 +94,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const queuePosition = ports.podsQueue.positionOf(key);
   const { deferral } = rollout ?? {};
   const offload = offloadOf(ports, key, resolution, own.pods);
-  const input = {
+  const seen = {
     service,
     model,
     resolution,
@@ -125,7 +110,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     rejections,
   };
   return {
-    status: planPodsStatus(input, isoSeconds(clock.nowMs())),
+    status: planPodsStatus(seen, isoSeconds(clock.nowMs())),
     obstacle,
     rejections,
     lacking:
@@ -136,6 +121,21 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       isBehind ? BEHIND_MS : undefined,
       ...[rollout, later, mounting].map((one) => one?.recheckAfterMs),
     ]),
+  };
+}
+
+function inputOf({ caches, linux }: PodsPorts, { service, own }: LiveService): PodsInput {
+  const { namespace } = service.metadata;
+  const { speculativeDecoding, loraAdapters = [] } = service.spec;
+  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
+  const draftRef = speculativeDecoding?.draftModelRef;
+  return {
+    service,
+    model: caches.models.get(modelKeyOf(service)),
+    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+    loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
+    settings: linux,
+    live: own.deployments[0],
   };
 }
 
