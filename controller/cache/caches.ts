@@ -193,9 +193,13 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
 }
 
 /** What decides whether and where the weights are on a volume. */
+/** What a Model's status depends on: where its weights are wanted, and whether a service serves them or cannot. */
 function weightsPlaceOf(service: InferenceService | undefined): string {
-  const { placement, modelCache, skipModelInit, modelRef } = service?.spec ?? {};
-  return service === undefined ? "" : JSON.stringify([placement?.on, modelCache, skipModelInit, modelRef]);
+  if (service === undefined) return "";
+  const { placement, modelCache, skipModelInit, modelRef } = service.spec;
+  const { readyReplicas = 0, reason } = service.status ?? {};
+  const isServed = readyReplicas > 0;
+  return JSON.stringify([placement?.on, modelCache, skipModelInit, modelRef, isServed || reason]);
 }
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */

@@ -115,7 +115,7 @@ test("a remote model is Ready with the facts of its header, and is not written a
   await cluster.kubectl(["annotate", "model", "good", "-n", ns.name, "touched=1"]);
   await apply("after", { source: "file:///models/after.gguf" });
   await statusUntil("after", (status) =>
-    expect(status).toMatchObject({ phase: "Ready", reason: "ReadByHost" }),
+    expect(status).toMatchObject({ phase: "Pending", reason: "ReadByHost" }),
   );
   const again = await client.get(MODELS, { name: "good", namespace: ns.name });
   expect(again).toMatchObject({ ok: true, value: { status: ready.status } });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { Model } from "../../src/api/model.ts";
+import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { cacheWish } from "../../src/linux/cache-wish.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { classifyModel } from "./classify.ts";
@@ -273,4 +273,33 @@ test("a Model for pods that fetch the weights themselves is Ready in a format th
   };
   const status = planModelStatus({ model: forPods, hosts: [], task, inspection, isKnown: false }, NOW);
   expect(status).toMatchObject({ phase: "Ready", message: expect.stringContaining("each pod") });
+});
+
+test("a file of the host is Unknown until a service has served it, and a missing one is named", () => {
+  const onDisk = model({ source: "file:///models/m.gguf" });
+  const statusWith = (status: InferenceService["status"], of = onDisk) =>
+    planModelStatus(
+      {
+        ...{ model: of, hosts: [], task: taskOf(of), inspection: undefined, isKnown: false },
+        services: [{ metadata: { name: "chat" }, spec: { modelRef: "m" }, status } as InferenceService],
+      },
+      NOW,
+    );
+  const shown = (status: ModelStatus) =>
+    status.conditions
+      ?.filter(({ type }) => type === "Ready" || type === "Degraded")
+      .map(({ type, status: is, reason }) => `${type} ${is} ${reason}`);
+  const before = statusWith(undefined);
+  expect(before).toMatchObject({ phase: "Pending", reason: "ReadByHost", files: ["m.gguf"] });
+  expect(shown(before)).toEqual(["Degraded False ReadByHost", "Ready Unknown ReadByHost"]);
+  const missing = statusWith({ reason: "SourceNotFound", message: "/models/m.gguf does not exist" });
+  expect(shown(missing)).toEqual(["Degraded True SourceNotFound", "Ready Unknown ReadByHost"]);
+  expect(shown(statusWith({ reason: "CrashLoop", message: "" }))).toEqual(shown(before));
+  const served = statusWith({ readyReplicas: 1 });
+  expect(served).toMatchObject({ phase: "Ready", reason: "FileServed" });
+  expect(shown(served)).toEqual(["Degraded False FileServed", "Ready True FileServed"]);
+  // Scaled to zero: what was seen stays, for this spec.
+  expect(statusWith({}, { ...onDisk, status: served })).toMatchObject({ phase: "Ready" });
+  const edited = { ...onDisk, metadata: { ...onDisk.metadata, generation: 2 }, status: served };
+  expect(statusWith({}, edited)).toMatchObject({ phase: "Pending" });
 });

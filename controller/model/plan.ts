@@ -1,9 +1,10 @@
 /** From a Model and what was found to its status. Pure and total. */
-import { removeCondition, setCondition } from "../../src/api/conditions.ts";
+import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
 import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
@@ -14,9 +15,11 @@ import type { Inspected } from "../../src/hub/inspect.ts";
 import type { Fetched } from "../../src/linux/fetch-result.ts";
 import { cacheKeyOf } from "../../src/linux/model-cache.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
-import { defaultFormat, fileNameOf, parseSource, publicSource } from "../../src/models/source/source.ts";
+import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/source.ts";
+import { truncate } from "../../src/text.ts";
 import type { CacheState } from "./cache/plan.ts";
 import type { Task } from "./classify.ts";
+import { copiesOf } from "./copies.ts";
 import type { InspectionResult } from "./inspections.ts";
 import { pinnedOf, planPin } from "./pin.ts";
 import { judgePrefetch } from "./prefetch.ts";
@@ -33,13 +36,15 @@ export interface ModelObservation {
   readonly changes?: number;
   /** Of its volume, where it has one. */
   readonly cache?: CacheState | undefined;
+  /** Those that name it, as weights, draft or adapter. */
+  readonly services?: readonly InferenceService[];
 }
 
 interface Verdict {
   readonly phase: NonNullable<ModelStatus["phase"]>;
   readonly reason: string;
   readonly message: string;
-  readonly available: boolean;
+  readonly available: boolean | "Unknown";
   readonly progressing: boolean;
   readonly degraded?: { readonly reason: string; readonly message: string } | undefined;
   readonly facts: Partial<ModelStatus>;
@@ -65,7 +70,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   ];
   const own = states.reduce(
     (all, { status, ...rest }) =>
-      setCondition(all, { ...rest, status: status ? "True" : "False", observedGeneration }, nowIso),
+      setCondition(all, { ...rest, status: conditionStatus(status), observedGeneration }, nowIso),
     withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
   );
   const { prefetch, conditions } = judgePrefetch(model, hosts, own, nowIso);
@@ -83,6 +88,11 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     ...(prefetch === undefined ? {} : { prefetch }),
     conditions,
   };
+}
+
+function conditionStatus(holds: boolean | "Unknown"): ConditionUpdate["status"] {
+  if (holds === "Unknown") return holds;
+  return holds ? "True" : "False";
 }
 
 /** The condition of the download; removed where none is wanted any more. */
@@ -187,7 +197,9 @@ function judge(observation: ModelObservation): Verdict {
     case "refused":
       return failed(task.code, task.message, false);
     case "onHost":
-      return ready(task.reason, task.message, onHostFacts(model));
+      return task.reason === "ReadByHost"
+        ? onHostDisk(observation, task.message)
+        : ready(task.reason, task.message, onHostFacts(model));
     case "onVolume":
       return cache === undefined ? waiting : onVolume(model, cache);
     case "remote":
@@ -208,6 +220,36 @@ function judgeRemote(
   return inspection?.at === "failed"
     ? failed(inspection.code, inspection.message, inspection.isTransient)
     : waiting;
+}
+
+/** Reported by the replicas of a service for a file of the host that cannot be served. */
+const FILE_TROUBLES = ["SourceNotFound", "FileUnreadable", "SourceNotAllowed"];
+
+/**
+ * Only hosts can look for the file, and they do once a replica is to serve it: until a service has served it nothing is known.
+ * Services may use such a Model all the same.
+ */
+function onHostDisk({ model, services = [] }: ModelObservation, message: string): Verdict {
+  const { reason, phase, observedGeneration } = model.status ?? {};
+  const isSeen =
+    phase === "Ready" && reason === "FileServed" && observedGeneration === model.metadata.generation;
+  const serving = services.find(({ status }) => (status?.readyReplicas ?? 0) > 0);
+  const facts = onHostFacts(model);
+  if (serving !== undefined || isSeen)
+    return ready("FileServed", "a host has served the file from its own disk", facts);
+  const failing = services.find(
+    ({ spec, status }) =>
+      spec.modelRef === model.metadata.name && FILE_TROUBLES.includes(status?.reason ?? ""),
+  );
+  const { reason: why = "", message: what = "" } = failing?.status ?? {};
+  return {
+    ...{ phase: "Pending", reason: "ReadByHost", facts, available: "Unknown", progressing: false },
+    message: `${message}; the file is not checked before a replica is to serve it`,
+    degraded: failing && {
+      reason: why,
+      message: `InferenceService ${failing.metadata.name}: ${truncate(what, 2_000)}`,
+    },
+  };
 }
 
 /** Pods that fill a volume need its claim. */
@@ -249,7 +291,7 @@ function withoutRuntime({ model: { spec }, cache }: ModelObservation, verdict: V
   const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
   if (!isForHosts || cache !== undefined) return verdict;
   const format = spec.format ?? verdict.facts.format;
-  if (!verdict.available || format === undefined || isServedOnHosts(format)) return verdict;
+  if (verdict.available === false || format === undefined || isServedOnHosts(format)) return verdict;
   try {
     candidateRuntimes(undefined, format, "chat");
     return verdict;
@@ -349,28 +391,3 @@ function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
 function ggufFacts(summary: GgufSummary): GgufFacts {
   return ggufSchema.parse(summary);
 }
-
-function copiesOf({ spec }: Model, hosts: readonly Host[]) {
-  const wanted = spec.sha256?.toLowerCase();
-  const shown = publicSource(spec.source);
-  return hosts
-    .flatMap(({ metadata, status }) => {
-      const copy = status?.models?.find(
-        ({ source, sha256 }) =>
-          source === shown && (wanted === undefined || sha256?.toLowerCase() === wanted),
-      );
-      if (copy === undefined) return [];
-      const { sizeBytes, sha256 } = copy;
-      return [
-        {
-          name: metadata.name,
-          ...(sizeBytes === undefined ? {} : { sizeBytes }),
-          ...(sha256 === undefined ? {} : { sha256 }),
-        },
-      ];
-    })
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-    .slice(0, MAX_COPIES);
-}
-
-const MAX_COPIES = 1000;

@@ -232,6 +232,7 @@ async function writeStatus(
     inspection: record?.result,
     changes: record?.changes ?? 0,
     isKnown: isKnown(model),
+    services: ports.servicesOf(keyOf(model.metadata)),
     cache,
   };
   const status = planModelStatus(observation, nowIso);

@@ -265,6 +265,16 @@ test("a draft Model or an adapter on the host is sized by the host, any other mu
     });
 });
 
+test("a file on the host that no replica has looked for yet can be used; other Models wait until they are Ready", () => {
+  const unchecked = { phase: "Pending", reason: "ReadByHost" };
+  expect(resolve(model({ source: "file:///models/tiny.gguf" }, unchecked))).toMatchObject({ at: "resolved" });
+  const outdated = { ...unchecked, observedGeneration: 0 };
+  expect(resolve(model({ source: "file:///models/tiny.gguf" }, outdated))).toMatchObject({
+    code: "ModelNotReady",
+  });
+  expect(resolve(model({}, { phase: "Pending" }))).toMatchObject({ code: "ModelNotReady" });
+});
+
 test("a file on the host is placed without a claim, and claimed once an agent has read it", () => {
   const local = model({ source: "file:///models/tiny.gguf" });
   expect(resolve(local)).toMatchObject({ claim: { at: "hostDecides" } });

@@ -206,7 +206,9 @@ export function usableModel(
   }
   const { phase, reason, message, observedGeneration } = model.status ?? {};
   const isCurrent = observedGeneration === undefined || observedGeneration === model.metadata.generation;
-  if (phase === "Ready" && isCurrent) return model;
+  // Only a replica can find out whether a host has the file.
+  const isUnchecked = phase === "Pending" && parseSource(model.spec.source).kind === "file";
+  if ((phase === "Ready" || isUnchecked) && isCurrent) return model;
   const why = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
   if (phase === "Failed" && isCurrent) {
     return { at: "blocked", code: "ModelFailed", message: `Model ${name} failed: ${why}`, isFinal: true };

@@ -98,14 +98,7 @@ test.each([[{ privileged: true }], [{ capabilities: { add: ["CAP_SYS_ADMIN"] } }
     const { deployment } = buildWorkload(
       inputOf({ service: { securityContext }, model, weights, replicas: 1 }),
     );
-    const { metadata, spec } = deployment.spec.template;
-    const pod = {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { ...metadata, name: "p", namespace: "default" },
-      spec,
-    };
-    expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
+    expect(await apply(deployment, "--dry-run=server")).toContain("deployment.apps/chat");
   },
 );
 

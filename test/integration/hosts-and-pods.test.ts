@@ -28,7 +28,9 @@ const can = canRunNodeNetwork();
 const why = can.ok ? whyNoSimulatedNodes() : can.why;
 const MINUTE = 60_000;
 const within = { timeout: MINUTE, interval: 100 };
-const CONTROLLER_ARGS = ["--allow-loopback", "--image", "registry.example.com/metalbridge:1.0.0"];
+// A Job downloads the weights.
+const SHARED = ["--cache-access-mode", "ReadWriteMany"];
+const CONTROLLER_ARGS = ["--allow-loopback", "--image", "registry.example.com/metalbridge:1.0.0", ...SHARED];
 const CONTROLLER = "system:serviceaccount:metalbridge-system:metalbridge-controller";
 const ENGINE_PORT = 8080;
 
