@@ -39,7 +39,7 @@ import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
 import { hasEngineFile } from "./replicas/state/engine-record.ts";
 import type { MetricsFacts } from "./server/facts.ts";
-import { REPORTER, startSession } from "./session.ts";
+import { reportingAs, startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
@@ -383,8 +383,7 @@ export class Agent {
 }
 
 function recorderOf({ config, clock, log, signal }: Inputs, client: KubeClient): RecordEvent {
-  const reporting = { reportingController: REPORTER, reportingInstance: config.hostName };
-  return createEventRecorder({ client, clock, log, signal, ...reporting });
+  return createEventRecorder({ client, clock, log, signal, ...reportingAs(config.hostName) });
 }
 
 function openPeers({ config, clock, log, signal }: Inputs): Peers | undefined {

@@ -1,10 +1,12 @@
 /** The agent's session with the cluster: Lease and Host, then replicas and slices, while it holds the host name. */
 
 import type { MetalbridgeError } from "../src/api/errors.ts";
+import { AGENT_REPORTER } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
+import type { Reporter } from "../src/kube/event/event-object.ts";
 import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
 import type { KubeClient, Reflector } from "../src/kube/types.ts";
 import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
@@ -48,7 +50,10 @@ export interface Session {
 }
 
 export const USER_AGENT = "metalbridge-agent";
-export const REPORTER = "metalbridge.dev/agent";
+/** Whom the Events of this host name as their reporter. */
+export function reportingAs(hostName: string): Reporter {
+  return { reportingController: AGENT_REPORTER, reportingInstance: hostName };
+}
 
 export function startSession(options: SessionOptions): Session {
   const { connection, clock, log, signal, runner, lateClient, lateEndpoints } = options;
@@ -128,8 +133,7 @@ function recordHostEvents(
   { clock, log, endSignal, hostName }: SessionOptions,
   client: KubeClient,
 ): RecordEvent {
-  const reporting = { reportingController: REPORTER, reportingInstance: hostName };
-  return createEventRecorder({ client, clock, log, signal: endSignal, ...reporting });
+  return createEventRecorder({ client, clock, log, signal: endSignal, ...reportingAs(hostName) });
 }
 
 /** The Lease loop is the first to see the API server back; the watches must not wait out their backoff. */

@@ -2,8 +2,7 @@
 
 import type { Command } from "commander";
 import { stringify } from "yaml";
-import { hostPolicies } from "../src/api/access/policies.ts";
-import { sharedRoles } from "../src/api/access/roles.ts";
+import { clusterAccess } from "../src/api/access/cluster.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 import { writeOut } from "./program/output.ts";
 
@@ -15,7 +14,7 @@ export function configureCrds(command: Command): void {
 }
 
 function printCrds(): void {
-  const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
+  const objects = [...customResourceDefinitions(), ...clusterAccess()];
   // kubectl reads YAML 1.1, where a key `on` without quotes is true.
   writeOut(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
 }

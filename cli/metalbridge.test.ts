@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { POLICY_NAMES } from "../src/api/access/policies.ts";
+import { POLICY_NAMES } from "../src/api/access/host-policies.ts";
 import { headingOf, verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");

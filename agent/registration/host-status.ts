@@ -6,9 +6,13 @@ import {
   getCondition,
   setCondition,
 } from "../../src/api/conditions.ts";
+import { fitter } from "../../src/api/crd/fit.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import {
+  DAMAGED_LENGTH_MAX,
+  DAMAGED_MAX,
+  HOST_MODELS_MAX,
   type Host,
   type HostCompute,
   type HostInfo,
@@ -18,9 +22,13 @@ import {
   type HostPeer,
   type HostRuntime,
   type HostStatus,
+  hostStatusSchema,
   INSTALLED_MAX,
   INSTALLED_NAME_MAX,
+  PREFETCH_LENGTH_MAX,
+  PREFETCH_STATES_MAX,
   type PrefetchState,
+  SOURCES_LENGTH_MAX,
 } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
@@ -77,6 +85,7 @@ export interface FoundRuntimes {
 }
 
 const MIB = 2 ** 20;
+const fitStatus = fitter(hostStatusSchema);
 const CREDENTIAL_RENEWED = "CredentialRenewed";
 const OWN_CONDITIONS = [
   CREDENTIAL_RENEWED,
@@ -114,25 +123,50 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   Object.assign(status, seen.installed === undefined ? installedBefore(before) : bounded(seen.installed));
   const { prefetches = [], verifyRequest, verifyDamaged } = seen;
   if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;
-  if (verifyDamaged !== undefined) status.verifyDamaged = [...verifyDamaged];
-  if (prefetches.length > 0) status.prefetch = { models: [...prefetches] };
+  if (verifyDamaged !== undefined)
+    status.verifyDamaged = within(
+      verifyDamaged,
+      { items: DAMAGED_MAX, length: DAMAGED_LENGTH_MAX },
+      (source) => source.length,
+    );
+  if (prefetches.length > 0) {
+    const most = { items: PREFETCH_STATES_MAX, length: PREFETCH_LENGTH_MAX };
+    status.prefetch = { models: within(prefetches, most, ({ source }) => source.length) };
+  }
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
   return {
     apiVersion: API_VERSION,
     kind: "Host",
     metadata: { name, ...(uid === undefined ? {} : { uid }) },
-    status,
+    status: fitStatus(status),
   } as Host;
 }
 
-/** The schema's limit: with one model more, every status write fails. Models in use come first, then the last used. */
-const MOST_MODELS = 1_000;
-
+/** Models in use come first, then the last used. */
 function listed(models: readonly HostModel[]): HostModel[] {
-  if (models.length <= MOST_MODELS) return [...models];
   const rank = ({ inUse = false, lastUsedAt = "" }: HostModel): string => `${inUse ? 1 : 0} ${lastUsedAt}`;
-  return [...models].sort((a, b) => (rank(a) < rank(b) ? 1 : -1)).slice(0, MOST_MODELS);
+  const most = { items: HOST_MODELS_MAX, length: SOURCES_LENGTH_MAX };
+  const fits = within(models, most, ({ source }) => source.length);
+  if (fits.length === models.length) return fits;
+  const byUse = [...models].sort((a, b) => (rank(a) < rank(b) ? 1 : -1));
+  return within(byUse, most, ({ source }) => source.length);
+}
+
+/** The first items, as many as the schema takes: with one more every status write fails. */
+function within<T>(
+  items: readonly T[],
+  most: { readonly items: number; readonly length: number },
+  lengthOf: (item: T) => number,
+): T[] {
+  let length = 0;
+  return items
+    .filter((item) => {
+      const fits = length + lengthOf(item) <= most.length;
+      if (fits) length += lengthOf(item);
+      return fits;
+    })
+    .slice(0, most.items);
 }
 
 type InstalledStatus = Pick<HostStatus, "installed" | "installedLeftOut">;

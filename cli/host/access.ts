@@ -1,5 +1,5 @@
 /** The objects in the cluster that make up a host's identity, written and removed by an administrator. */
-import { POLICY_NAMES } from "../../src/api/access/policies.ts";
+import { POLICY_NAMES } from "../../src/api/access/host-policies.ts";
 import {
   credentialSecretName,
   hostAccess,

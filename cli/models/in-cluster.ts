@@ -2,7 +2,8 @@
 import { randomUUID } from "node:crypto";
 import type { ModelCommand } from "../../agent/models/protocol.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Host, type HostModel, type HostModels, hostModelsSchema } from "../../src/api/host.ts";
+import type { Host, HostModel, HostModels } from "../../src/api/host.ts";
+import { hostModelsSchema } from "../../src/api/host-spec.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { publicSource } from "../../src/models/source/source.ts";

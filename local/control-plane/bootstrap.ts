@@ -1,8 +1,7 @@
 /** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles, policies and priority classes, applied again at each start. */
 
 import { setTimeout as pause } from "node:timers/promises";
-import { hostPolicies } from "../../src/api/access/policies.ts";
-import { sharedRoles } from "../../src/api/access/roles.ts";
+import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
@@ -10,7 +9,9 @@ import {
   ADMISSION_POLICIES,
   ADMISSION_POLICY_BINDINGS,
   CLUSTER_ROLES,
+  FLOW_SCHEMAS,
   PRIORITY_CLASSES,
+  PRIORITY_LEVELS,
 } from "../../src/kube/kinds.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { priorityClasses } from "../../src/linux/priorities.ts";
@@ -26,14 +27,21 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ESTABLISHED_WITHIN_MS = 30_000;
 const APPLY = "application/apply-patch+yaml";
 
-const KINDS = [CLUSTER_ROLES, ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, PRIORITY_CLASSES];
+const KINDS = [
+  CLUSTER_ROLES,
+  ADMISSION_POLICIES,
+  ADMISSION_POLICY_BINDINGS,
+  PRIORITY_LEVELS,
+  FLOW_SCHEMAS,
+  PRIORITY_CLASSES,
+];
 
 /** Each with the path that it is applied to. */
 export function basicObjects(
   crds: readonly CrdObject[],
 ): readonly (readonly [path: string, object: object])[] {
   const namespace = (name: string) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } });
-  const others = [...sharedRoles(), ...hostPolicies(), ...priorityClasses()];
+  const others = [...clusterAccess(), ...priorityClasses()];
   return [
     ...crds.map((crd) => [`${CRDS_PATH}/${crd.metadata.name}`, crd] as const),
     ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map(

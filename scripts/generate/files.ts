@@ -2,8 +2,10 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import { openApiDocument } from "../../server/rest/openapi.ts";
-import { hostPolicies } from "../../src/api/access/policies.ts";
+import { flowControl } from "../../src/api/access/flow-control.ts";
+import { hostPolicies } from "../../src/api/access/host-policies.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
+import { dangerousPodsPolicy, userPolicies } from "../../src/api/access/user-policies.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { priorityClasses } from "../../src/linux/priorities.ts";
 import { benchmarkLines } from "./benchmarks.ts";
@@ -24,6 +26,11 @@ const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 const RULES_HEADER =
   "# Generated from alerts.yaml by npm run generate: the same rules as a rule file of Prometheus. Do not edit.\n";
 
+/** Templates of the chart that a value leaves out. */
+const SWITCHED: Readonly<Record<string, string>> = {
+  "policy-dangerous-pods": "not .Values.allowDangerousPods",
+};
+
 /** Paths from the repository's root, and what belongs there. */
 export async function generatedFiles(): Promise<Map<string, string>> {
   const files = new Map<string, string>();
@@ -41,11 +48,18 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   }
   for (const [name, objects] of [
     ["roles", sharedRoles()],
-    ["policies", hostPolicies()],
+    ["policies", [...hostPolicies(), ...userPolicies()]],
+    ["policy-dangerous-pods", dangerousPodsPolicy()],
+    ["flow-control", flowControl()],
     ["priorities", priorityClasses()],
   ] as const) {
     const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
-    files.set(`charts/metalbridge/templates/${name}.yaml`, HEADER + text.join("---\n"));
+    const condition = SWITCHED[name];
+    const body =
+      condition === undefined
+        ? text.join("---\n")
+        : `{{- if ${condition} }}\n${text.join("---\n")}{{- end }}\n`;
+    files.set(`charts/metalbridge/templates/${name}.yaml`, HEADER + body);
   }
   for (const definition of definitions) {
     files.set(

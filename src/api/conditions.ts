@@ -27,15 +27,26 @@ const conditionSchema = z.object({
 
 export type Condition = z.output<typeof conditionSchema>;
 
-export const conditionsSchema = z
-  .array(conditionSchema)
-  .max(64)
-  .meta({
-    description:
-      "What is known about this object, one entry per type, each with a reason code and a sentence.",
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["type"],
-  });
+const described = {
+  description: "What is known about this object, one entry per type, each with a reason code and a sentence.",
+  "x-kubernetes-list-type": "map" as const,
+  "x-kubernetes-list-map-keys": ["type"],
+};
+
+export const conditionsSchema = z.array(conditionSchema).max(64).meta(described);
+
+/** Of kinds whose status a host writes: what it may write is small. */
+export const reportedConditions = (most: number) =>
+  z
+    .array(
+      conditionSchema.extend({
+        type: conditionSchema.shape.type.max(128),
+        reason: conditionSchema.shape.reason.max(128),
+        message: conditionSchema.shape.message.max(1024),
+      }),
+    )
+    .max(most)
+    .meta(described);
 
 export interface ConditionUpdate {
   readonly type: string;

@@ -63,6 +63,8 @@ export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
 /** Of what hosts are asked to prefetch. */
 export const MANAGER_PREFETCH = "metalbridge-prefetch";
 export const MANAGER_AGENT = "metalbridge-agent";
+/** Who reports the Events of agents: their reportingController. */
+export const AGENT_REPORTER = "metalbridge.dev/agent";
 export const MANAGER_NODE = "metalbridge-node";
 
 /** Leases of hosts, one per host, named like the Host. */

@@ -1,158 +1,30 @@
 /** Host: a machine that runs engines natively. Cluster-scoped; its spec is the operator's, its status the agent's. */
 import { z } from "zod";
-import { conditionsSchema } from "./conditions.ts";
+import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
-import { quantity } from "./fields/quantity.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
-import { bytes, formatSchema, objectName, timestamp } from "./fields/shared.ts";
+import { bytes, objectName, shortText, timestamp, totalLength } from "./fields/shared.ts";
+import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { metadataSchema } from "./metadata.ts";
 
-/** An EndpointSlice refuses loopback, link-local and unspecified addresses; better to hear it here. */
-const addressSchema = z
+/** Other agents and the gateway connect to it: no name, which its owner could point anywhere. */
+const servedAddressSchema = z
   .string()
   .min(2)
-  .max(49)
+  .max(45)
+  .regex(/^[0-9a-fA-F:.]+$/)
   .meta({
-    description: "An IP address or a CIDR.",
+    description: "An IP address.",
     "x-kubernetes-validations": [
-      { rule: "isIP(self) || isCIDR(self)", message: "spec.addresses: each must be an IP address or a CIDR" },
       {
-        rule: "!isIP(self) || !(ip(self).isLoopback() || ip(self).isLinkLocalUnicast() || ip(self).isUnspecified())",
-        message:
-          "spec.addresses: no loopback, link-local or unspecified address: an EndpointSlice may not hold one",
-      },
-      {
-        rule: "!isCIDR(self) || !cidr(self).ip().isLoopback()",
-        message: "spec.addresses: no loopback range: an EndpointSlice may not hold such addresses",
+        rule: "isIP(self) && !ip(self).isLoopback() && !ip(self).isLinkLocalUnicast() && !ip(self).isUnspecified()",
+        message: "status.addresses: each must be an IP address that other machines can reach",
       },
     ],
   });
 
-/** What no machine can mean. What only this machine cannot have is cut to what it reports. */
-const memoryRules = [
-  {
-    rule: "!has(self.gpuBudget) || quantity(string(self.gpuBudget)).isGreaterThan(quantity('0'))",
-    message: "spec.memory.gpuBudget must be greater than 0; to place nothing here set spec.unschedulable",
-  },
-  {
-    rule: "!has(self.gpuBudget) || !quantity(string(self.gpuBudget)).isGreaterThan(quantity('64Ti'))",
-    message: "spec.memory.gpuBudget must be at most 64Ti: no host has more memory",
-  },
-  {
-    rule: "!has(self.systemReserve) || !quantity(string(self.systemReserve)).isGreaterThan(quantity('64Ti'))",
-    message: "spec.memory.systemReserve must be at most 64Ti: no host has more memory",
-  },
-  {
-    rule: "!has(self.gpuBudget) || !has(self.systemReserve) || quantity(string(self.systemReserve)).isLessThan(quantity(string(self.gpuBudget)))",
-    message: "spec.memory.systemReserve must be less than spec.memory.gpuBudget, from which it is subtracted",
-  },
-];
-
-/** As in a Model, which has checked them: rules inside nested lists cost the API server too much. */
-const fileNames = {
-  files: z
-    .array(z.string().max(512).describe("A file of the source, relative to it."))
-    .max(256)
-    .meta({
-      description: "Files to fetch; empty for a source that is one file.",
-      "x-kubernetes-list-type": "atomic",
-    })
-    .default([]),
-  mmproj: z.string().max(512).describe("The projector file for images or audio.").optional(),
-};
-
-const sources = (description: string) =>
-  z
-    .array(z.string().min(1).max(2048).describe("Source, as status.models shows it."))
-    .max(256)
-    .meta({ description, "x-kubernetes-list-type": "set" })
-    .default([]);
-
-const listOf = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["source"] };
-
-export const hostModelsSchema = z.object({
-  pinned: sources("Models that are never evicted here."),
-  prefetch: z
-    .array(
-      replicaModelSchema
-        .pick({ source: true, sha256: true, quantization: true })
-        .extend({ ...fileNames, format: formatSchema.describe("Format of the weights.").optional() }),
-    )
-    .max(64)
-    .meta({ description: "Models that are downloaded here and evicted last.", ...listOf })
-    .default([]),
-  removed: z
-    .array(
-      z.object({
-        source: z.string().min(1).max(2048).describe("Source, as status.models shows it."),
-        fetchedAt: timestamp("status.models.fetchedAt of the copy; one that is fetched later stays."),
-      }),
-    )
-    .max(256)
-    .meta({ description: "Copies that are to go, once they are neither in use nor pinned.", ...listOf })
-    .default([]),
-  verifyRequest: z
-    .string()
-    .max(64)
-    .describe("Another value than status.verifyRequest: the stored models are verified now.")
-    .optional(),
-});
-
-const hostSpecSchema = z.object({
-  addresses: z
-    .array(addressSchema)
-    .max(16)
-    .meta({
-      description:
-        "IP addresses or CIDRs that this host may serve on, for example 192.168.1.20 or 192.168.1.0/24. An agent can publish no address outside them.",
-      "x-kubernetes-list-type": "set",
-    })
-    .default([]),
-  unschedulable: z
-    .boolean()
-    .describe("True: cordoned. No new replica is scheduled here; running replicas stay.")
-    .default(false),
-  drain: z
-    .boolean()
-    .describe(
-      "True: replicas are drained and rescheduled on other hosts, and no new replica is scheduled here.",
-    )
-    .default(false),
-  memory: z
-    .object({
-      systemReserve: quantity(
-        "Memory kept free for macOS and other programs, subtracted from the GPU budget, for example 8Gi. Absent: 0.",
-      ).optional(),
-      gpuBudget: quantity(
-        "Memory that engines may use together, in place of what the host itself reports, for example 48Gi.",
-      ).optional(),
-      evictionEnabled: z
-        .boolean()
-        .describe("False: no engine is evicted under memory pressure; new engines still wait.")
-        .default(true),
-    })
-    .meta({
-      description: "How much memory engines may use, and what happens under pressure.",
-      "x-kubernetes-validations": memoryRules,
-    })
-    .prefault({}),
-  disk: z
-    .object({
-      quota: quantity(
-        "Most disk space for stored models, for example 500Gi; models unused for longest go first. Absent: no limit.",
-      ).optional(),
-    })
-    .describe("Limits on stored models.")
-    .optional(),
-  models: hostModelsSchema
-    .describe(
-      "What the model store is to keep and to remove; `metalbridge models pin --host` and its siblings write it.",
-    )
-    .optional(),
-});
-
-const text = (description: string) => z.string().max(1024).describe(description).optional();
+const text = (description: string) => shortText(128, description).optional();
 const number = (description: string) => z.int().min(0).describe(description).optional();
 
 const hostInfoSchema = z.object({
@@ -177,19 +49,29 @@ const hostInfoSchema = z.object({
 });
 
 const hostRuntimeSchema = z.object({
-  name: z
-    .string()
-    .max(63)
-    .describe(
-      "Runtime, as InferenceService.spec.runtime names it, or a program that runtime generic starts for services without a command.",
-    ),
-  version: z.string().max(253).describe("Its version or build.").optional(),
-  path: z.string().max(4096).describe("Path of its executable.").optional(),
+  name: shortText(
+    63,
+    "Runtime, as InferenceService.spec.runtime names it, or a program that runtime generic starts for services without a command.",
+  ),
+  version: shortText(128, "Its version or build.").optional(),
+  path: shortText(512, "Path of its executable.").optional(),
 });
+
+/** Of one host: a thousand of them must not fill the database of the cluster. */
+export const HOST_MODELS_MAX = 256;
+/** Of all entries of a list together. */
+export const SOURCES_LENGTH_MAX = 32_768;
+export const DAMAGED_MAX = 64;
+export const DAMAGED_LENGTH_MAX = 8_192;
 
 const hostModelSchema = z.object({
   source: z.string().max(2048).describe("Source of the model."),
-  sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-fA-F]{0,64}$/)
+    .max(64)
+    .describe("Checksum of the main file, in hex.")
+    .optional(),
   sizeBytes: bytes("Bytes on disk.").optional(),
   fetchedAt: timestamp("When this copy was complete.").optional(),
   lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
@@ -214,14 +96,15 @@ export const INSTALLED_MAX = 128;
 export const INSTALLED_NAME_MAX = 256;
 
 const hostInstalledSchema = z.object({
-  source: z.string().max(INSTALLED_NAME_MAX).describe("As spec.source of a Model, or a file's name."),
-  runtime: z.string().max(63).describe("Program that keeps it: ollama, omlx, lmstudio, huggingface, …"),
+  source: shortText(INSTALLED_NAME_MAX, "As spec.source of a Model, or a file's name."),
+  runtime: shortText(63, "Program that keeps it: ollama, omlx, lmstudio, huggingface, …"),
   sizeBytes: bytes("Bytes on disk.").optional(),
 });
 
 const hostPeerSchema = z.object({
   fingerprint: z
     .string()
+    .max(64)
     .regex(/^[0-9a-f]{64}$/)
     .describe("SHA-256 of the certificate that this host proves itself with to other hosts."),
   port: z
@@ -235,6 +118,7 @@ const hostPeerSchema = z.object({
       z.object({
         sha256: z
           .string()
+          .max(64)
           .regex(/^[0-9a-f]{64}$/)
           .describe("Checksum of the file, in hex."),
         since: z.iso.datetime({ offset: true }).describe("When the download began."),
@@ -251,6 +135,8 @@ const hostPeerSchema = z.object({
 
 /** Of one host. */
 export const PREFETCH_MAX = 256;
+export const PREFETCH_STATES_MAX = 64;
+export const PREFETCH_LENGTH_MAX = 8_192;
 
 const prefetchOrderSchema = z.object({
   namespace: z.string().max(63).describe("Namespace of the Model."),
@@ -262,19 +148,29 @@ const prefetchOrderSchema = z.object({
 });
 
 const prefetchStateSchema = z.object({
-  model: z.string().max(317).describe("namespace/name of the Model.").optional(),
+  model: z
+    .string()
+    .max(317)
+    .regex(/^[a-z0-9.-]+\/[a-z0-9.-]+$/)
+    .describe("namespace/name of the Model.")
+    .optional(),
   source: z.string().max(2048).describe("Source of the model."),
   phase: z
     .enum(["Pending", "Downloading", "Ready", "Failed"])
     .describe("Pending: waits, or is retried soon. Failed: a retry will not help before something changes."),
-  reason: z.string().max(63).describe("Code of the last failure; see docs/errors.md.").optional(),
-  message: z.string().max(1024).describe("What failed, then what to do.").optional(),
+  reason: z
+    .string()
+    .max(63)
+    .regex(/^[A-Za-z0-9]*$/)
+    .describe("Code of the last failure; see docs/errors.md.")
+    .optional(),
+  message: shortText(256, "What failed, then what to do.").optional(),
   bytes: bytes("Bytes that are here; in steps.").optional(),
   totalBytes: bytes("Bytes of all files, if known.").optional(),
 });
 
-const hostStatusSchema = z.object({
-  conditions: conditionsSchema.optional(),
+export const hostStatusSchema = z.object({
+  conditions: reportedConditions(20).optional(),
   reachableChanges: z
     .array(z.iso.datetime({ offset: true }))
     .max(30)
@@ -285,9 +181,12 @@ const hostStatusSchema = z.object({
     })
     .optional(),
   addresses: z
-    .array(z.string().max(49))
-    .max(16)
-    .describe("Addresses that the agent currently serves on.")
+    .array(servedAddressSchema)
+    .max(4)
+    .meta({
+      description: "Addresses that the agent currently serves on.",
+      "x-kubernetes-list-type": "atomic",
+    })
     .optional(),
   info: hostInfoSchema.describe("Hardware and OS of the machine.").optional(),
   runtimes: z
@@ -313,8 +212,12 @@ const hostStatusSchema = z.object({
     .optional(),
   models: z
     .array(hostModelSchema)
-    .max(1000)
-    .meta({ description: "Models in this host's store.", "x-kubernetes-list-type": "atomic" })
+    .max(HOST_MODELS_MAX)
+    .meta({
+      description: "Models in this host's store: those in use, then those used last.",
+      "x-kubernetes-list-type": "atomic",
+      ...totalLength(SOURCES_LENGTH_MAX, "status.models: sources", "source"),
+    })
     .optional(),
   installed: z
     .array(hostInstalledSchema)
@@ -338,8 +241,12 @@ const hostStatusSchema = z.object({
         .optional(),
       models: z
         .array(prefetchStateSchema)
-        .max(2 * PREFETCH_MAX)
-        .meta({ description: "How far each is; written by the agent.", "x-kubernetes-list-type": "atomic" })
+        .max(PREFETCH_STATES_MAX)
+        .meta({
+          description: "How far each is; written by the agent.",
+          "x-kubernetes-list-type": "atomic",
+          ...totalLength(PREFETCH_LENGTH_MAX, "status.prefetch.models: sources", "source"),
+        })
         .optional(),
     })
     .describe("Models that are fetched before any service needs them.")
@@ -347,8 +254,9 @@ const hostStatusSchema = z.object({
   verifyRequest: text("The spec.models.verifyRequest that was carried out last."),
   verifyDamaged: z
     .array(z.string().max(2048).describe("Source of the model."))
-    .max(1000)
+    .max(DAMAGED_MAX)
     .meta({
+      ...totalLength(DAMAGED_LENGTH_MAX, "status.verifyDamaged"),
       description: "Models of which that verification found a damaged file, also where they are whole again.",
       "x-kubernetes-list-type": "atomic",
     })

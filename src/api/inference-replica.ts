@@ -1,6 +1,6 @@
 /** InferenceReplica: the Mac's counterpart of a Pod. One service on one host, everything resolved. */
 import { z } from "zod";
-import { conditionsSchema } from "./conditions.ts";
+import { reportedConditions } from "./conditions.ts";
 import { engineSettingsSchema, runtimeSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import {
@@ -14,6 +14,7 @@ import {
   refreshPolicySchema,
   relativeFile,
   sha256Schema,
+  shortText,
   timestamp,
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
@@ -212,34 +213,34 @@ export type ReplicaPhase = z.output<typeof replicaPhaseSchema>;
 
 const lastExitSchema = z.object({
   code: z.int32().describe("Exit code, if the process exited without a signal.").optional(),
-  signal: z.string().max(32).describe("Signal that terminated the process, for example SIGKILL.").optional(),
+  signal: shortText(32, "Signal that terminated the process, for example SIGKILL.").optional(),
   killedByUs: z.boolean().describe("True if the agent stopped it.").optional(),
-  reason: z.string().max(63).describe("Reason for the exit, derived from exit status and log.").optional(),
+  reason: shortText(63, "Reason for the exit, derived from exit status and log.").optional(),
   at: timestamp("Time of the exit.").optional(),
-  logTail: z.string().max(8192).describe("Log tail: the last lines of its log.").optional(),
+  logTail: z.string().max(4096).describe("Log tail: the last lines of its log.").optional(),
 });
 
 /** Newest last. */
 export const TRANSITIONS_MAX = 10;
-export const TRANSITION_MESSAGE_MAX = 1_024;
+export const TRANSITION_MESSAGE_MAX = 512;
 
 export const transitionSchema = z.object({
   at: timestamp("When the agent saw it."),
   phase: replicaPhaseSchema.describe("The new phase."),
-  reason: z.string().max(63).describe("Stable reason code; see docs/errors.md."),
+  reason: shortText(63, "Stable reason code; see docs/errors.md."),
   message: z.string().max(TRANSITION_MESSAGE_MAX).describe("Human-readable reason.").optional(),
 });
 
-const inferenceReplicaStatusSchema = z.object({
+export const inferenceReplicaStatusSchema = z.object({
   phase: replicaPhaseSchema
     .describe(
       "Phase of the replica. It is ready if the phase is Ready and the condition HostReachable is True.",
     )
     .optional(),
-  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
+  reason: shortText(63, "Stable reason code of the phase; see docs/errors.md.").optional(),
   message: z
     .string()
-    .max(4096)
+    .max(2048)
     .describe("Human-readable message: what is the case, then what to do.")
     .optional(),
   observedGeneration: z
@@ -288,7 +289,7 @@ const inferenceReplicaStatusSchema = z.object({
   model: z
     .object({
       sizeBytes: bytes("Bytes of all files on the host.").optional(),
-      sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
+      sha256: shortText(64, "Checksum of the main file, in hex.").optional(),
       gguf: ggufSchema.describe("Metadata from its header.").optional(),
     })
     .describe("The model as found on the host.")
@@ -298,7 +299,7 @@ const inferenceReplicaStatusSchema = z.object({
     .max(TRANSITIONS_MAX)
     .describe("Recent transitions of phase or reason, newest last.")
     .optional(),
-  conditions: conditionsSchema.optional(),
+  conditions: reportedConditions(8).optional(),
 });
 
 export const inferenceReplicaSchema = z.object({

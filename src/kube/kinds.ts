@@ -32,6 +32,7 @@ import type {
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";
+const FLOW_CONTROL = "flowcontrol.apiserver.k8s.io";
 
 export const LEASES: Kind<Lease> = inNamespace("coordination.k8s.io", "leases", "Lease");
 export const SERVICES: Kind<Service> = inNamespace("", "services", "Service");
@@ -129,6 +130,12 @@ export const ADMISSION_POLICIES: Kind<KubeObject> = clusterWide(
   "validatingadmissionpolicies",
   "ValidatingAdmissionPolicy",
 );
+export const PRIORITY_LEVELS: Kind<KubeObject> = clusterWide(
+  FLOW_CONTROL,
+  "prioritylevelconfigurations",
+  "PriorityLevelConfiguration",
+);
+export const FLOW_SCHEMAS: Kind<KubeObject> = clusterWide(FLOW_CONTROL, "flowschemas", "FlowSchema");
 export const VALIDATING_WEBHOOKS: Kind<ValidatingWebhooks> = clusterWide(
   ADMISSION,
   "validatingwebhookconfigurations",

@@ -69,7 +69,8 @@ test("the controller does all its work with the rights of the example", async ()
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.readyReplicas).toBe(0));
   await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
   expect(await bench.replicas(ns)).toEqual([]);
-  expect(await kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"])).toContain("chat");
+  const events = () => kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"]);
+  await vi.waitFor(async () => expect(await events()).toContain("chat"), WAIT);
   await controller.stop();
   expect(lines.filter((line) => /forbidden/i.test(line))).toEqual([]);
 });

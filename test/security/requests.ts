@@ -1,6 +1,7 @@
 /** Where the attacks take place: names, paths and bodies of requests. */
 import { credentialSecretName } from "../../src/api/access/roles.ts";
 import {
+  AGENT_REPORTER,
   ANNOTATION_ADDRESSES,
   LABEL_HOST,
   LABEL_SERVICE_NAME,
@@ -13,6 +14,11 @@ import { microTime } from "../../src/kube/objects.ts";
 import { GENERATION } from "../bed/identity.ts";
 
 export type Request = Omit<RawRequest, "timeoutMs">;
+/** Of one identity: what is denied, and what it may do by design. */
+export interface Attempts {
+  readonly denied: readonly (readonly [what: string, request: Request])[];
+  readonly allowed: readonly (readonly [what: string, request: Request])[];
+}
 export type Attacks = Readonly<Record<string, readonly (readonly [what: string, request: Request])[]>>;
 
 export const NAMESPACE = `attacked-${process.pid}`;
@@ -37,7 +43,7 @@ export const slicePath = (name: string) => `${slicesPath()}/${name}`;
 export const leasesPath = (place = NAMESPACE_HOSTS) =>
   `${api("coordination.k8s.io")}/namespaces/${place}/leases`;
 export const core = (what: string, place = NAMESPACE) => `${api("")}/namespaces/${place}/${what}`;
-export const eventsPath = () => `${api("events.k8s.io")}/namespaces/${NAMESPACE}/events`;
+export const eventsPath = (place = NAMESPACE) => `${api("events.k8s.io")}/namespaces/${place}/events`;
 export const rbac = (what: string) => `${api("rbac.authorization.k8s.io")}/${what}`;
 
 export const get = (path: string) => ({ method: "GET" as const, path });
@@ -47,6 +53,7 @@ export const post = (path: string, body: object) => ({
   path,
   body: JSON.stringify(body),
 });
+export const put = (path: string, body: object) => ({ ...post(path, body), method: "PUT" as const });
 export const patch = (path: string, contentType: string, body: unknown) => ({
   method: "PATCH" as const,
   path,
@@ -90,19 +97,28 @@ export function lease(name: string): object {
   };
 }
 
-export function eventOf(reportingInstance: string): object {
+export const aboutReplica = (name: string) => ({
+  apiVersion: "metalbridge.dev/v1alpha1",
+  kind: "InferenceReplica",
+  name,
+  namespace: NAMESPACE,
+});
+
+/** As an agent reports it about its replica, but for the given fields. */
+export function eventOf(reportingInstance: string, fields: object = {}, metadata: object = {}): object {
   return {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
-    metadata: { generateName: "e-", namespace: NAMESPACE },
+    metadata: { generateName: "e-", namespace: NAMESPACE, ...metadata },
     eventTime: microTime(Date.now()),
     type: "Normal",
     reason: "Test",
     action: "Test",
     note: "a note",
-    reportingController: "metalbridge.dev/agent",
+    reportingController: AGENT_REPORTER,
     reportingInstance,
-    regarding: { apiVersion: "v1", kind: "Pod", name: "p", namespace: NAMESPACE },
+    regarding: aboutReplica("mine"),
+    ...fields,
   };
 }
 

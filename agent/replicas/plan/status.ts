@@ -1,15 +1,19 @@
 /** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
 
 import { setCondition } from "../../../src/api/conditions.ts";
-import type { InferenceReplicaStatus, ReplicaTransition } from "../../../src/api/inference-replica.ts";
+import { fitter } from "../../../src/api/crd/fit.ts";
+import {
+  type InferenceReplicaStatus,
+  inferenceReplicaStatusSchema,
+  type ReplicaTransition,
+} from "../../../src/api/inference-replica.ts";
 import { isDeepEqual } from "../../../src/deep-equal.ts";
-import { truncate } from "../../../src/text.ts";
 import type { LastExit, Observed } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings } from "./timings.ts";
 
 const PROGRESS_SHARE = 0.05;
-const MESSAGE_MAX = 4_096;
+const fitStatus = fitter(inferenceReplicaStatusSchema);
 /** A footprint is published again when it has changed by more than this fraction. */
 const FOOTPRINT_SHARE = 0.05;
 const SAME_TIME_MS = 1_000;
@@ -36,7 +40,7 @@ export function replicaStatus(
   time: { readonly now: number; readonly iso: string },
 ): InferenceReplicaStatus {
   const { run, record, crashes, model } = observed;
-  const message = truncate(plan.message, MESSAGE_MAX);
+  const { message } = plan;
   const isLive = run.at === "running" || run.at === "starting";
   const progress = progressOf(observed, previous, facts, time.now);
   const conditions = setCondition(
@@ -50,7 +54,7 @@ export function replicaStatus(
     },
     time.iso,
   );
-  return {
+  return fitStatus({
     phase: plan.phase,
     reason: plan.reason,
     message,
@@ -68,7 +72,7 @@ export function replicaStatus(
     ...defined("model", modelOf(model, previous)),
     ...defined("transitions", transitionsOf(facts)),
     conditions,
-  };
+  });
 }
 
 /**

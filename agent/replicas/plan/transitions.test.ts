@@ -24,5 +24,5 @@ test("the last ten are kept, newest last, with the reason's own sentence", () =>
   }
   expect(list).toHaveLength(10);
   expect(list[0]).toEqual({ at, phase: "Starting", reason: "LoadingModel", message: "start 3" });
-  expect(list[9]?.message).toHaveLength(1_024);
+  expect(list[9]?.message).toHaveLength(512);
 });

@@ -1,7 +1,7 @@
 /** What the admission policies cost a host's writes: the same ones with and without policies, in turn. */
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { hostPolicies } from "../../../src/api/access/policies.ts";
+import { hostPolicies } from "../../../src/api/access/host-policies.ts";
 import {
   ANNOTATION_ADDRESSES,
   API_VERSION,

@@ -1,7 +1,7 @@
 /** What each identity may do: the role that all agents share, the objects of one host, the roles of users. */
 import { GROUP, LABEL_HOST, NAMESPACE_HOSTS } from "../group.ts";
 import { CREDENTIAL_SECRET_PREFIX } from "./account.ts";
-import type { AccessObject } from "./policies.ts";
+import type { AccessObject } from "./policy.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];

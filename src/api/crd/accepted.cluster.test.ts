@@ -3,8 +3,7 @@ import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
-import { hostPolicies } from "../access/policies.ts";
-import { sharedRoles } from "../access/roles.ts";
+import { clusterAccess } from "../access/cluster.ts";
 import { hostSchema } from "../host.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
@@ -295,7 +294,7 @@ test("kubectl get shows the state of a host", async () => {
 
 test("metalbridge crds | kubectl apply --server-side works after metalbridge up, and up works after it", async () => {
   const cluster = sharedCluster();
-  const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
+  const objects = [...customResourceDefinitions(), ...clusterAccess()];
   const input = objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join("");
   expect(input).not.toContain("x-kubernetes-validations: []");
   // metalbridge up has applied the same as metalbridge-up; fields with equal values are owned together.

@@ -2,7 +2,9 @@
 import { z } from "zod";
 
 const count = (description: string) => z.int().min(0).describe(description).optional();
-const word = (description: string) => z.string().max(1024).describe(description).optional();
+/** What a header says of itself can be any text; longer ones are cut. */
+export const GGUF_TEXT_MAX = 256;
+const word = (description: string) => z.string().max(GGUF_TEXT_MAX).describe(description).optional();
 
 const length = (description: string) => z.int().min(0).describe(description);
 

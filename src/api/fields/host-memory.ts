@@ -1,7 +1,8 @@
 /** Memory in the status of a Host. */
 import { z } from "zod";
+import { shortText } from "./shared.ts";
 
-const text = (description: string) => z.string().max(1024).describe(description).optional();
+const text = (description: string) => shortText(128, description).optional();
 const number = (description: string) => z.int().min(0).describe(description).optional();
 
 export const hostMemorySchema = z.object({

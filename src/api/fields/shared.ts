@@ -55,3 +55,21 @@ export function relativeFile(description: string) {
 
 export const bytes = (description: string) => z.int().min(0).describe(description);
 export const timestamp = (description: string) => z.iso.datetime({ offset: true }).describe(description);
+
+/** Text that terminals show as it is: no control characters, none that change the direction of what follows. */
+export const shortText = (most: number, description: string) =>
+  z
+    .string()
+    .max(most)
+    .regex(/^[^\p{Cc}\p{Cf}]*$/u)
+    .describe(description);
+
+/** A limit for a list whose entries may be long, but not all of them. */
+export const totalLength = (most: number, what: string, field?: string) => ({
+  "x-kubernetes-validations": [
+    {
+      rule: `self.map(one, size(${field === undefined ? "one" : `one.${field}`})).sum() <= ${most}`,
+      message: `${what}: at most ${most} characters together`,
+    },
+  ],
+});

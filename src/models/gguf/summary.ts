@@ -1,5 +1,8 @@
 /** From the header to what status shows and the memory claim needs. */
+
 import type { GgufFacts } from "../../api/fields/gguf.ts";
+import { GGUF_TEXT_MAX } from "../../api/fields/gguf.ts";
+import { truncate } from "../../text.ts";
 import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
@@ -41,8 +44,9 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
   const fileType = count(metadata.get("general.file_type"));
   const slidingWindow = count(of("attention.sliding_window"));
   const facts = {
-    architecture,
-    modelName: text(metadata.get("general.name")),
+    architecture:
+      architecture === undefined || architecture.length > GGUF_TEXT_MAX ? undefined : architecture,
+    modelName: shown(metadata.get("general.name")),
     quantization: fileType === undefined ? undefined : fileTypeName(fileType),
     contextLength: count(of("context_length")),
     embeddingSize,
@@ -58,7 +62,7 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
     slidingWindow: slidingWindow === 0 ? undefined : slidingWindow,
     tensorCount: count(metadata.get("split.tensors.count")) ?? header.tensorCount,
     fileVersion: header.version,
-    license: text(metadata.get("general.license")),
+    license: shown(metadata.get("general.license")),
   };
   const isProjector = architecture === "clip";
   const pattern = of("attention.sliding_window_pattern");
@@ -79,6 +83,12 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
     splitCount: count(metadata.get("split.count")),
     isProjector: isProjector || undefined,
   });
+}
+
+/** For people only, so it may be cut; an architecture that was cut would be another one. */
+function shown(value: Parameters<typeof text>[0]): string | undefined {
+  const whole = text(value);
+  return whole === undefined ? undefined : truncate(whole, GGUF_TEXT_MAX);
 }
 
 function sumOf(values: readonly (number | undefined)[]): number | undefined {

@@ -1,0 +1,93 @@
+/** From a policy as it is written down here to the objects of the API server, and expressions that several policies share. */
+
+export interface AccessObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string } & Record<string, unknown>;
+}
+
+interface Validation {
+  readonly expression: string;
+  readonly message: string;
+  /** In place of the message, where the expression can name what was found. */
+  readonly messageExpression?: string;
+}
+
+export interface Policy {
+  readonly name: string;
+  readonly on: readonly [group: string, version: string, ...resources: string[]];
+  readonly operations: readonly ("CREATE" | "UPDATE" | "DELETE")[];
+  /** Of whose requests it judges; absent: everyone's. */
+  readonly of?: { readonly name: string; readonly expression: string };
+  readonly variables?: readonly { readonly name: string; readonly expression: string }[];
+  readonly validations: readonly Validation[];
+  /** Judged once for each object of this kind in the namespace of the request, as `params`. */
+  readonly beside?: { readonly apiVersion: string; readonly kind: string };
+}
+
+const ADMISSION = "admissionregistration.k8s.io/v1";
+
+/** The policy and its binding. */
+export function policyObjects(policy: Policy): readonly AccessObject[] {
+  const { name, on, operations, of, variables, validations, beside } = policy;
+  const [group, version, ...resources] = on;
+  return [
+    {
+      apiVersion: ADMISSION,
+      kind: "ValidatingAdmissionPolicy",
+      metadata: { name },
+      spec: {
+        failurePolicy: "Fail",
+        ...(beside && { paramKind: beside }),
+        // With the API server's defaults: managers who apply the same share the field, which has one owner as a whole.
+        matchConstraints: {
+          matchPolicy: "Equivalent",
+          namespaceSelector: {},
+          objectSelector: {},
+          resourceRules: [
+            {
+              apiGroups: [group],
+              apiVersions: [version],
+              operations: [...operations],
+              resources,
+              scope: "*",
+            },
+          ],
+        },
+        ...(of && { matchConditions: [of] }),
+        ...(variables && { variables }),
+        validations: validations.map((validation) => ({ ...validation, reason: "Forbidden" })),
+      },
+    } as AccessObject,
+    {
+      apiVersion: ADMISSION,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata: { name },
+      spec: {
+        policyName: name,
+        ...(beside && { paramRef: { selector: {}, parameterNotFoundAction: "Allow" } }),
+        validationActions: ["Deny"],
+      },
+    } as AccessObject,
+  ];
+}
+
+export const WRITES = ["CREATE", "UPDATE", "DELETE"] as const;
+export const IS_STATUS = "request.?subResource.orValue('') == 'status'";
+
+/** A field of metadata, spec or status by its path; null where it is absent. */
+export function at(object: string, path: string): string {
+  return `${object}.?${path.split(".").join(".?")}.orValue(null)`;
+}
+
+/** These fields of metadata are as they were. */
+export function unchanged(...fields: readonly string[]): string {
+  return fields
+    .map((field) => `${at("object", `metadata.${field}`)} == ${at("oldObject", `metadata.${field}`)}`)
+    .join(" && ");
+}
+
+/** These fields of metadata are absent or empty. */
+export function empty(...fields: readonly string[]): string {
+  return fields.map((field) => `size(object.metadata.?${field}.orValue([])) == 0`).join(" && ");
+}

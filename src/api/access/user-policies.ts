@@ -1,0 +1,254 @@
+/**
+ * Admission policies for people: the controller makes pods and reads Secrets with rights of its own, so whoever asks it to
+ * must have these rights themselves. They judge what a request changes, and leave alone what was there before.
+ */
+import { engineFields } from "../engine-settings.ts";
+import { ANNOTATION_LOST, FINALIZER_SERVICE, GROUP, VERSION } from "../group.ts";
+import { type AccessObject, at, type Policy, policyObjects, unchanged } from "./policy.ts";
+
+/** With these a service runs programs, mounts volumes or changes the rights of its pods. */
+const POD_FIELDS = [
+  ...["image", "command", "args", "env", "imagePullSecrets", "podLabels", "podAnnotations"],
+  ...["podSecurityContext", "securityContext", "priorityClassName", "extraVolumes", "extraVolumeMounts"],
+  ...["modelCache.claimName", "sglangConfig.trustRemoteCode"],
+  ...["startup", "liveness", "readiness"].map((probe) => `probeOverrides.${probe}.exec`),
+];
+
+/** Engines whose extraArgs are held to a list of ours; those of the others can name files, code and ports. */
+const LISTED_RUNTIMES = ["llamacpp", "omlx", "ollama"];
+
+const SERVICE_SECRETS = [
+  ...["auth.secretRef.name", "endpoint.tls.secretRef.name"],
+  ...["vllm", "tgi", "sglang", "personaPlex"].map((runtime) => `${runtime}Config.hfTokenSecretRef.name`),
+];
+
+/** What who may patch a service, but not update it, changes: the rollout, and what going back to a revision restores. */
+const OPERATOR_FIELDS = [
+  ...["rollout", "replicas", "suspend", "modelRevision", "speculativeDecoding", "loraAdapters"],
+  ...Object.keys(engineFields),
+];
+
+const CREATE_OR_UPDATE = ["CREATE", "UPDATE"] as const;
+const SPECS = [
+  { name: "spec", expression: "dyn(object.spec)" },
+  { name: "before", expression: "request.operation == 'CREATE' ? dyn({}) : dyn(oldObject.spec)" },
+];
+
+const isNew = (path: string) =>
+  `(${at("variables.spec", path)} != null && ${at("variables.spec", path)} != ${at("variables.before", path)})`;
+
+/** A list of the paths for which the expression holds. */
+const those = (paths: readonly string[], holds: (path: string) => string) =>
+  `[${paths.map((path) => `${holds(path)} ? 'spec.${path}' : ''`).join(", ")}].filter(path, path != '')`;
+
+/** A right of whoever sends the request, in its namespace. */
+const may = (verb: string, group: string, resource: string) =>
+  `authorizer.group('${group}').resource('${resource}').namespace(request.namespace).check('${verb}').allowed()`;
+const mayGet = (secret: string) =>
+  `authorizer.group('').resource('secrets').namespace(request.namespace).name(${secret}).check('get').allowed()`;
+
+const podSettings: Policy = {
+  name: "metalbridge-pod-settings",
+  on: [GROUP, VERSION, "inferenceservices"],
+  operations: CREATE_OR_UPDATE,
+  variables: [
+    ...SPECS,
+    {
+      name: "isListed",
+      expression: `${at("variables.spec", "runtime")} == null || variables.spec.runtime in [${LISTED_RUNTIMES.map((one) => `'${one}'`).join(", ")}]`,
+    },
+    {
+      name: "set",
+      expression:
+        `${those(POD_FIELDS, isNew)} + (!variables.isListed && ${at("variables.spec", "extraArgs")} != null && ` +
+        `(${isNew("extraArgs")} || ${isNew("runtime")}) ? ['spec.extraArgs'] : [])`,
+    },
+  ],
+  validations: [
+    {
+      expression: `size(variables.set) == 0 || ${may("create", "", "pods")}`,
+      message: "these fields need the right to create pods in the namespace",
+      messageExpression:
+        "variables.set.join(', ') + ': whoever sets these fields decides what runs in pods, so needs the right to create pods in namespace ' + " +
+        "request.namespace + ': leave them out, or ask for that right'",
+    },
+  ],
+};
+
+const serviceSecrets: Policy = {
+  name: "metalbridge-service-secrets",
+  on: [GROUP, VERSION, "inferenceservices"],
+  operations: CREATE_OR_UPDATE,
+  variables: [
+    ...SPECS,
+    {
+      name: "refused",
+      expression: those(
+        SERVICE_SECRETS,
+        (path) => `${isNew(path)} && !${mayGet(at("variables.spec", path))}`,
+      ),
+    },
+  ],
+  validations: [secretRule()],
+};
+
+/** Another source would be sent the credentials of the old one: with a Secret, every change needs the right to it. */
+const modelSecrets: Policy = {
+  name: "metalbridge-model-secrets",
+  on: [GROUP, VERSION, "models"],
+  operations: CREATE_OR_UPDATE,
+  variables: [
+    ...SPECS,
+    {
+      name: "refused",
+      expression: those(
+        ["sourceSecretRef.name"],
+        (path) =>
+          `${at("variables.spec", path)} != null && (${isNew(path)} || ${isNew("source")}) && !${mayGet(at("variables.spec", path))}`,
+      ),
+    },
+  ],
+  validations: [secretRule()],
+};
+
+function secretRule(): Policy["validations"][number] {
+  return {
+    expression: "size(variables.refused) == 0",
+    message: "a reference to a Secret needs the right to get that Secret",
+    messageExpression:
+      "variables.refused.join(', ') + ': whoever names a Secret here has it used in their name, so needs the right to get it in namespace ' + " +
+      "request.namespace + ': name one that you may read, or ask for the right to get this one'",
+  };
+}
+
+const CANNOT_UPDATE = (resource: string) => ({
+  name: "may-patch-but-not-update",
+  expression: `!authorizer.group('${GROUP}').resource('${resource}').namespace(request.?namespace.orValue('')).name(request.name).check('update').allowed()`,
+});
+
+/** Every field of spec is as it was, but for these. */
+const onlyChanged = (fields: readonly string[]) => {
+  const free = `[${fields.map((field) => `'${field}'`).join(", ")}]`;
+  return (
+    `variables.spec.all(field, field in ${free} || (field in variables.before && variables.spec[field] == variables.before[field])) && ` +
+    `variables.before.all(field, field in ${free} || field in variables.spec)`
+  );
+};
+
+const sameFinalizers = (own: string) => {
+  const others = (object: string) =>
+    `${object}.metadata.?finalizers.orValue([]).filter(one, one != '${own}')`;
+  return `${others("object")} == ${others("oldObject")}`;
+};
+
+const serviceOperators: Policy = {
+  name: "metalbridge-service-operators",
+  on: [GROUP, VERSION, "inferenceservices"],
+  operations: ["UPDATE"],
+  of: CANNOT_UPDATE("inferenceservices"),
+  variables: SPECS,
+  validations: [
+    {
+      expression: onlyChanged(OPERATOR_FIELDS),
+      message:
+        "without the right to update InferenceServices you may change spec.replicas, suspend, rollout, modelRevision and settings of the engine only; " +
+        "to change the rest, ask for a role that allows update",
+    },
+    {
+      expression: `${unchanged("labels", "ownerReferences")} && ${sameFinalizers(FINALIZER_SERVICE)}`,
+      message:
+        "without the right to update InferenceServices you may not change their labels, owner references and finalizers",
+    },
+  ],
+};
+
+const hostOperators: Policy = {
+  name: "metalbridge-host-operators",
+  on: [GROUP, VERSION, "hosts"],
+  operations: ["UPDATE"],
+  of: CANNOT_UPDATE("hosts"),
+  variables: SPECS,
+  validations: [
+    {
+      expression: onlyChanged(["unschedulable", "drain"]),
+      message:
+        "without the right to update Hosts you may cordon, drain and mark them as lost only; to change spec.addresses and the rest, ask for a role that allows update",
+    },
+    {
+      expression: `${unchanged("labels", "ownerReferences")} && ${unchanged("finalizers")}`,
+      message:
+        "without the right to update Hosts you may not change their labels, owner references and finalizers",
+    },
+    {
+      expression:
+        "object.metadata.?annotations.orValue({}).all(name, " +
+        `name == '${ANNOTATION_LOST}' || oldObject.metadata.?annotations[?name].orValue(null) == object.metadata.annotations[name])`,
+      message: `without the right to update Hosts you may change the annotation ${ANNOTATION_LOST} only`,
+    },
+  ],
+};
+
+const CAPABILITIES = [
+  ...["AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"],
+  ...["NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"],
+];
+
+/** What the Pod Security Standard `baseline` forbids, of the fields that a service passes on to its pods. */
+const DANGEROUS: Readonly<Record<string, string>> = {
+  "securityContext.privileged": `${at("variables.spec", "securityContext.privileged")} == true`,
+  "securityContext.capabilities": `variables.spec.?securityContext.?capabilities.?add.orValue([]).exists(one, !(one in [${CAPABILITIES.map((one) => `'${one}'`).join(", ")}]))`,
+  "securityContext.procMount": "variables.spec.?securityContext.?procMount.orValue('Default') != 'Default'",
+  ...Object.fromEntries(
+    ["securityContext", "podSecurityContext"].flatMap((context) => [
+      [
+        `${context}.seccompProfile`,
+        `${at("variables.spec", `${context}.seccompProfile.type`)} == 'Unconfined'`,
+      ],
+      [
+        `${context}.appArmorProfile`,
+        `${at("variables.spec", `${context}.appArmorProfile.type`)} == 'Unconfined'`,
+      ],
+      [`${context}.seLinuxOptions`, `${at("variables.spec", `${context}.seLinuxOptions`)} != null`],
+      [
+        `${context}.windowsOptions`,
+        `${at("variables.spec", `${context}.windowsOptions.hostProcess`)} == true`,
+      ],
+    ]),
+  ),
+  "podSecurityContext.sysctls": "size(variables.spec.?podSecurityContext.?sysctls.orValue([])) > 0",
+  extraVolumes: "variables.spec.?extraVolumes.orValue([]).exists(volume, has(volume.hostPath))",
+  priorityClassName: "variables.spec.?priorityClassName.orValue('').startsWith('system-')",
+};
+
+/** Left out where the installation allows such pods. */
+const dangerousPods: Policy = {
+  name: "metalbridge-dangerous-pods",
+  on: [GROUP, VERSION, "inferenceservices"],
+  operations: CREATE_OR_UPDATE,
+  variables: [
+    ...SPECS,
+    {
+      name: "set",
+      expression: those(Object.keys(DANGEROUS), (path) => `${isNew(path)} && ${DANGEROUS[path]}`),
+    },
+  ],
+  validations: [
+    {
+      expression: "size(variables.set) == 0",
+      message: "such pods are root on their node",
+      messageExpression:
+        "variables.set.join(', ') + ': with such a setting a pod can take over its node: leave it out, or have an administrator allow it ' + " +
+        "'for the whole cluster (chart value allowDangerousPods)'",
+    },
+  ],
+};
+
+/** Each policy with its binding. */
+export function userPolicies(): readonly AccessObject[] {
+  return [podSettings, serviceSecrets, modelSecrets, serviceOperators, hostOperators].flatMap(policyObjects);
+}
+
+/** The one that an installation can leave out. */
+export function dangerousPodsPolicy(): readonly AccessObject[] {
+  return policyObjects(dangerousPods);
+}

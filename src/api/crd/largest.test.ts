@@ -1,0 +1,67 @@
+/** What a host may write is small enough that a thousand of them cannot fill the database of a cluster. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { hostStatusSchema } from "../host.ts";
+import { inferenceReplicaStatusSchema } from "../inference-replica.ts";
+import { fitter } from "./fit.ts";
+import { largestBytes } from "./largest.ts";
+import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
+
+/** The quota of etcd where none is set. */
+const DATABASE_BYTES = 2 * 1024 ** 3;
+const HOSTS = 1_000;
+/** Only the controller makes them, one for each engine. */
+const REPLICAS_PER_HOST = 4;
+/** metadata and the skeleton of the slice, its address, port and managedFields; the policies hold it. */
+const LEASE_AND_SLICES_BYTES = (1 + REPLICAS_PER_HOST) * 32 * 1024;
+
+const hostStatus = toStructuralSchema(hostStatusSchema);
+const replicaStatus = toStructuralSchema(inferenceReplicaStatusSchema);
+
+test("every text and list that a host writes has a limit, and their sum is small", () => {
+  const perHost =
+    largestBytes(withoutWanted(hostStatus)) +
+    REPLICAS_PER_HOST * largestBytes(replicaStatus) +
+    LEASE_AND_SLICES_BYTES;
+  expect(largestBytes(withoutWanted(hostStatus)) / 1024).toBeLessThan(1_150);
+  expect(largestBytes(replicaStatus) / 1024).toBeLessThan(176);
+  expect(perHost * HOSTS).toBeLessThan(DATABASE_BYTES);
+});
+
+test("a schema without a limit is seen", () => {
+  expect(largestBytes({ type: "object", properties: { text: { type: "string" } } })).toBe(
+    Number.POSITIVE_INFINITY,
+  );
+  expect(largestBytes({ type: "array", items: { type: "boolean" } })).toBe(Number.POSITIVE_INFINITY);
+});
+
+test("whatever is reported, it fits", () => {
+  const fitStatus = fitter(inferenceReplicaStatusSchema);
+  const text = fc.string({ maxLength: 6_000, unit: "binary" });
+  const status = fc.record({
+    message: text,
+    lastExit: fc.record({ logTail: text, signal: text }),
+    transitions: fc.array(
+      fc.record({
+        at: fc.constant("2026-01-01T00:00:00Z"),
+        phase: fc.constant("Ready" as const),
+        reason: text,
+        message: text,
+      }),
+      { maxLength: 14 },
+    ),
+  });
+  fc.assert(
+    fc.property(status, (reported) => {
+      expect(inferenceReplicaStatusSchema.safeParse(fitStatus(reported)).error).toBeUndefined();
+    }),
+    { numRuns: 50 },
+  );
+});
+
+/** The controller's, which a policy keeps from hosts. */
+function withoutWanted(schema: StructuralSchema): StructuralSchema {
+  const { prefetch, ...others } = schema.properties ?? {};
+  const { wanted: _, ...own } = prefetch?.properties ?? {};
+  return { ...schema, properties: { ...others, prefetch: { ...prefetch, properties: own } } };
+}
