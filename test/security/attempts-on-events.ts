@@ -104,7 +104,7 @@ export const attacksOnEvents: Attacks = {
         },
       }),
     ],
-    ["when it came and went", status({ reachableChanges: ["2026-01-01T00:00:00Z"] })],
+    ["its flapping", status({ reachableChanges: ["2026-01-01T00:00:00Z"] })],
     ["HostReachable of its replica", condition(`${replicaPath("mine")}/status`, "HostReachable")],
     ["257 models", status({ models: Array.from({ length: 257 }, (_, at) => model(at)) })],
     ["256 long sources", status({ models: Array.from({ length: 256 }, (_, at) => model(at)) })],

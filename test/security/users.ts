@@ -82,7 +82,7 @@ function objectsOf({ name, clusterRole, namespace }: (typeof ACCOUNTS)[Who]): re
   ];
 }
 
-/** The roles of an operator have no read: a write that changes nothing tells. */
+/** The roles of an operator have no read: a write that changes nothing says it. */
 async function untilGranted(connection: KubeConnection, who: Who): Promise<void> {
   const services = `${OURS}/namespaces/${NAMESPACE}/inferenceservices`;
   const probe =
