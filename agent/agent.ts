@@ -162,7 +162,7 @@ export class Agent {
     const record = recorderOf(inputs, client);
     this.runner = createReplicaRunner({
       ...{ clock, log, store, drivers, processes: this.instances.processes, client, stateDir, memory },
-      memoryBudget: () => this.#memoryBudget(),
+      memoryBudget: () => this.#memoryBudget() ?? this.#observer.pending(),
       unclaimedBytes: this.instances.daemons.unclaimedBytes,
       memoryLevel: () => this.#pressure.judgement()?.level,
       recorder: record,

@@ -54,7 +54,9 @@ test("metrics show the pressure that status reports: the governor's where it see
   let judgement: MemoryJudgement | undefined;
   const observer = observerOf({ memory: calm, disk: roomy }, { judgement: () => judgement });
   expect(observer.latest()).toBeUndefined();
+  expect(observer.pending()).toBe("unread");
   await observer.observe();
+  expect(observer.pending()).toBeUndefined();
   expect(observer.latest()).toMatchObject({
     memory: { pressure: "Normal", availableBytes: 1 },
     gpuBudgetBytes: 6,

@@ -47,6 +47,8 @@ export interface HostObserver {
   readonly observe: () => Promise<ObservedHost>;
   /** Stable id of the hardware; undefined where it cannot be read. */
   readonly machineId: () => Promise<string | undefined>;
+  /** Until the first observation has given readings, or has failed and was begun again. */
+  readonly pending: () => "unread" | undefined;
   /** The last readings, with the pressure that status reports; undefined before the first. */
   readonly latest: () =>
     | {
@@ -104,11 +106,14 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     () => reader.wiredBytes(),
   );
   let last: ReturnType<HostObserver["latest"]>;
+  let begun = 0;
   return {
+    pending: () => (last === undefined && begun < 2 ? "unread" : undefined),
     latest: () => last,
     forgetModels: models.forget,
     machineId: async () => (await readInfo()).machineId,
     observe: async () => {
+      begun += 1;
       const memory = await reader.memory();
       const gpuBudgetBytes = await budget();
       const diskReading = await disk();

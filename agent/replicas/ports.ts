@@ -58,8 +58,8 @@ export interface ReplicaRunnerPorts {
   readonly address: () => string | undefined;
   /** Whether an interface of this machine has the address; absent where that cannot be determined. */
   readonly isAddressUp?: (address: string) => boolean;
-  /** Bytes all engines together may claim; undefined while the reading fails. */
-  readonly memoryBudget: () => number | undefined;
+  /** Bytes all engines together may claim; unread before the first reading, undefined while it fails. */
+  readonly memoryBudget: () => number | "unread" | undefined;
   /** Bytes that shared daemons take beside the claims of replicas; they count as taken. */
   readonly unclaimedBytes?: () => number;
   /** The machine's memory; absent: the budget alone decides. */

@@ -23,6 +23,7 @@ import { availableFor, evict, governed, readmit } from "./pressure.ts";
 import { createRuntimes } from "./runtimes.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
+import { recordSettled } from "./state/keep-record.ts";
 import { observe, wantedOf } from "./state/observe.ts";
 import {
   forgetPause,
@@ -68,7 +69,10 @@ class Runner implements ReplicaRunner {
       signal,
       timings: { ...defaultTimings, ...ports.timings },
       admission: createAdmission({
-        budget: ports.memoryBudget,
+        budget: () => {
+          const bytes = ports.memoryBudget();
+          return bytes === "unread" ? undefined : bytes;
+        },
         ...(ports.unclaimedBytes === undefined ? {} : { unclaimed: ports.unclaimedBytes }),
         available: (uid) => availableFor(uid, this.#context),
         address: ports.address,
@@ -239,6 +243,7 @@ class Runner implements ReplicaRunner {
   async stop(): Promise<void> {
     this.#end.abort();
     await Promise.allSettled(this.#passes);
+    await Promise.all([...this.#context.states.values()].map(recordSettled));
     await this.#context.desiredFiles.settled();
     for (const state of this.#context.states.values()) runOf(state)?.instance.close();
   }

@@ -114,7 +114,7 @@ const END_MS = 5_000;
 async function endEngine(dir: string): Promise<void> {
   const left = await adopt(dir);
   if (left === undefined) return;
-  left.process.signal("KILL");
+  await left.process.signal("KILL");
   left.process.killGroup();
   await left.until("gone", AbortSignal.timeout(END_MS)).finally(() => left.process.close());
 }

@@ -89,6 +89,6 @@ async function endChildren(file: string): Promise<void> {
   const identity = createIdentity(process.platform);
   for (const pid of await pidsIn(file)) {
     const startTime = identity.startTimeNow(pid);
-    if (startTime !== undefined) killIfSame(identity, { pid, startTime });
+    if (startTime !== undefined) await killIfSame(identity, { pid, startTime });
   }
 }

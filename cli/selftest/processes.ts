@@ -87,7 +87,7 @@ async function checkActivity({ signal, cleanUp }: Bench): Promise<Outcome> {
 async function checkAdoption(bench: Bench): Promise<Outcome> {
   const { process: engine, pid, dir, until } = await idle(bench, "adoption");
   const log = await readFile(join(dir, "log"), "utf8");
-  engine.signal("TERM");
+  await engine.signal("TERM");
   await until("gone", bench.signal);
   return log.startsWith("---")
     ? ok(`pid ${pid} adopted and ended`)

@@ -17,6 +17,8 @@ export type Activity = "stopped" | "asleep" | "busy" | "unknown";
 
 export interface IdentityReader {
   /** Start time of a living process, now: undefined if there is none, or only a zombie; "unknown" if it cannot be read. */
+  readonly startTime: (pid: number) => Promise<string | undefined | "unknown">;
+  /** The same for commands that do nothing else meanwhile: it blocks the process, on a Mac until `ps` has finished. */
   readonly startTimeNow: (pid: number) => string | undefined | "unknown";
   /** Those of `pids` that live; "unknown" if it cannot be read. */
   readonly observe: (pids: readonly number[]) => Promise<ReadonlyMap<number, LivingProcess> | "unknown">;

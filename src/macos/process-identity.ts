@@ -24,6 +24,10 @@ export function createDarwinIdentity(ps = "ps"): IdentityReader {
         return (error as { status?: unknown }).status === 1 ? undefined : "unknown";
       }
     },
+    startTime: async (pid) => {
+      const text = await runPs(ps, [...COLUMNS, "-p", String(pid)]);
+      return text === "unknown" ? text : parsePs(text)[0]?.startTime;
+    },
     observe: async (pids) => {
       if (pids.length === 0) return new Map();
       const text = await runPs(ps, [...COLUMNS, "-p", pids.join(",")]);

@@ -45,7 +45,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const answer = await driver.probeRequest({ ...target, mode: wrong });
     if (mode !== "rerank") expect(answer).toEqual({ failed: expect.stringContaining("HTTP 501") });
     await until(() => expect(engine.state().at).toBe("running"));
-    engine.signal("TERM");
+    await engine.signal("TERM");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
     expect(driver.classifyExit({ code: 0 }, await engine.logTail(4096)).code).toBe("EngineKilled");
     expect(await driver.readWork(target)).toBe("unknown");
@@ -119,7 +119,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(4_500);
     expect(await engine?.logTail(10_000)).toContain("listening");
     expect(await driver.probeRequest(target)).toBe("ok");
-    engine?.signal("KILL");
+    await engine?.signal("KILL");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
   });
 
@@ -174,7 +174,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await reader?.read();
     await vi.waitFor(
       () => {
-        engine.signal("TERM");
+        void engine.signal("TERM");
         expect(engine.state().at).toBe("gone");
       },
       { interval: 2_000, timeout: 60_000 },

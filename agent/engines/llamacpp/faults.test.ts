@@ -22,7 +22,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" });
-    engine.signal("TERM");
+    await engine.signal("TERM");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
   });
 
@@ -33,10 +33,10 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const command = faulty(prepared, folder.root, "ignores-sigterm");
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
     await healthy(driver, target);
-    engine.signal("TERM");
-    engine.signal("TERM");
+    await engine.signal("TERM");
+    await engine.signal("TERM");
     expect(await driver.probeRequest(target)).toBe("ok");
-    engine.signal("KILL");
+    await engine.signal("KILL");
     expect(await states.until("ended")).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
     expect(await driver.probeHealth(target)).toBe("healthy");
     engine.killGroup();
@@ -69,7 +69,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const command = faulty(prepared, folder.root, "leaves-a-child");
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
     await healthy(driver, target);
-    engine.signal("KILL");
+    await engine.signal("KILL");
     await states.until("ended");
     engine.close();
     const next = stateLog();

@@ -28,6 +28,6 @@ it.skipIf(program === undefined)("pages of this machine, and no others", async (
     ])
       expect([null, ""], `${method} ${origin}`).toContain(await allowed(origin, method));
   }
-  engine.signal("TERM");
+  await engine.signal("TERM");
   await states.until("gone");
 });

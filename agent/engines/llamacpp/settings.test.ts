@@ -104,7 +104,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await first.ask("/completion", { prompt: "The river", n_predict: 4, id_slot: 0 });
     const saved = await first.ask("/slots/0?action=save", { filename: "chat.bin" });
     expect(existsSync(join(prepared.dir, "slots", "chat.bin"))).toBe(true);
-    first.process.signal("KILL");
+    await first.process.signal("KILL");
     await vi.waitFor(() => expect(first.process.state().at).toBe("gone"), { timeout: 60_000 });
     const { ask } = await started({ ...prepared, dir: makeFolder(folder.dir("again")) });
     const restored = await ask("/slots/0?action=restore", { filename: "chat.bin" });

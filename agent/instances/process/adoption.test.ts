@@ -62,7 +62,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       engine ??= await startEngine(dir, shell("exec sleep 100"), states.onChange);
       await until(() => expect(engine.state().at).toBe("running"));
       await until(async () => expect(await engineCount(dir)).toBe(1));
-      engine.signal("KILL");
+      await engine.signal("KILL");
       expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
     },
   );
@@ -83,7 +83,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       const engine = adopted ?? (await startEngine(dir, shell("exec sleep 100"), () => {}));
       await until(() => expect(engine.state().at).toBe("running"));
       await until(async () => expect(await engineCount(dir)).toBe(1));
-      engine.signal("KILL");
+      await engine.signal("KILL");
       await until(() => expect(engine.state().at).toBe("gone"));
     }
     process.stdout.write(`found by the next agent: ${found.join(", ")}\n`);
@@ -119,7 +119,7 @@ describe("an adopted engine", () => {
     process.kill(Number.parseInt(readFileSync(join(dir, "session"), "utf8"), 10), "SIGKILL");
     const second = await open().adoptEngine(dir, states.onChange);
     expect(second?.state()).toEqual(engine.state());
-    expect(engine.signal("TERM")).toBe("sent");
+    expect(await engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
     await until(() => expect(second?.state()).toEqual({ at: "gone", exit: "unknown" }));
   });

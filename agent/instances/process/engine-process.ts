@@ -35,7 +35,7 @@ export interface EngineProcess {
   readonly dir: string;
   readonly state: () => ProcessState;
   /** Signals the main process, if pid and start time still match; the answer says whether a signal was sent. */
-  readonly signal: (signal: "TERM" | "KILL") => "sent" | "not running";
+  readonly signal: (signal: "TERM" | "KILL") => Promise<"sent" | "not running">;
   /** Ends with KILL whatever is left of the engine's session, the shim included: only after `ended`, or as a last resort. */
   readonly killGroup: () => void;
   /** Restores the run directory's files if they were removed; returns whether any was missing. */

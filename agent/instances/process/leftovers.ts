@@ -40,18 +40,18 @@ export async function killLeftovers(
   ]);
   for (const found of [session, marked]) {
     if (found === "unknown") continue;
-    for (const one of found) killIfSame(identity, one);
+    await Promise.all(found.map((one) => killIfSame(identity, one)));
   }
 }
 
 /** Sends a signal only to the process that was meant. */
-export function killIfSame(
+export async function killIfSame(
   identity: IdentityReader,
   target: { readonly pid: number; readonly startTime: string },
   signal: NodeJS.Signals = "SIGKILL",
-): "sent" | "not running" {
-  if (target.pid === process.pid || identity.startTimeNow(target.pid) !== target.startTime)
-    return "not running";
+): Promise<"sent" | "not running"> {
+  if (target.pid === process.pid) return "not running";
+  if ((await identity.startTime(target.pid)) !== target.startTime) return "not running";
   try {
     process.kill(target.pid, signal);
     return "sent";

@@ -62,7 +62,7 @@ describe("rotation", () => {
     await until(() => expect(engine.state().at).toBe("running"));
     await until(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
     await until(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));
-    engine.signal("KILL");
+    await engine.signal("KILL");
     await until(() => expect(engine.state().at).toBe("gone"));
   });
 

@@ -27,7 +27,7 @@ describe("a state folder with spaces, quotes and letters of other languages", ()
     await until(() => expect(first.state().at).toBe("running"));
     first.close();
     const engine = await open().adoptEngine(dir, states.onChange);
-    engine?.signal("KILL");
+    await engine?.signal("KILL");
     engine?.killGroup();
     await states.until("gone");
     const mark = engineMark(dir);

@@ -178,7 +178,8 @@ class ProcessInstance implements Instance {
   }
 
   #signal(signal: "TERM" | "KILL"): void {
-    const result = this.#process.signal(signal);
-    this.#place.log.info({ signal, result }, "signal sent");
+    void this.#process
+      .signal(signal)
+      .then((result) => this.#place.log.info({ signal, result }, "signal sent"));
   }
 }

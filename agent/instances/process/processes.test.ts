@@ -25,12 +25,12 @@ describe("an engine of this agent", () => {
     const engine = await open().startEngine(folder.dir(), shell("exec sleep 100"), states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     const before = performance.now();
-    expect(engine.signal("TERM")).toBe("sent");
+    expect(await engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
     // Far less than the slow sweep, which would see it too.
     const ended = states.seen.find((one) => one.state.at === "ended" || one.state.at === "gone");
     expect((ended?.atMs ?? Number.POSITIVE_INFINITY) - before).toBeLessThan(8_000);
-    expect(engine.signal("TERM")).toBe("not running");
+    expect(await engine.signal("TERM")).toBe("not running");
   });
 
   it("that cannot be executed ends with 127 and says so in the log", async () => {
@@ -84,7 +84,7 @@ describe("an engine of this agent", () => {
     });
     await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("\nfirst\n"));
     await until(() => expect(engine.state().at).toBe("running"));
-    engine.signal("KILL");
+    await engine.signal("KILL");
     await states.until("gone");
     const second = await startEngine(dir, shell("echo second"), () => {});
     await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 0 } }));
@@ -160,7 +160,7 @@ describe("what outlives the main process", () => {
     );
     await until(() => expect(engine.state().at).toBe("running"));
     await until(async () => expect(await engine.logTail(100)).toContain("deaf\n"));
-    engine.signal("TERM");
+    await engine.signal("TERM");
     engine.killGroup();
     await states.until("gone");
     expect([
@@ -185,7 +185,7 @@ describe("strangers", () => {
     writeFileSync(join(dir, "session"), `${pid} some-other-start-time\n`);
     const adopted = await adoptEngine(dir, () => {});
     expect(adopted?.state()).toEqual({ at: "gone", exit: { code: 0 } });
-    adopted?.signal("KILL");
+    await adopted?.signal("KILL");
     adopted?.killGroup();
     expect(isLiving(pid)).toBe(true);
   });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:f
 import { constants } from "node:os";
 import { join } from "node:path";
 import { readPlainFile } from "../../../src/plain-file.ts";
-import { writeFileAtomicSync } from "../../atomic-file.ts";
+import { writeFileAtomic, writeFileAtomicSync } from "../../atomic-file.ts";
 import type { ExitRecord } from "../instance.ts";
 
 /** Pid and start time, as the shim wrote them. */
@@ -106,6 +106,11 @@ export function readEngineRecord(dir: string): unknown {
 /** On disk before anything starts: file and directory are synced, so that a power cut cannot forget a reservation. */
 export function writeEngineRecord(dir: string, record: object): void {
   writeFileAtomicSync(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
+}
+
+/** The same while an engine runs: what only the next agent needs holds up nothing else of this one. */
+export function rewriteEngineRecord(dir: string, record: object): Promise<void> {
+  return writeFileAtomic(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
 /** Takes away what an earlier run left, the FIFOs first; log and engine.json stay. */

@@ -44,6 +44,8 @@ class WatchedEngine implements EngineProcess {
   #files: RunFiles = {};
   #state: ProcessState = { at: "starting" };
   #isSessionEmpty = false;
+  /** The start time that the main process's pid had when it was last asked for. */
+  #mainNow: string | undefined | "unknown" = "unknown";
   /** This process has seen the shim alive, so the session's number cannot have gone to a stranger since. */
   readonly #isWatched: boolean;
   #isKilling = false;
@@ -71,6 +73,7 @@ class WatchedEngine implements EngineProcess {
     this.#files = readRunFiles(this.dir);
     if (!this.#main.isHeld()) await this.#lookForSession();
     this.#files = readRunFiles(this.dir);
+    await this.#askForMain();
     const first = this.#classify();
     if (first === "never started") {
       this.close();
@@ -90,7 +93,7 @@ class WatchedEngine implements EngineProcess {
     return this.#state;
   }
 
-  signal(name: "TERM" | "KILL"): "sent" | "not running" {
+  async signal(name: "TERM" | "KILL"): Promise<"sent" | "not running"> {
     if (this.#files.main === undefined || this.#state.at !== "running") return "not running";
     return killIfSame(this.#ports.identity, this.#files.main, `SIG${name}`);
   }
@@ -134,6 +137,11 @@ class WatchedEngine implements EngineProcess {
     if (this.#isClosed) return;
     this.#recheckMs = FIRST_RECHECK_MS;
     try {
+      this.#reread();
+      if (this.#isDoubtful()) {
+        this.#recheckSafely();
+        return;
+      }
       this.#read();
     } catch (error) {
       this.#ports.log.error({ err: error, dir: this.dir }, "the run directory of an engine cannot be read");
@@ -173,22 +181,29 @@ class WatchedEngine implements EngineProcess {
 
   /** The main process is asked for only where its answer counts: on macOS each question is a child process. */
   #classify(): ProcessState | "never started" {
-    const isMainHeld = this.#main.isHeld();
-    const isDoubtful = !isMainHeld && this.#files.exit === undefined;
     return classify({
       files: this.#files,
-      isMainHeld,
-      isMainAlive: isDoubtful && this.#isMainAlive(),
+      isMainHeld: this.#main.isHeld(),
+      isMainAlive: this.#isDoubtful() && this.#isMainAlive(),
       hasLeftovers: this.#alive.isHeld() || !this.#isSessionEmpty,
     });
   }
 
+  /** Its shim is gone and has not written how it ended: only its pid can tell. */
+  #isDoubtful(): boolean {
+    return !this.#main.isHeld() && this.#files.exit === undefined;
+  }
+
+  async #askForMain(): Promise<void> {
+    const { main } = this.#files;
+    if (main !== undefined && this.#isDoubtful())
+      this.#mainNow = await this.#ports.identity.startTime(main.pid);
+  }
+
   /** Unknown counts as alive: an engine is given up only when it was seen to be gone. */
   #isMainAlive(): boolean {
-    const main = this.#files.main;
-    if (main === undefined) return false;
-    const now = this.#ports.identity.startTimeNow(main.pid);
-    return now === "unknown" || now === main.startTime;
+    const { main } = this.#files;
+    return main !== undefined && (this.#mainNow === "unknown" || this.#mainNow === main.startTime);
   }
 
   /** While a FIFO is held, its end will tell; otherwise the rest of the session has to be asked for. */
@@ -212,6 +227,7 @@ class WatchedEngine implements EngineProcess {
     this.#reread();
     if (this.#isKilling) await killLeftovers(this.#ports.identity, this.dir, this.#files, this.#isWatched);
     if (!this.#main.isHeld()) await this.#lookForSession();
+    await this.#askForMain();
     if (this.#isClosed) return;
     this.#read();
     this.#scheduleRecheck();

@@ -52,6 +52,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
       launchFailures: 0,
     },
     shown: {},
+    written: Promise.resolve(),
   };
   if (history.port !== undefined) context.admission.keepPort(uid, history.port);
   context.states.set(uid, state);

@@ -3,7 +3,8 @@ import type { RunnerContext } from "../context.ts";
 import type { EndStep } from "../plan/ending.ts";
 import type { Stop } from "../plan/observed.ts";
 import { isForced } from "../plan/step.ts";
-import { stopOnDisk, writeEngineFile } from "../state/engine-record.ts";
+import { stopOnDisk } from "../state/engine-record.ts";
+import { keepRecord } from "../state/keep-record.ts";
 import { type ReplicaState, runOf, setFile } from "../state/state.ts";
 import type { Outcome } from "./apply.ts";
 import { forgetRun, recordExit } from "./exits.ts";
@@ -23,7 +24,7 @@ export async function applyEnd(step: EndStep, state: ReplicaState, context: Runn
       await recordExit(state, context);
       return "changed";
     case "forgetRun":
-      forgetRun(state, context);
+      await forgetRun(state, context);
       return "changed";
     default:
       return step satisfies never;
@@ -34,7 +35,7 @@ function beginStop(
   state: ReplicaState,
   context: RunnerContext,
   { why, deadlineAt, latestAt, because }: Extract<EndStep, { do: "beginStop" }>,
-): Outcome {
+): Promise<Outcome> {
   state.log.info({ why, because }, "stopping the engine");
   if (!isForced(why)) runOf(state)?.instance.leave?.();
   const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
@@ -46,7 +47,7 @@ function beginStop(
 }
 
 /** In memory and on disk, so that a restarted agent continues the stop. */
-export function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Outcome {
+export async function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Promise<Outcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   const moment = context.moment();
@@ -54,7 +55,7 @@ export function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop
   setFile(run, file, moment);
   // Exactly as planned: what went over the wall clock and back could differ and be planned again.
   run.record = { ...run.record, stop };
-  writeEngineFile(state.dir, file);
+  await keepRecord(state);
   return "changed";
 }
 

@@ -11,6 +11,7 @@ import { isTerminal } from "../plan/verdicts.ts";
 import { memoryTrouble, noteExit } from "../pressure.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { type HistoryExit, keepHistory } from "../state/history.ts";
+import { recordSettled } from "../state/keep-record.ts";
 import { NEVER_ANNOUNCED, NOTHING_RUNS, type ReplicaState, type Run, runOf } from "../state/state.ts";
 import { weightsTried } from "./fetch.ts";
 import { reportPhase } from "./report.ts";
@@ -101,7 +102,8 @@ function endedBecause(because: string | undefined): string {
 }
 
 /** Nothing of the run is left: removes its record and releases its memory. */
-export function forgetRun(state: ReplicaState, context: RunnerContext): void {
+export async function forgetRun(state: ReplicaState, context: RunnerContext): Promise<void> {
+  await recordSettled(state);
   const run = runOf(state);
   if (run !== undefined) noteDrain(run, context);
   run?.instance.close();

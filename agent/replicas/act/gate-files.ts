@@ -9,7 +9,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { isGated, runtimeEntry } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import { writeFileAtomicSync } from "../../atomic-file.ts";
+import { writeFileAtomic } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, type Run, refOf, replicaOf } from "../state/state.ts";
@@ -50,7 +50,7 @@ export async function prepareSecrets(
   if (template.auth === undefined || runtimeEntry(template.runtime)?.checksApiKey !== true)
     return { gateFiles };
   const apiKey = randomBytes(32).toString("hex");
-  return { gateFiles, apiKeyFile: keepKeys(dir, apiKey), apiKey };
+  return { gateFiles, apiKeyFile: await keepKeys(dir, apiKey), apiKey };
 }
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
@@ -150,8 +150,8 @@ async function refreshKeys(
   const wanted = isOver ? keys : [...new Set([...keys, ...accepted])];
   // In this order: where the second is not written, the change is seen again.
   const isNew = !isSameSet(wanted, accepted);
-  if (isNew) writeFileAtomicSync(acceptedFile, `${wanted.join("\n")}\n`);
-  if (isChanged) writeFileAtomicSync(secretFile, `${keys.join("\n")}\n`);
+  if (isNew) await writeFileAtomic(acceptedFile, `${wanted.join("\n")}\n`);
+  if (isChanged) await writeFileAtomic(secretFile, `${keys.join("\n")}\n`);
   return isNew;
 }
 
@@ -169,7 +169,7 @@ async function refreshCertificate(
   try {
     const pem = await readCertificate(client, namespace, tls.secretName, nowMs);
     if (pem === before) return false;
-    writeFileAtomicSync(path, pem);
+    await writeFileAtomic(path, pem);
     return true;
   } catch (error) {
     if (before !== undefined && isAway(error)) return false;

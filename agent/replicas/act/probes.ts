@@ -1,4 +1,5 @@
 /** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
+import { mkdirSync } from "node:fs";
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
@@ -8,8 +9,9 @@ import { type DrainReading, noteQuiet } from "../plan/evidence/quiet.ts";
 import { judge, weigh } from "../plan/evidence/suspicion.ts";
 import type { Activity } from "../plan/observed.ts";
 import { isOurDelay, probeTimeoutMs } from "../plan/probe-step.ts";
-import { hasEngineFile, writeEngineFile } from "../state/engine-record.ts";
+import { hasEngineFile } from "../state/engine-record.ts";
 import { writeHistory } from "../state/history.ts";
+import { keepRecord } from "../state/keep-record.ts";
 import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
 import { refreshSecrets } from "./gate-files.ts";
 import { isGaugeReadDue, isServing, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
@@ -167,7 +169,7 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): v
     if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
     if (run.file.contextPerSlot === contextPerSlot) return true;
     setFile(run, { ...run.file, contextPerSlot }, context.moment());
-    writeEngineFile(state.dir, run.file);
+    await keepRecord(state);
     return true;
   });
 }
@@ -196,20 +198,30 @@ async function readWork({ driver, target, run }: Probe): Promise<DrainReading | 
  * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
  * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
-export function restoreRunFolder(state: ReplicaState, { file, instance, apiKey }: Run): void {
+export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: Run): void {
   const { dir } = state;
   if (instance.state().at !== "running") return;
+  const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
   try {
     const wasRestored = instance.restoreFiles();
     if (!wasRestored && hasEngineFile(dir)) return;
-    writeEngineFile(dir, file);
-    writeHistory(dir, state.past.history);
-    if (apiKey !== undefined && readKeyFile(dir) === undefined) keepKeys(dir, apiKey);
-    state.repeated.resolved("write the run directory");
-    state.log.warn({ dir }, "files of a running engine were missing; restored them");
   } catch (err) {
-    state.repeated.found("write the run directory", String(err), { err });
+    failed(err);
+    return;
   }
+  state.jobs.run("restore", async () => {
+    try {
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      await keepRecord(state);
+      writeHistory(dir, state.past.history);
+      if (apiKey !== undefined && readKeyFile(dir) === undefined) await keepKeys(dir, apiKey);
+      state.repeated.resolved("write the run directory");
+      state.log.warn({ dir }, "files of a running engine were missing; restored them");
+    } catch (err) {
+      failed(err);
+    }
+    return "unchanged";
+  });
 }
 
 /** One reading. If it fails, the last figure stays, and the next reading is due as usual. */

@@ -12,7 +12,7 @@ import {
   type Credentials,
   pickCredentials,
 } from "../../../src/models/source/credentials.ts";
-import { writeFileAtomicSync } from "../../atomic-file.ts";
+import { writeFileAtomic } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
 const KEY_FILE = "api-keys";
@@ -67,7 +67,7 @@ export async function writeKeyFile(
   if (auth === undefined) return {};
   try {
     const keys = await readKeys(client, replica.metadata.namespace ?? "", auth);
-    return { apiKeyFile: keepKeys(dir, keys.join("\n")), ...firstOf(keys) };
+    return { apiKeyFile: await keepKeys(dir, keys.join("\n")), ...firstOf(keys) };
   } catch (error) {
     const kept = readKeyFile(dir);
     if (kept === undefined || !isAway(error)) throw error;
@@ -76,10 +76,10 @@ export async function writeKeyFile(
 }
 
 /** Read by the engine at its start, and by the next agent for its probes. The path. */
-export function keepKeys(dir: string, keys: string): string {
+export async function keepKeys(dir: string, keys: string): Promise<string> {
   const path = join(dir, KEY_FILE);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  writeFileAtomicSync(path, keys);
+  await writeFileAtomic(path, keys);
   return path;
 }
 

@@ -1,14 +1,18 @@
 /** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
 import type { RunnerContext } from "../context.ts";
 import type { ServeStep } from "../plan/serve.ts";
-import { writeEngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
+import { keepRecord } from "../state/keep-record.ts";
 import { type ReplicaState, runOf, setFile } from "../state/state.ts";
 import type { Outcome } from "./apply.ts";
 import { announce } from "./endpoint.ts";
 import { measureFootprint, probeHealth, probeRequest, proveAgain } from "./probes.ts";
 
-export function applyServe(step: ServeStep, state: ReplicaState, context: RunnerContext): Outcome {
+export function applyServe(
+  step: ServeStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): Outcome | Promise<Outcome> {
   switch (step.do) {
     case "probeHealth":
       probeHealth(state, context);
@@ -37,7 +41,11 @@ export function applyServe(step: ServeStep, state: ReplicaState, context: Runner
   }
 }
 
-function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: number): Outcome {
+async function adjustClaim(
+  state: ReplicaState,
+  context: RunnerContext,
+  claimBytes: number,
+): Promise<Outcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   context.admission.adopt(state.uid, { claimBytes, port: run.file.port });
@@ -45,18 +53,18 @@ function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: nu
 }
 
 /** A serving engine disproves an earlier terminal failure. */
-function markReady(state: ReplicaState, context: RunnerContext): Outcome {
+function markReady(state: ReplicaState, context: RunnerContext): Promise<Outcome> {
   const { terminal, ...history } = state.past.history;
   if (terminal !== undefined) keepHistory(state, history);
   return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
 }
 
 /** In memory first: a full disk must not hold up a stop. */
-function rewrite(state: ReplicaState, context: RunnerContext, change: object): Outcome {
+async function rewrite(state: ReplicaState, context: RunnerContext, change: object): Promise<Outcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   const file = { ...run.file, ...change };
   setFile(run, file, context.moment());
-  writeEngineFile(state.dir, file);
+  await keepRecord(state);
   return "changed";
 }

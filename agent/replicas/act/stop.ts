@@ -4,12 +4,17 @@ import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { StopStep } from "../plan/stop.ts";
+import { recordSettled } from "../state/keep-record.ts";
 import { type ReplicaState, replicaOf, runOf, setAnswer, setGone } from "../state/state.ts";
 import type { Outcome } from "./apply.ts";
 import { keepStop } from "./ending.ts";
 import { pollQuiet } from "./probes.ts";
 
-export function applyStop(step: StopStep, state: ReplicaState, context: RunnerContext): Outcome {
+export function applyStop(
+  step: StopStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): Outcome | Promise<Outcome> {
   switch (step.do) {
     case "noteWithdrawn":
       return noteWithdrawn(state, context, step.withdrawnAt);
@@ -23,14 +28,17 @@ export function applyStop(step: StopStep, state: ReplicaState, context: RunnerCo
       removeFinalizer(state, context);
       return "later";
     case "forgetReplica":
-      forgetReplica(state, context);
-      return "later";
+      return forgetReplica(state, context);
     default:
       return step satisfies never;
   }
 }
 
-function noteWithdrawn(state: ReplicaState, context: RunnerContext, withdrawnAt: number): Outcome {
+function noteWithdrawn(
+  state: ReplicaState,
+  context: RunnerContext,
+  withdrawnAt: number,
+): Outcome | Promise<Outcome> {
   const stop = runOf(state)?.record.stop;
   return stop === undefined ? "later" : keepStop(state, context, { ...stop, withdrawnAt });
 }
@@ -85,7 +93,8 @@ async function reread(
 }
 
 /** Nothing of the replica is left: removes its files. */
-export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
+async function forgetReplica(state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+  await recordSettled(state);
   runOf(state)?.instance.close();
   rmSync(state.dir, { recursive: true, force: true });
   context.desiredFiles.remove(state.uid);
@@ -93,4 +102,5 @@ export function forgetReplica(state: ReplicaState, context: RunnerContext): void
   context.admission.forget(state.uid);
   context.states.delete(state.uid);
   state.log.info({}, "replica removed");
+  return "later";
 }

@@ -141,7 +141,8 @@ export type RuntimeState =
 
 /** The host's memory as admission sees it; `othersBytes` counts every other replica's reservation, adopted ones included. */
 export interface MemoryState {
-  readonly budgetBytes: number | "unknown";
+  /** unread: no reading has finished yet. unknown: one has failed. */
+  readonly budgetBytes: number | "unread" | "unknown";
   readonly othersBytes: number;
   /** Memory available now, less what engines that are still loading will take; absent until read. */
   readonly availableBytes?: number;

@@ -202,6 +202,15 @@ export function admitted(desired: Desired, observed: Observed, now: number, timi
 
 function memoryMissing(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
   const { budgetBytes, othersBytes } = observed.memory;
+  if (budgetBytes === "unread") {
+    return {
+      phase: "Pending",
+      reason: "AdmittingMemory",
+      message: "reading the host's memory",
+      steps: [],
+      recheckAfterMs: timings.endpointRetryMs,
+    };
+  }
   if (budgetBytes === "unknown") {
     const message = "cannot read the host's memory; engines start once the agent can";
     return waiting("MemoryUnknown", message, timings);

@@ -38,9 +38,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test("a record is read back as written; half a record and a later version are unreadable", () => {
+test("a record is read back as written; half a record and a later version are unreadable", async () => {
   expect(readEngineFile(folder)).toBeUndefined();
-  writeEngineFile(folder, file);
+  await writeEngineFile(folder, file);
   expect(readEngineFile(folder)).toEqual(file);
   writeFileSync(join(folder, "engine.json"), JSON.stringify({ ...file, version: 2 }));
   expect(readEngineFile(folder)).toBe("unreadable");
@@ -94,9 +94,9 @@ test("a wall clock that is set while the agent runs changes no deadline", () => 
   expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
 });
 
-test("why an engine is ended by force outlives the agent", () => {
+test("why an engine is ended by force outlives the agent", async () => {
   const stop = { why: "degraded", startedAtMs: 5, deadlineMs: 5, because: "a real request failed" } as const;
-  writeEngineFile(folder, { ...file, stop });
+  await writeEngineFile(folder, { ...file, stop });
   const found = readEngineFile(folder);
   if (found === undefined || found === "unreadable") throw new Error("not read");
   expect(recordOf(found, { wallMs: 10, monotonicMs: 1_000 }).stop).toMatchObject({
@@ -105,7 +105,7 @@ test("why an engine is ended by force outlives the agent", () => {
   });
 });
 
-test("the times of a stop outlive the agent, each as far from its beginning as it was", () => {
+test("the times of a stop outlive the agent, each as far from its beginning as it was", async () => {
   const stop = {
     why: "drained",
     startedAt: 500,
@@ -113,7 +113,10 @@ test("the times of a stop outlive the agent, each as far from its beginning as i
     latestAt: 20_500,
     withdrawnAt: 700,
   } as const;
-  writeEngineFile(folder, { ...file, stop: stopOnDisk(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }) });
+  await writeEngineFile(folder, {
+    ...file,
+    stop: stopOnDisk(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }),
+  });
   const found = readEngineFile(folder);
   if (found === undefined || found === "unreadable") throw new Error("not read");
   expect(recordOf(found, { wallMs: 1_010_000, monotonicMs: 0 }).stop).toEqual({

@@ -2,7 +2,11 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { clearRunFiles, readEngineRecord, writeEngineRecord } from "../../instances/process/run-directory.ts";
+import {
+  clearRunFiles,
+  readEngineRecord,
+  rewriteEngineRecord,
+} from "../../instances/process/run-directory.ts";
 import type { Moment } from "../plan/desired.ts";
 import type { RunRecord, Stop } from "../plan/observed.ts";
 
@@ -61,9 +65,9 @@ export function readEngineFile(dir: string): EngineFile | undefined | "unreadabl
   return parsed.success ? parsed.data : "unreadable";
 }
 
-/** Synced to disk before it returns. */
-export function writeEngineFile(dir: string, file: EngineFile): void {
-  writeEngineRecord(dir, file);
+/** Synced to disk when it resolves. */
+export function writeEngineFile(dir: string, file: EngineFile): Promise<void> {
+  return rewriteEngineRecord(dir, file);
 }
 
 export function hasEngineFile(dir: string): boolean {

@@ -42,6 +42,8 @@ export interface ReplicaState {
   slice: Omit<Slice, "state">;
   past: Past;
   shown: Shown;
+  /** The last write of engine.json. */
+  written: Promise<void>;
 }
 
 /** What the API server wants of the replica. */

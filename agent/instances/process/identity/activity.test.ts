@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
 import { createIdentity } from "./identity.ts";
@@ -34,3 +37,20 @@ function child(program: string, args: readonly string[]): AsyncDisposable & { re
     },
   };
 }
+
+it("asks a slow ps for a start time without holding up other work", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "metalbridge-ps-"));
+  const ps = join(folder, "ps");
+  writeFileSync(ps, `#!/bin/sh\nsleep 0.3\nexec ps "$@"\n`, { mode: 0o755 });
+  const order: string[] = [];
+  const asked = createDarwinIdentity(ps)
+    .startTime(process.pid)
+    .then((startTime) => {
+      order.push("answered");
+      return startTime;
+    });
+  setImmediate(() => order.push("other work"));
+  expect(await asked).toEqual(createDarwinIdentity().startTimeNow(process.pid));
+  expect(order).toEqual(["other work", "answered"]);
+  rmSync(folder, { recursive: true });
+});

@@ -16,11 +16,13 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       .filter((name) => /^[0-9]+$/.test(name))
       .map((name) => read(Number(name)))
       .filter((found) => typeof found === "object");
+  const startTimeNow = (pid: number) => {
+    const found = read(pid);
+    return typeof found === "object" ? found.startTime : found;
+  };
   return {
-    startTimeNow: (pid) => {
-      const found = read(pid);
-      return typeof found === "object" ? found.startTime : found;
-    },
+    startTime: async (pid) => startTimeNow(pid),
+    startTimeNow,
     observe: async (pids) => {
       const living = new Map<number, LivingProcess>();
       for (const pid of pids) {

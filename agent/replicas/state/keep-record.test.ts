@@ -1,0 +1,93 @@
+/** engine.json of a running engine is rewritten in order, beside the agent's other work. */
+import fs, { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Instance } from "../../instances/instance.ts";
+import { keepStop } from "../act/ending.ts";
+import { forgetRun } from "../act/exits.ts";
+import type { RunnerContext } from "../context.ts";
+import { type EngineFile, readEngineFile } from "./engine-record.ts";
+import { keepRecord } from "./keep-record.ts";
+import { newRun, type ReplicaState, runOf, setFile } from "./state.ts";
+
+const MOMENT = { wallMs: 1_000_000, monotonicMs: 5_000 };
+const FILE: EngineFile = {
+  ...{ version: 1, runId: "r", uid: "u", namespace: "n", name: "chat-0", service: "chat" },
+  ...{ runtime: "llamacpp", mode: "chat", revision: "1", address: "192.0.2.1", port: 21_000 },
+  ...{ claimBytes: 1, drainSeconds: 0, startedAtMs: 1 },
+};
+const context = {
+  moment: () => MOMENT,
+  admission: { release: () => {} },
+  counts: {},
+} as unknown as RunnerContext;
+let dir = "";
+const { fsyncSync } = fs;
+let blockedFor = 0;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "metalbridge-record-"));
+  blockedFor = 0;
+  fs.fsyncSync = (fd) => {
+    blockedFor += 1;
+    fsyncSync(fd);
+  };
+  syncBuiltinESMExports();
+});
+
+afterEach(() => {
+  fs.fsyncSync = fsyncSync;
+  syncBuiltinESMExports();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function running(): ReplicaState {
+  const instance = { close: () => {} } as unknown as Instance;
+  const log = { info: () => {} };
+  const engine = newRun(instance, FILE, undefined, MOMENT);
+  return { uid: "u", dir, log, engine, written: Promise.resolve() } as unknown as ReplicaState;
+}
+
+function change(state: ReplicaState, claimBytes: number): Promise<void> {
+  const run = runOf(state);
+  if (run !== undefined) setFile(run, { ...run.file, claimBytes }, MOMENT);
+  return keepRecord(state);
+}
+
+test("the stop of an engine is on disk when its step ends, and no disk holds up other work meanwhile", async () => {
+  const state = running();
+  const stop = { why: "drained", startedAt: 5_000, deadlineAt: 9_000 } as const;
+  await keepStop(state, context, stop);
+  expect(readEngineFile(dir)).toMatchObject({ stop: { why: "drained" } });
+  expect(blockedFor).toBe(0);
+});
+
+test("whatever is changed at once, the file ends with the newest, and each caller finds its own change there", async () => {
+  const state = running();
+  const written = Array.from({ length: 20 }, async (_, index) => {
+    await change(state, index);
+    const file = readEngineFile(dir);
+    expect(typeof file === "object" && file.claimBytes).toBeGreaterThanOrEqual(index);
+  });
+  await Promise.all(written);
+  expect(readEngineFile(dir)).toMatchObject({ claimBytes: 19 });
+});
+
+test("a record that is being written when its run ends does not come back", async () => {
+  const state = running();
+  const late = [change(state, 1), change(state, 2)];
+  await forgetRun(state, context);
+  await Promise.all([...late, keepRecord(state)]);
+  expect(existsSync(join(dir, "engine.json"))).toBe(false);
+});
+
+test("a disk that refuses a write is reported to its step, and the next write succeeds", async () => {
+  const state = running();
+  rmSync(dir, { recursive: true });
+  await expect(change(state, 1)).rejects.toThrow("ENOENT");
+  fs.mkdirSync(dir);
+  await change(state, 2);
+  expect(readEngineFile(dir)).toMatchObject({ claimBytes: 2 });
+});
