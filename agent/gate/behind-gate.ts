@@ -16,7 +16,7 @@ const REFUSE_MS = 1_000;
 const LOOPBACK = "127.0.0.1";
 
 /** What of a route is known before its engine runs; kept in engine.json for the next agent. */
-type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls"> & {
+type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls" | "engineVersion"> & {
   /** Holds the key that the engine asks the gate for. */
   readonly engineKeyFile?: string;
 };
@@ -54,7 +54,9 @@ export function behindGate(
     open: async (place, launch) => {
       checkGate(launch.template);
       if (!isGated(launch.template)) return driver.open(place, launch);
-      const seed = seedOf(launch);
+      // Of the program that serves: an engine that was adopted keeps the routes that it was opened with.
+      const engineVersion = protocol === "any" ? undefined : (await driver.detect())?.version;
+      const seed = { ...seedOf(launch), engineVersion };
       const gate = gated(place, seed, "none");
       const record = { ...launch.record, route: seed };
       const inner = await driver.open(gate.place, { ...launch, address: LOOPBACK, record });

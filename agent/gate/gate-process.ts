@@ -4,8 +4,8 @@ import type { Server as NetServer } from "node:net";
 import type { Log } from "../../src/ports.ts";
 import { BodyBudget } from "./body/budget.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
-import { RouteServer, type RouteStatus } from "./route-server.ts";
-import { type GateRoute, listenKey, parseRoutes } from "./routes.ts";
+import { RouteServer } from "./route-server.ts";
+import { type GateRoute, listenKey, parseRoutes, type RouteStatus } from "./routes.ts";
 
 export interface GateStatus {
   /** What the agent that started it called its version. */

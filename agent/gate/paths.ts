@@ -1,5 +1,7 @@
 /** Which requests may reach a daemon: exact paths only, so that no spelling of another one ever does. */
-import type { Protocol } from "./routes.ts";
+import { compareVersions } from "../../src/compare-versions.ts";
+import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
+import type { GateRoute } from "./routes.ts";
 
 /** A request that is not passed on, and why: `reason` is its label in the metrics. */
 export interface Refusal {
@@ -11,39 +13,37 @@ export interface Refusal {
 
 /**
  * json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate.
- * raw: passed on as it comes; `isOpen` asks for no key.
+ * raw: passed on as it comes; `isOpen` asks for no key. later: a later version of the engine has it.
  */
 export type Passage =
   | { readonly kind: "raw"; readonly path: string; readonly isOpen: boolean }
   | { readonly kind: "json"; readonly path: string; readonly nameKeys: readonly string[] }
   | { readonly kind: "list"; readonly path: string }
-  | { readonly kind: "health" };
+  | { readonly kind: "health" }
+  | { readonly kind: "later"; readonly since: string };
+
+/** By path; "any" passes all. */
+export type Passages = ReadonlyMap<string, Passage> | "any";
 
 const MODEL = ["model"];
-const json = (path: string, nameKeys: readonly string[] = MODEL): readonly [string, Passage] => [
-  path,
-  { kind: "json", path, nameKeys },
-];
-const list = (path: string): readonly [string, Passage] => [path, { kind: "list", path }];
+const HEALTH: Passage = { kind: "health" };
 
-const OPENAI: readonly (readonly [string, Passage])[] = [
-  ["/health", { kind: "health" }],
-  list("/v1/models"),
-  ...["chat/completions", "completions", "embeddings", "responses", "rerank"].map((name) =>
-    json(`/v1/${name}`),
-  ),
-];
-const PASSAGES: Readonly<Record<Exclude<Protocol, "any">, ReadonlyMap<string, Passage>>> = {
-  openai: new Map(OPENAI),
-  ollama: new Map([
-    ...OPENAI,
-    ...["/api/chat", "/api/generate", "/api/embed"].map((path) => json(path)),
-    // Older clients name the model by `name` there.
-    json("/api/show", ["model", "name"]),
-    list("/api/tags"),
-    list("/api/ps"),
-  ]),
-};
+/** What an engine of this version takes; without a version, what all versions do. */
+export function passagesOf({
+  protocol,
+  engineVersion,
+}: Pick<GateRoute, "protocol" | "engineVersion">): Passages {
+  if (protocol === "any") return protocol;
+  const passages = GATED_ROUTES[protocol].map(
+    ({ path, kind, nameKeys = MODEL, since }): [string, Passage] => {
+      const isThere =
+        since === undefined || (engineVersion !== undefined && compareVersions(engineVersion, since) >= 0);
+      if (!isThere) return [path, { kind: "later", since }];
+      return [path, kind === "json" ? { kind, path, nameKeys } : { kind, path }];
+    },
+  );
+  return new Map([["/health", HEALTH], ...passages]);
+}
 
 /** What changes a daemon's models or settings, in the daemons that we know: refused by name, so that the client learns why. */
 const ADMINISTRATION =
@@ -52,12 +52,20 @@ const ADMINISTRATION =
 const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
 
 /** Decides by method and request target. The query is dropped: no passed route needs one, and some daemons take a model from it. */
-export function admit(method: string, target: string, protocol: Protocol): Passage | Refusal {
+export function admit(
+  method: string,
+  target: string,
+  passages: Passages,
+): Exclude<Passage, { kind: "later" }> | Refusal {
   const path = target.split("?", 1)[0] ?? "";
-  if (protocol === "any") return admitAny(method, target, path);
+  if (passages === "any") return admitAny(method, target, path);
   if (!path.startsWith("/") || SUSPICIOUS.test(path))
     return refuse(400, "bad_path", "the path must be absolute, plain and without encoded characters");
-  const passage = PASSAGES[protocol].get(path);
+  const passage = passages.get(path);
+  if (passage?.kind === "later") {
+    const message = `${path} needs version ${passage.since} of the engine; update it on the host`;
+    return refuse(404, "unknown_path", message);
+  }
   const reads = method === "GET" || method === "HEAD";
   if (passage !== undefined && (passage.kind === "json" ? method === "POST" : reads)) return passage;
   if (ADMINISTRATION.test(path) && (passage === undefined || !reads)) {
@@ -73,7 +81,11 @@ export function admit(method: string, target: string, protocol: Protocol): Passa
   return { ...refuse(405, "method", `${path} takes ${allow}`), headers: { allow } };
 }
 
-function admitAny(method: string, target: string, path: string): Passage | Refusal {
+function admitAny(
+  method: string,
+  target: string,
+  path: string,
+): Exclude<Passage, { kind: "later" }> | Refusal {
   // An absolute URI names a host, and programs differ in what they make of it.
   if (!path.startsWith("/")) return refuse(400, "bad_path", "the path must be absolute");
   const isOpen = path === "/health" && (method === "GET" || method === "HEAD");

@@ -7,7 +7,7 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from "node:http";
-import type { createServer as CreateTlsServer } from "node:https";
+import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
@@ -18,9 +18,19 @@ import { type Naming, withoutLoadOptions } from "./body/name-model.ts";
 import { readBody } from "./body/read.ts";
 import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
-import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater, unreadable } from "./paths.ts";
+import {
+  admit,
+  isRefusal,
+  type Passages,
+  passagesOf,
+  type Refusal,
+  refuse,
+  retryLater,
+  unreadable,
+} from "./paths.ts";
 import { createPool, type Exchange, relay, type Target } from "./relay.ts";
-import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type PassState } from "./routes.ts";
+import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
+import { tlsServers } from "./tls-servers.ts";
 
 const HEADER_BYTES = 16 * 1024;
 const LISTEN_AGAIN_MS = 1_000;
@@ -29,18 +39,6 @@ const READ_AGAIN_MS = 1_000;
 const KEEPALIVE_PROBE_MS = 30_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
-
-export interface RouteStatus {
-  readonly state: PassState;
-  /** Requests whose head was read and whose response is not over. */
-  readonly inFlight: number;
-  readonly connections: number;
-  readonly listening: boolean;
-  /** It listens, and has the keys and the certificate that it needs. */
-  readonly isServing: boolean;
-  /** Why it cannot do what the file asks for. */
-  readonly problems: readonly string[];
-}
 
 export interface RoutePorts {
   readonly log: Log;
@@ -61,6 +59,7 @@ export class RouteServer {
   readonly #broken = new WeakSet<ServerResponse>();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
+  #passages: Passages;
   #keys: readonly Digest[] | "unreadable" | undefined;
   #target: Target;
   #isLeaving = false;
@@ -70,6 +69,7 @@ export class RouteServer {
 
   constructor(route: GateRoute, ports: RoutePorts) {
     this.#route = route;
+    this.#passages = passagesOf(route);
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
     this.#target = { ...route.target, key: undefined, pool: createPool() };
@@ -126,12 +126,13 @@ export class RouteServer {
     const { target, tls, state } = route;
     const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
+    this.#passages = passagesOf(route);
     const pool = isSameTarget ? this.#target.pool : createPool();
     this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
     if (tls !== undefined) {
-      const server = this.#server as ReturnType<typeof CreateTlsServer>;
+      const server = this.#server as TlsServer;
       const install = (): true => {
         server.setSecureContext({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
         return true;
@@ -246,8 +247,8 @@ export class RouteServer {
     }
   }
 
-  #admit(request: IncomingMessage): Passage | Refusal {
-    const passage = admit(request.method ?? "", request.url ?? "", this.#route.protocol);
+  #admit(request: IncomingMessage): ReturnType<typeof admit> {
+    const passage = admit(request.method ?? "", request.url ?? "", this.#passages);
     const isHealth =
       !isRefusal(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
     const isOpen = isHealth || this.#isPreflight(request);
@@ -289,7 +290,7 @@ export class RouteServer {
   #relay(
     request: IncomingMessage,
     response: ServerResponse,
-    passage: Exclude<Passage, { kind: "health" }>,
+    passage: Exclude<ReturnType<typeof admit>, Refusal | { kind: "health" }>,
     body?: readonly Buffer[] | "stream",
     sent?: () => void,
   ): void {
@@ -388,9 +389,4 @@ export class RouteServer {
     this.#problems.set(what, why);
     return true;
   }
-}
-
-/** Loaded with the first route that needs it: 5 MB. */
-function tlsServers(): typeof CreateTlsServer {
-  return process.getBuiltinModule("node:https").createServer;
 }

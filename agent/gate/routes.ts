@@ -28,6 +28,8 @@ export interface GateRoute {
   /** The name that the daemon has for the model. */
   readonly model: string;
   readonly protocol: Protocol;
+  /** Decides which inference routes it has; absent where it is not known. */
+  readonly engineVersion?: string | undefined;
   readonly state: PassState;
   /** Files with one accepted key per line, the old and the new one during a rotation. Absent: no key is asked for. */
   readonly keyFiles?: readonly string[];
@@ -62,6 +64,18 @@ export const DEFAULT_LIMITS: GateLimits = {
   connections: 1_024,
   requests: 1_024,
 };
+
+export interface RouteStatus {
+  readonly state: PassState;
+  /** Requests whose head was read and whose response is not over. */
+  readonly inFlight: number;
+  readonly connections: number;
+  readonly listening: boolean;
+  /** It listens, and has the keys and the certificate that it needs. */
+  readonly isServing: boolean;
+  /** Why it cannot do what the file asks for. */
+  readonly problems: readonly string[];
+}
 
 const STATES: readonly string[] = ["passing", "leaving", "draining", "none"] satisfies PassState[];
 

@@ -100,11 +100,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   );
   const installed = inBackground(options);
   const models = forgettable(clock, () => store.list());
-  const wired = remembered(
-    clock,
-    () => WIRED_MS,
-    () => reader.wiredBytes(),
-  );
+  const wired = rememberedFor(WIRED_MS, clock, () => reader.wiredBytes());
   let last: ReturnType<HostObserver["latest"]>;
   let begun = 0;
   return {
@@ -141,6 +137,10 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       };
     },
   };
+}
+
+function rememberedFor<T>(ms: number, clock: Clock, read: () => Promise<T>): () => Promise<T> {
+  return remembered(clock, () => ms, read);
 }
 
 /** What was found last: nothing waits for large folders, or for a server that hangs. */

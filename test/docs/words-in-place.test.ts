@@ -73,7 +73,7 @@ const words: readonly Word[] = [
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body/lists.ts": "compares names as Ollama does",
       "agent/gate/body/name-model.ts": "reads requests of Ollama's API, a protocol that the gate passes",
-      "agent/gate/paths.ts": "lists the routes of Ollama's API",
+      "src/engines/gated-routes.ts": "the registry of what the gate passes",
       "agent/gate/route-server.ts": "passes requests of Ollama's API",
       "agent/gate/routes.ts": "names the protocols that the gate passes",
       "agent/store/fetch-model.ts": "hands the registry of ollama:// sources on",
@@ -111,6 +111,7 @@ const words: readonly Word[] = [
     pattern: /omlx/i,
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit, installed],
     elsewhere: {
+      "src/engines/gated-routes.ts": "the registry of what the gate passes",
       "cli/selftest/engine.ts": "finds it as its driver does",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/config/schema.ts": "the key omlx holds its settings",

@@ -1,4 +1,5 @@
 /** Engines, and what else on the machine competes with them. */
+import { compareVersions } from "../../compare-versions.ts";
 import { type Check, defineCheck } from "../check.ts";
 import type { SeenProcess } from "../readings.ts";
 
@@ -136,15 +137,4 @@ function found(processes: readonly SeenProcess[], pattern: RegExp, what: string)
 function programOf(command: string): string {
   const [program = "", script = ""] = command.split(/\s+/);
   return /(^|\/)(python[\d.]*|node|bash|sh)$/i.test(program) ? script : program;
-}
-
-/** By their numbers, from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
-function compareVersions(one: string, other: string): number {
-  const [a, b] = [one, other].map((text) => (text.match(/\d+/g) ?? []).map(Number));
-  const length = Math.max(a?.length ?? 0, b?.length ?? 0);
-  for (let index = 0; index < length; index += 1) {
-    const difference = (a?.[index] ?? 0) - (b?.[index] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }

@@ -1,0 +1,10 @@
+/** By their numbers, from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
+export function compareVersions(one: string, other: string): number {
+  const [a, b] = [one, other].map((text) => (text.match(/\d+/g) ?? []).map(Number));
+  const length = Math.max(a?.length ?? 0, b?.length ?? 0);
+  for (let index = 0; index < length; index += 1) {
+    const difference = (a?.[index] ?? 0) - (b?.[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
