@@ -33,8 +33,8 @@ test("the first real request has time for the weights to come into memory", () =
   expect([0, 40 * GIB].map((bytes) => requestTimeoutMs(defaultTimings, bytes))).toEqual([30_000, 110_000]);
 });
 
-test("a starting engine is asked every 25 ms at first and every 50 ms later", () => {
-  expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
-    25, 25, 50, 50, 50,
+test("a starting engine is asked every 25 ms in its first second and every 50 ms from the next one on", () => {
+  expect([0, 100, 400, 1_000, 2_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
+    25, 25, 25, 25, 50, 50,
   ]);
 });

@@ -149,9 +149,9 @@ export function requestTimeoutMs(timings: Timings, weightsBytes: number): number
   return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);
 }
 
-/** Between probes of a starting engine: often at first, so that a small model is announced as soon as it is ready. */
+/** Between probes of a starting engine: often in its first second, so that a small model is announced as soon as it is ready. */
 export function startProbeMs(timings: Timings, ranForMs: number): number {
-  return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
+  return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 40));
 }
 
 /** Takes up to a quarter away, so that engines that crashed together do not restart together. */

@@ -15,6 +15,7 @@ const HEALTH_POLL_MS = 3;
 export async function measureStarts(bed: Bed, count: number): Promise<readonly Measurement[]> {
   const started: number[] = [];
   const announced: number[] = [];
+  const applied: number[] = [];
   for (let index = 0; index < count; index++) {
     const name = `bench-${index}`;
     const acceptedAt = await bed.createService(name);
@@ -26,6 +27,9 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
     // The shim writes this file right after it has started the engine.
     started.push(statSync(path.join(runDirectory(bed, name) ?? "", "pid")).mtimeMs - acceptedAt);
     announced.push(Math.max(0, readyMs - healthyMs));
+    // Without what the engine itself needs to load its weights.
+    const startedMs = started.at(-1) ?? 0;
+    applied.push(startedMs + (announced.at(-1) ?? 0));
   }
   return [
     {
@@ -42,6 +46,15 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
       unit: "ms",
       samples: announced,
       targets: [{ statistic: "p99", limit: 100 }],
+    },
+    {
+      name: "service accepted → slice ready, without the engine's own loading",
+      unit: "ms",
+      samples: applied,
+      targets: [
+        { statistic: "p50", limit: 130 },
+        { statistic: "p99", limit: 200 },
+      ],
     },
   ];
 }

@@ -69,7 +69,8 @@ function findTrouble(frame: Frame): Trouble | undefined {
     const startMs = desired.probes?.startMs;
     const own =
       startMs === undefined ? "" : `, and its service asks for ${startMs / 1_000} s (probeOverrides)`;
-    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start${own}` };
+    const last = health.lastMessage === undefined ? "" : `; the last health probe: ${health.lastMessage}`;
+    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start${own}${last}` };
   }
   const hang = findHang(observed, desired.probes, timings);
   if (hang !== undefined) return hang;
