@@ -180,17 +180,21 @@ test.runIf(isRoot).each([
     const bad = releases.make("2.0.0", { program });
     // The release's own program is the broken one, so that the installed version does the upgrade.
     const archive = archiveOf(bad, machine.at("bad.tar.gz"));
+    // With a configuration of its own, and a definition that differs: both belong to the version that ran before.
+    const [config, definition] = [machine.at("usr/local/etc/metalbridge/agent.yaml"), machine.at(PLIST)];
+    writeFileSync(definition, readFileSync(definition, "utf8").replace("Interactive", "Standard"));
+    const before = [config, definition].map((file) => readFileSync(file, "utf8"));
+    const given = machine.at("given.yaml");
+    writeFileSync(given, "stopEngines: true\n");
     const ran = await machine.run(machine.installed, [
-      "upgrade",
-      "--archive",
-      archive,
-      "--timeout-seconds",
-      "5",
+      ...["install", "--archive", archive, "--config", given],
+      ...["--timeout-seconds", "5"],
     ]);
+    expect([config, definition].map((file) => readFileSync(file, "utf8"))).toEqual(before);
     expect(ran).toMatchObject({
       code: 1,
       err: expect.stringMatching(
-        /^UpgradeRolledBack: version 2\.0\.0 does not serve: .*version 1\.0\.0 runs again/,
+        /^UpgradeRolledBack: version 2\.0\.0 does not serve: .*version 1\.0\.0 runs again, with .*agent\.yaml, .*\.plist as before/,
       ),
     });
     // It may not take the minute that an agent has for draining.

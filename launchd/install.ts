@@ -1,16 +1,20 @@
 /** Install and upgrade: observe, plan, apply, and judge the version that runs now; back to the one before if it does not serve. */
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { readPlainFile } from "../src/plain-file.ts";
 import { type Apply, createApply } from "./apply.ts";
 import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout.ts";
 import { namesIn, observe, ownerOfState, uidOf } from "./observe.ts";
 import type { Choices, Given } from "./plan/entries.ts";
-import { planCleanup, planInstall, planRollback } from "./plan/install.ts";
+import { planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
 import type { Observed } from "./plan/observed.ts";
 import { refusalOf } from "./plan/refuse.ts";
 import { describeStep, type Step } from "./plan/steps.ts";
 import type { Ports } from "./ports.ts";
 import type { Source } from "./release/stage.ts";
+
+/** Of a configuration, a definition or the record of an installation. */
+const MOST_BYTES = 1 << 20;
 
 export interface InstallInput {
   readonly choices: Choices;
@@ -33,6 +37,7 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
   const steps = planInstall(choices.layout, version, observed);
   if (dryRun) return printSteps(ports, steps);
   const apply = createApply(ports, choices.layout, source);
+  const replaced = replacedBy(steps);
   await applyAll(ports, steps, apply);
   const outcome = await awaitHealthy(ports, choices.layout, {
     version,
@@ -41,7 +46,7 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
     withinMs: input.healthyWithinMs,
   });
   const now = await observe(ports, choices, given);
-  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply });
+  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply, replaced });
   await applyAll(ports, planCleanup(choices.layout, now), apply);
   ports.print(
     steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
@@ -63,6 +68,16 @@ export async function applyAll(ports: Ports, steps: readonly Step[], apply: Appl
 export function printSteps(ports: Ports, steps: readonly Step[]): void {
   for (const step of steps) ports.print(`would ${describeStep(step)}`);
   if (steps.length === 0) ports.print("nothing to do");
+}
+
+/** Read before the steps are done. A run that was killed has no memory of it: its files stay as they are. */
+function replacedBy(steps: readonly Step[]): readonly Replaced[] {
+  return steps.flatMap((step) => {
+    if (step.do !== "make" || step.because !== "differs") return [];
+    const { entry } = step;
+    if (entry.kind !== "file" || entry.isKept || entry.owner !== "installer") return [];
+    return [{ path: entry.path, text: readPlainFile(entry.path, { mostBytes: MOST_BYTES }) }];
+  });
 }
 
 async function refuse(ports: Ports, input: InstallInput, observed: Observed): Promise<void> {
@@ -97,13 +112,18 @@ const BACK_MS = 60_000;
 async function rollBack(
   ports: Ports,
   { choices, given, source, healthyWithinMs }: InstallInput,
-  state: { readonly now: Observed; readonly outcome: Outcome; readonly apply: Apply },
+  state: {
+    readonly now: Observed;
+    readonly outcome: Outcome;
+    readonly apply: Apply;
+    readonly replaced: readonly Replaced[];
+  },
 ): Promise<never> {
   const { layout } = choices;
   const { version } = source.manifest;
   const why = `version ${version} does not serve: ${state.outcome.why}`;
   const logs = tailOfLogs(layout);
-  const steps = planRollback(state.now);
+  const steps = planRollback(layout, state.now, state.replaced);
   const { previous } = state.now;
   if (steps.length === 0 || previous === undefined)
     throw new MetalbridgeError("ServiceUnhealthy", `${why}${logs}`);
@@ -117,10 +137,12 @@ async function rollBack(
   });
   if (!back.healthy)
     throw new MetalbridgeError("RollbackFailed", `${why}; version ${previous}: ${back.why}${logs}`);
+  const files = state.replaced.map(({ path }) => path).join(", ");
+  const restored = files === "" ? "" : `, with ${files} as before`;
   const bad: Step = { do: "remove", path: `${placesBelow(layout.prefix).versions}/${version}` };
   const after = await observe(ports, choices, given);
   await applyAll(ports, [bad, ...planCleanup(layout, after)], state.apply);
-  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${previous} runs again${logs}`);
+  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${previous} runs again${restored}${logs}`);
 }
 
 /** A full disk has a code of its own. */

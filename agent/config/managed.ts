@@ -27,7 +27,8 @@ export function readManagedPreferences(file: string, path: string | undefined): 
   }
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
     throw new MetalbridgeError("AgentConfigInvalid", `${file} must hold keys and values`);
-  return parsed;
+  // Of the profile itself, such as PayloadUUID.
+  return Object.fromEntries(Object.entries(parsed).filter(([key]) => !/^Payload[A-Z]/.test(key)));
 }
 
 function unreadable(file: string, cause: unknown): MetalbridgeError {

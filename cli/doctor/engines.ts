@@ -5,6 +5,7 @@ import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
 import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
 import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
+import { accountOnTheWay } from "../../launchd/account-files.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -33,7 +34,16 @@ export async function findEngines(
     one("ollama", ollama),
     one("omlx", createOmlxFinder({ paths: config.omlx.programs, env })),
   ]);
-  return found.flat();
+  return found.flat().map((engine) => ({ ...engine, changeableBy: changeableBy(engine.path) }));
+}
+
+/** Undefined where only root may, and where it cannot be told. */
+function changeableBy(program: string): number | undefined {
+  try {
+    return program.startsWith("/") ? accountOnTheWay(program)?.uid : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** As the agent reports them. */

@@ -30,18 +30,36 @@ export function planCleanup(layout: Layout, observed: Observed): readonly Step[]
   return [...approve, ...remove];
 }
 
+/** What an install replaces that root owns, with the text that stands there now: configuration, definition and record. */
+export interface Replaced {
+  readonly path: string;
+  readonly text: string;
+}
+
 /**
- * Back to the version before. Empty when there is none, or when the current one has served before: then something else has
- * changed, such as the configuration.
+ * Back to the version before, and to the files that it ran with. Empty when there is none, or when the current one has
+ * served before: then something else has changed, such as the configuration.
  */
-export function planRollback(observed: Observed): readonly Step[] {
+export function planRollback(
+  layout: Layout,
+  observed: Observed,
+  replaced: readonly Replaced[] = [],
+): readonly Step[] {
   const { current, previous, versions, proven } = observed;
   if (previous === undefined || previous === current || !versions.includes(previous)) return [];
   if (current !== undefined && proven.includes(current)) return [];
+  const restore = observed.entries.flatMap(({ entry }): readonly Step[] => {
+    const before = replaced.find(({ path }) => path === entry.path);
+    if (before === undefined || entry.kind !== "file") return [];
+    return [{ do: "make", entry: { ...entry, text: before.text, isKept: false }, because: "differs" }];
+  });
+  const isReloaded = replaced.some(({ path }) => path === layout.definition);
   // It never served: nothing in it is worth the time that a stopping agent may take.
   const again: readonly Step[] =
-    observed.job.at === "loaded" ? [{ do: "kill" }, { do: "restart" }] : [{ do: "load" }];
-  return [{ do: "switch", version: previous }, ...again];
+    observed.job.at === "loaded"
+      ? [{ do: "kill" }, { do: isReloaded ? "reload" : "restart" }]
+      : [{ do: "load" }];
+  return [{ do: "switch", version: previous }, ...restore, ...again];
 }
 
 function accountSteps({ account }: Layout, observed: Observed): readonly Step[] {

@@ -70,17 +70,39 @@ const switched: Observed = {
 
 test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
   expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
-  expect(planRollback(switched)).toEqual([
+  expect(planRollback(layout, switched)).toEqual([
     { do: "switch", version: "1.0.0" },
     { do: "kill" },
     { do: "restart" },
   ]);
 });
 
+test("a rollback brings back the files that the version before ran with, and reloads a definition", () => {
+  const back = (...paths: readonly string[]) =>
+    planRollback(
+      layout,
+      switched,
+      paths.map((path) => ({ path, text: `old ${path}` })),
+    );
+  expect(back(layout.configFile)).toMatchObject([
+    { do: "switch", version: "1.0.0" },
+    { do: "make", entry: { path: layout.configFile, text: `old ${layout.configFile}`, isKept: false } },
+    { do: "kill" },
+    { do: "restart" },
+  ]);
+  expect(names(back(layout.configFile, layout.definition))).toEqual([
+    "switch",
+    "make",
+    "make",
+    "kill",
+    "reload",
+  ]);
+});
+
 test("nothing goes back from a version that has served, nor without one before it", () => {
-  expect(planRollback({ ...switched, proven: ["1.0.0", "1.1.0"] })).toEqual([]);
-  expect(planRollback({ ...switched, versions: ["1.1.0"] })).toEqual([]);
-  expect(planRollback({ ...switched, previous: undefined })).toEqual([]);
+  expect(planRollback(layout, { ...switched, proven: ["1.0.0", "1.1.0"] })).toEqual([]);
+  expect(planRollback(layout, { ...switched, versions: ["1.1.0"] })).toEqual([]);
+  expect(planRollback(layout, { ...switched, previous: undefined })).toEqual([]);
 });
 
 test("a changed definition is reloaded, a changed configuration restarts", () => {

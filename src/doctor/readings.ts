@@ -134,6 +134,8 @@ export interface FoundEngine {
   readonly runtime: string;
   readonly path: string;
   readonly version?: string | undefined;
+  /** The first account besides root that may change the program or a folder on the way to it. */
+  readonly changeableBy?: number | undefined;
   /** Installed and unusable. */
   readonly trouble?: { readonly code: ErrorCode; readonly message: string };
 }

@@ -265,6 +265,10 @@ export const doctorErrors = {
     do: "run it with sudo: doctor then checks the installed agent, as the agent's user",
     command: "sudo metalbridge doctor",
   },
+  EngineOfAnotherUser: {
+    what: "Another account than root and the agent's may replace an engine's program, as the user of Homebrew may.",
+    do: "on hosts that other people log in to, unpack a release of the engine as root and name it in the configuration (llamaServer)",
+  },
   EngineLeftovers: {
     what: "The state folder holds engines that are neither wanted nor running.",
     do: "remove their folders",

@@ -53,6 +53,17 @@ export const engineChecks: readonly Check[] = [
       ),
   }),
   defineCheck({
+    code: "EngineOfAnotherUser",
+    title: "owners of engines",
+    severity: "note",
+    reason: "whoever can replace the program decides what runs as the agent's account from the next start on",
+    needs: ["engines", "stateDir"],
+    judge: ({ engines, stateDir: { ownUid } }) =>
+      engines
+        .filter(({ changeableBy }) => changeableBy !== undefined && changeableBy !== ownUid)
+        .map(({ path, changeableBy }) => ({ finding: `uid ${changeableBy} may replace ${path}` })),
+  }),
+  defineCheck({
     code: "PortRangeInUse",
     title: "ports of engines",
     severity: "warning",

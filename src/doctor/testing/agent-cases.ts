@@ -185,6 +185,20 @@ export const agentCases: Readonly<Record<string, Case>> = {
     says: /mode 664/,
     command: /^sudo chmod 644 /,
   },
+  EngineOfAnotherUser: {
+    fires: {
+      stateDir,
+      engines: [{ runtime: "llamacpp", path: "/opt/homebrew/bin/llama-server", changeableBy: 502 }],
+    },
+    passes: {
+      stateDir,
+      engines: [
+        { runtime: "llamacpp", path: "/usr/local/lib/llama.cpp/llama-server", changeableBy: undefined },
+        { runtime: "ollama", path: "/home/me/ollama", changeableBy: 501 },
+      ],
+    },
+    says: /uid 502 may replace \/opt\/homebrew\/bin\/llama-server/,
+  },
   EngineLeftovers: {
     fires: { agent: { isRunning: false }, engineFolders: [{ ...folder, isWanted: false, isRunning: false }] },
     passes: {
