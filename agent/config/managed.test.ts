@@ -31,7 +31,10 @@ const load = (managedFile: string, file?: string, flags = {}) =>
   loadAgentConfig({ managedFile, file, flags: { stateDir: "/s", ...flags }, env: { PATH: path } });
 
 test("what a profile sets wins over the file, flags win over both, and groups are merged key by key", () => {
-  const profile = managed("a.plist", '{"hostName":"managed","drain":{"quietMs":9},"logLevel":"warn"}');
+  const profile = managed(
+    "a.plist",
+    '{"PayloadUUID":"0C0E","hostName":"managed","drain":{"quietMs":9},"logLevel":"warn"}',
+  );
   const file = managed("agent.yaml", "hostName: file\nmetricsPort: 9465\ndrain: { propagationMs: 5 }\n");
   expect(load(profile, file, { logLevel: "error" })).toMatchObject({
     hostName: "managed",

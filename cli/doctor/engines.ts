@@ -37,7 +37,7 @@ export async function findEngines(
   return found.flat().map((engine) => ({ ...engine, changeableBy: changeableBy(engine.path) }));
 }
 
-/** Undefined where only root may, and where it cannot be told. */
+/** Undefined where only root may, and where the way to it cannot be read. */
 function changeableBy(program: string): number | undefined {
   try {
     return program.startsWith("/") ? accountOnTheWay(program)?.uid : undefined;
