@@ -9,6 +9,7 @@ import { truncate } from "../../../src/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
 import type { InTurn } from "../../turns.ts";
 import { type Address, ask, parseJson, sentence } from "../http.ts";
+import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;
 /** A load ends by the replica's own deadline; this only bounds a daemon that never answers. */
@@ -79,9 +80,8 @@ export function ollamaApi(address: Address, inTurn: InTurn, mark?: string): Daem
         if (performance.now() > until) throw new Error(`${model} is still loaded`);
         await sleep(POLL_MS);
       }
-      const path = "/api/delete";
-      if (isOwnModel(model))
-        await inTurn(() => ask({ ...address, path, method: "DELETE", body: { model }, timeoutMs: SHORT_MS }));
+      // It is out of memory, which is what counts here: what stays on disk the next sweep removes.
+      if (isOwnModel(model)) await inTurn(() => deleteModel(address, model)).catch(() => undefined);
     },
   };
 }

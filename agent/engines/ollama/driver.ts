@@ -17,10 +17,11 @@ import { createRunCommand } from "../../../src/macos/command.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
 import { createTurns } from "../../turns.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { addressIn } from "../http.ts";
+import { type Address, addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
 import { weightsIdentity } from "../weights.ts";
 import { ollamaApi } from "./api.ts";
+import { createModelSweep } from "./leftovers.ts";
 import { createModel, type Digests, type ModelOrigin, refuseParts } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { askFound, createOllamaFinder } from "./program.ts";
@@ -108,11 +109,13 @@ function createServers({ env, config, instances }: EngineOptions) {
     });
     return { ...adopted(name), start: { ports: PORTS, command } };
   };
+  const during = async <T>(work: (address: Address) => Promise<T>): Promise<T> =>
+    instances.daemons.during(await started(PULLER, {}), work);
   const fetcher = createPuller({
-    ...{ models, registry, stallMs: config.sources?.stallMs ?? STALL_MS },
+    ...{ models, registry, stallMs: config.sources?.stallMs ?? STALL_MS, during },
     reserveBytes: config.disk?.reserve ?? 0,
-    during: async (work) => instances.daemons.during(await started(PULLER, {}), work),
   });
+  if (models !== undefined) instances.daemons.sweepBy(createModelSweep({ models, during, inTurn }));
   const reference = async (launch: EngineLaunch, settings: OllamaSettings): Promise<ModelReference> => {
     const { source } = launch.template.model;
     const { files } = launch;

@@ -71,9 +71,13 @@ export interface Daemons {
   readonly measure: () => Promise<void>;
   /** The last reading: the daemons themselves, and models that other clients loaded. */
   readonly unclaimedBytes: () => number;
-  /** After all references were adopted: stops daemons of an earlier agent that have none. */
+  /** After all references were adopted: stops daemons of an earlier agent that have none, and begins to sweep. */
   readonly stopUnused: () => Promise<void>;
+  /** Removes what a kind of daemon keeps on disk and no reference names; runs after adoption, then every ten minutes. */
+  readonly sweepBy: (sweep: Sweep) => void;
 }
+
+export type Sweep = (isNamed: (model: string) => boolean) => Promise<void>;
 
 export interface DaemonPorts {
   readonly clock: Clock;
@@ -82,8 +86,15 @@ export interface DaemonPorts {
   readonly folder: string;
 }
 
+const SWEEP_MS = 600_000;
+
 export function createDaemons(ports: DaemonPorts): Daemons {
   const daemons = new Map<string, Daemon>();
+  const sweeper = createSweeper(ports, (model) =>
+    [...daemons.values()].some(({ references }) =>
+      [...references].some(({ handle }) => handle.model === model),
+    ),
+  );
   let unclaimedBytes = 0;
   const daemonOf = (spec: DaemonSpec): Daemon => {
     const daemon =
@@ -122,7 +133,9 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       });
     },
     watch: (spec) => void daemonOf(spec),
+    sweepBy: sweeper.add,
     measure: async () => {
+      sweeper.runIfDue();
       const readings = [...daemons.values()].map((daemon) => daemon.unclaimedBytes());
       unclaimedBytes = (await Promise.all(readings)).reduce((sum, bytes) => sum + bytes, 0);
     },
@@ -138,6 +151,30 @@ export function createDaemons(ports: DaemonPorts): Daemons {
             ports.log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is left alone"),
         );
       }
+      sweeper.begin();
+    },
+  };
+}
+
+/** Not before all references are adopted: until then nothing says what is in use. */
+function createSweeper({ clock, log }: DaemonPorts, isNamed: (model: string) => boolean) {
+  const sweeps: Sweep[] = [];
+  let dueAt = Number.POSITIVE_INFINITY;
+  const runIfDue = (): void => {
+    if (clock.monotonicMs() < dueAt) return;
+    dueAt = Number.POSITIVE_INFINITY;
+    Promise.all(sweeps.map((sweep) => sweep(isNamed)))
+      .catch((err: unknown) => log.warn({ err }, "cannot remove models that no replica uses; retrying"))
+      .finally(() => {
+        dueAt = clock.monotonicMs() + SWEEP_MS;
+      });
+  };
+  return {
+    add: (sweep: Sweep) => void sweeps.push(sweep),
+    runIfDue,
+    begin: () => {
+      dueAt = clock.monotonicMs();
+      runIfDue();
     },
   };
 }

@@ -52,7 +52,7 @@ test.each([
     { Code: 10_010_205_001, Message: "no such model", Success: false },
     200,
     "SourceNotFound",
-    /no such model/,
+    /answered with code 10010205001/,
   ],
   [{ Code: 404, Message: "record not found" }, 404, "SourceNotFound", /answered 404/],
   [{}, 401, "SourceUnauthorized", /401/],

@@ -8,7 +8,6 @@ import type { Access, FileList, SourceKind } from "../source.ts";
 
 const listSchema = z.object({
   Code: z.number(),
-  Message: z.string().nullish(),
   Data: z
     .object({
       Files: z
@@ -71,9 +70,9 @@ function parseList(text: string, url: URL): FileList {
   const parsed = listSchema.safeParse(parseJson(text));
   if (!parsed.success)
     throw permanent("SourceRefused", `${plainUrl(url)} does not answer like the ModelScope API`);
-  const { Code, Message, Data } = parsed.data;
+  const { Code, Data } = parsed.data;
   // Some refusals come with status 200.
-  if (Code !== 200) throw permanent("SourceNotFound", `${plainUrl(url)} answered: ${Message ?? Code}`);
+  if (Code !== 200) throw permanent("SourceNotFound", `${plainUrl(url)} answered with code ${Code}`);
   const files = (Data?.Files ?? [])
     .filter(({ Type }) => Type !== "tree")
     .map(({ Path, Size, Sha256 }) => ({

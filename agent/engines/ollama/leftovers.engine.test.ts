@@ -1,0 +1,42 @@
+/** What a real Ollama keeps on disk of models whose server was down when their replica ended. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
+import { ollama, ollamaAgent, tinyModel } from "../../../test/fixtures/ollama.ts";
+import { pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
+import type { EngineTarget } from "../engine.ts";
+
+const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });
+const SOON = { timeout: 60_000, interval: 20 };
+
+describe.skipIf(ollama === undefined)("a real Ollama", () => {
+  test("models that stayed on disk because their server was down are removed, and no others", async () => {
+    await using folder = runFolder();
+    const first = ollamaAgent(folder);
+    const model = await tinyModel(folder);
+    const stale = await first.driver.open(first.placeOf("a"), launchOf(model));
+    const other = await tinyModel(folder, "other", 2);
+    const kept = await first.driver.open(first.placeOf("b"), launchOf(other));
+    await untilState(stale, "running");
+    await untilState(kept, "running");
+    const models = join(folder.root, "ollama", "models");
+    const library = join(models, "manifests", "registry.ollama.ai", "library");
+    expect(readdirSync(library)).toHaveLength(2);
+    const [daemon = ""] = readdirSync(join(folder.root, "daemons"));
+    process.kill(pidIn(join(folder.root, "daemons", daemon)), "SIGKILL");
+    for (const instance of [stale, kept]) {
+      await untilState(instance, "ended");
+      instance.endNow();
+      await untilState(instance, "gone");
+      instance.close();
+    }
+    const after = ollamaAgent(folder);
+    const again = await after.driver.open(after.placeOf("b"), launchOf(other));
+    await untilState(again, "running");
+    await after.instances.daemons.stopUnused();
+    await vi.waitFor(() => expect(readdirSync(library)).toHaveLength(1), SOON);
+    expect(readdirSync(join(models, "blobs"))).not.toContain(`sha256-${model.sha256}`);
+    expect(await after.driver.probeRequest(chat(again.target))).toBe("ok");
+  });
+});

@@ -1,0 +1,53 @@
+/** Models that the agent made in Ollama's folder, and that stayed there because no server ran when their replica ended. */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
+import type { Sweep } from "../../instances/daemon/daemons.ts";
+import type { InTurn } from "../../turns.ts";
+import { type Address, ask } from "../http.ts";
+
+/** Where Ollama files models without a registry. */
+const LIBRARY = join("manifests", "registry.ollama.ai", "library");
+const DELETE_MS = 30_000;
+
+export interface SweepOptions {
+  /** The folder OLLAMA_MODELS of servers of our own. */
+  readonly models: string;
+  /** Runs a server for as long as the work takes: Ollama alone knows which blobs other models share. */
+  readonly during: (work: (address: Address) => Promise<void>) => Promise<void>;
+  /** Shared with what creates models. */
+  readonly inTurn: InTurn;
+}
+
+/** Starts no server where nothing is left. */
+export function createModelSweep({ models, during, inTurn }: SweepOptions): Sweep {
+  return async (isNamed) => {
+    const left = (await ownModels(models)).filter((model) => !isNamed(model));
+    if (left.length === 0) return;
+    await during(async (address) => {
+      for (const model of left)
+        await inTurn(async () => {
+          // A replica may have taken it up since.
+          if (!isNamed(model)) await deleteModel(address, model);
+        });
+    });
+  };
+}
+
+/** Rejects unless the model is gone. */
+export async function deleteModel(address: Address, model: string): Promise<void> {
+  const body = { model };
+  const answer = await ask({ ...address, path: "/api/delete", method: "DELETE", body, timeoutMs: DELETE_MS });
+  if ("failed" in answer) throw new Error(`cannot delete ${model}: ${answer.failed}`);
+  if (answer.status !== 200 && answer.status !== 404)
+    throw new Error(`Ollama answered the deletion of ${model} with HTTP ${answer.status}`);
+}
+
+async function ownModels(models: string): Promise<readonly string[]> {
+  const names = await readdir(join(models, LIBRARY)).catch(() => []);
+  const tags = names.filter(isOwnModel).map(async (name) => {
+    const found = await readdir(join(models, LIBRARY, name)).catch(() => []);
+    return found.map((tag) => `${name}:${tag}`);
+  });
+  return (await Promise.all(tags)).flat();
+}
