@@ -91,8 +91,10 @@ function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string 
     kubectl get mdl,isvc,irep,mbhost          # or: npx metalbridge status
     curl ${result.endpoint}/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
     kubectl scale isvc/quickstart --replicas 2; kubectl get irep -w
+    npx metalbridge chat quickstart           # also: logs quickstart, describe quickstart, models list
+    npx metalbridge deploy Qwen/Qwen3-0.6B    # any model of: npx metalbridge catalog list
 
-  Logs are in ${dir}/logs, engines' logs in ${dir}/agent/engines. Ctrl-C stops everything; npm start brings it back.`;
+  Logs of controller and agent are in ${dir}/logs. Ctrl-C stops everything; npm start brings it back.`;
 }
 
 function parseSeconds(text: string): number {

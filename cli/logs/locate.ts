@@ -1,10 +1,10 @@
 /** Finds a replica on this machine for the verbs that need its files; says where it is if it is not here. */
 import { Argument, type Command } from "commander";
-import { loadAgentConfig } from "../../agent/config/load.ts";
 import { shellWord } from "../../local/shell-word.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
+import { findAgentHere } from "../program/agent-here.ts";
 import { explainElsewhere, type Sought } from "./elsewhere.ts";
 import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
 
@@ -44,7 +44,7 @@ export async function useLocal(
   sought: SoughtHere,
   use: (replica: LocalReplica) => Promise<void>,
 ): Promise<void> {
-  const { stateDir, hostName } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  const { stateDir, hostName } = await findAgentHere(flags);
   try {
     const found = chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
     if (found !== undefined) return await use(found);

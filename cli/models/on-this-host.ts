@@ -3,7 +3,6 @@
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { systemCode } from "../../agent/atomic-file.ts";
-import { loadAgentConfig } from "../../agent/config/load.ts";
 import type { ModelAnswer, ModelCommand } from "../../agent/models/protocol.ts";
 import { askAgent } from "../../agent/models/socket.ts";
 import { openStore } from "../../agent/store/store.ts";
@@ -11,12 +10,14 @@ import type { FetchProgress } from "../../agent/store/types.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/source.ts";
+import { findAgentHere } from "../program/agent-here.ts";
 import { createJsonLog } from "../program/json-log.ts";
 import { writeErr } from "../program/output.ts";
 
 export interface HereFlags {
   readonly stateDir?: string;
   readonly config?: string;
+  readonly kubeconfig?: string;
 }
 
 export interface AskRun {
@@ -26,7 +27,7 @@ export interface AskRun {
 
 /** Throws what the agent refuses; AgentNotRunning for a command that needs one; StoreUnreadable. */
 export async function askHere(flags: HereFlags, command: ModelCommand, run: AskRun): Promise<ModelAnswer> {
-  const { stateDir } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  const { stateDir } = await findAgentHere(flags);
   const answer = await askAgent({ stateDir, tempDir: tmpdir() }, command, run);
   if (answer !== undefined) return answer;
   if (command.do !== "list" && command.do !== "verify")

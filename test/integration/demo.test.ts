@@ -1,5 +1,5 @@
 /** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -62,6 +62,22 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     expect(run.output()).toContain(`export KUBECONFIG=${dir}`);
+    const kubeconfig = path.join(dir, "control-plane", "kubeconfig");
+    const verb = (...args: readonly string[]) =>
+      spawnSync(process.execPath, [program, ...args], {
+        encoding: "utf8",
+        env: { ...process.env, KUBECONFIG: kubeconfig },
+      });
+    expect(verb("logs", "quickstart")).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("server"),
+    });
+    // The agent answers: the generated model is used where it lies, so none is in its store.
+    expect(verb("models", "list", "--output", "json")).toMatchObject({
+      status: 0,
+      stdout: "[]\n",
+      stderr: "",
+    });
     const second = demo(["--once"]);
     expect((await second.ended)[0]).toBe(1);
     expect(second.output()).toContain("ControlPlaneRunning");
