@@ -15,7 +15,7 @@ interface Flags {
   readonly kubeconfig?: string | undefined;
 }
 
-/** Where `metalbridge demo` keeps everything unless told otherwise. */
+/** The default folder of `metalbridge demo`. */
 const DEMO_FOLDER = ".metalbridge";
 
 /**

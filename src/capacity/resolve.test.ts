@@ -97,6 +97,15 @@ test("content of the Model makes a revision, and spec.modelRevision brings an ea
   expect(repository).not.toHaveProperty("template.model.changeMarker");
 });
 
+test("mode rerank is refused for a model that is known to be no reranker, and for no other", () => {
+  const of = (ranking: boolean | undefined, mode: string) =>
+    resolve(model({}, { weightsBytes: GIB, gguf: { ...GGUF, ranking } }), { mode });
+  expect(of(false, "rerank")).toMatchObject({ at: "blocked", code: "ModelNotForMode", isFinal: true });
+  expect(of(true, "rerank")).toMatchObject({ at: "resolved" });
+  expect(of(undefined, "rerank")).toMatchObject({ at: "resolved" });
+  expect(of(false, "chat")).toMatchObject({ at: "resolved" });
+});
+
 test("a model that only its host can look at is placed, and admitted by the host's agent", () => {
   for (const source of ["ollama://qwen3:8b", "file:///models/tiny.gguf"])
     expect(resolve(model({ source }))).toMatchObject({ at: "resolved", claim: { at: "hostDecides" } });

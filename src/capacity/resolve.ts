@@ -56,6 +56,7 @@ export function resolveService(input: ResolveInput): Resolution {
   if ("at" in current) return current;
   const usable = withContent(current, service.spec.modelRevision, earlier);
   if ("at" in usable) return usable;
+  if (service.spec.mode === "rerank" && usable.status?.gguf?.ranking === false) return notRanking(modelRef);
   const draftRef = speculativeDecoding?.draftModelRef;
   const draft =
     draftRef === undefined
@@ -140,6 +141,11 @@ function tryResolve(usable: Usable, runtime: Runtime): Resolution {
   } catch (error) {
     return blockedBy(error);
   }
+}
+
+function notRanking(name: string): Blocked {
+  const message = `Model ${name} is no reranker: its file has neither pooling type rank nor a classifier head, so its scores would mean nothing; name a reranker, or correct spec.mode`;
+  return { at: "blocked", code: "ModelNotForMode", message, isFinal: true };
 }
 
 /** Throws what is no MetalbridgeError. */

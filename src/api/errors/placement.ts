@@ -138,6 +138,10 @@ export const placementErrors = {
     what: "The namespace is being deleted, so no new objects are created in it.",
     do: "nothing to do; its services are deleted with it",
   },
+  ModelNotForMode: {
+    what: "The model cannot do what spec.mode asks for: mode rerank needs a file with pooling type rank or a classifier head.",
+    do: "name a reranker in spec.modelRef, or correct spec.mode",
+  },
   ModelNotFound: {
     what: "A Model that the service names does not exist in this namespace; running replicas keep serving.",
     do: "create the Model or correct the field that names it",

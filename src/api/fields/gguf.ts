@@ -92,6 +92,12 @@ export const ggufSchema = z.object({
   ),
   sizing: sizingSchema.describe("Details of the layers that the memory claim needs.").optional(),
   tensorCount: count("Number of tensors, over all parts of the file."),
+  ranking: z
+    .boolean()
+    .describe(
+      "Whether the file can score a document against a query: pooling type rank, or a classifier head. Absent: not read.",
+    )
+    .optional(),
   fileVersion: count("Version of the GGUF format."),
   license: word("License stated in the file."),
 });

@@ -48,11 +48,26 @@ beforeAll(() => {
   bytes = render(llama);
 });
 
+test.for([
+  ["a chat model", {}, [], false],
+  ["pooling type mean", { "llama.pooling_type": u32(1) }, [], false],
+  ["pooling type rank", { "llama.pooling_type": u32(4) }, [], true],
+  ["a classifier head", {}, ["cls.weight"], true],
+  ["the output of a classifier head", {}, ["cls.output.weight"], true],
+  ["a tensor with a similar name", {}, ["cls.weights", "blk.0.cls.weight"], false],
+] as const)("%s is, or is not, recognized as a reranker", ([, more, names, ranking]) => {
+  const added = names.map((name) => ({ name, dimensions: [4096], ggmlType: 0, sizeBytes: 16_384 }));
+  const metadata = new Map(Object.entries({ ...llama, ...more }));
+  const header = headerOf(renderGgufHeader({ metadata, tensors: [...tensors, ...added] }));
+  expect(summarizeGguf(header).ranking).toBe(ranking);
+});
+
 test("describes the model", () => {
   expect(summarizeGguf(headerOf(bytes))).toEqual({
     architecture: "llama",
     modelName: "Test  Model",
     quantization: "Q4_K_M",
+    ranking: false,
     contextLength: 131_072,
     embeddingSize: 4096,
     layerCount: 32,

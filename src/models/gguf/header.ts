@@ -62,6 +62,7 @@ function* header(): Parser<GgufHeader> {
     parameterCount: tensors.parameterCount,
     blocks: tensors.blocks,
     vocabularySize: tensors.vocabularySize,
+    hasClassifier: tensors.hasClassifier,
   };
 }
 
@@ -91,12 +92,14 @@ interface Tensors {
   readonly parameterCount: number;
   readonly blocks: ReadonlyMap<string, BlockTensors>;
   readonly vocabularySize: number | undefined;
+  readonly hasClassifier: boolean;
 }
 
 function* readTensors(count: number): Parser<Tensors> {
   const measure = { bytes: 0 };
   const sum = { dataBytes: 0, weightsBytes: 0, parameterCount: 0, isKnown: true };
   let vocabularySize: number | undefined;
+  let hasClassifier = false;
   const blocks = new Map<string, { layers: number[]; rows: number }>();
   for (let index = 0; index < count; index++) {
     const tensor = yield* measured(readTensor(), measure);
@@ -106,12 +109,16 @@ function* readTensors(count: number): Parser<Tensors> {
     sum.dataBytes = Math.max(sum.dataBytes, tensor.offset + (tensor.sizeBytes ?? 0));
     if (tensor.name === "token_embd.weight") vocabularySize = tensor.rows;
     else noteBlock(blocks, tensor);
+    hasClassifier ||= /^cls\.(output\.)?weight$/.test(tensor.name);
     if (!Number.isSafeInteger(sum.weightsBytes) || !Number.isSafeInteger(sum.dataBytes))
       throw tooLarge("the sum of its tensors");
   }
   const { dataBytes, parameterCount } = sum;
   const weightsBytes = sum.isKnown ? sum.weightsBytes : undefined;
-  return { headerBytes: measure.bytes, dataBytes, weightsBytes, parameterCount, blocks, vocabularySize };
+  return {
+    headerBytes: measure.bytes,
+    ...{ dataBytes, weightsBytes, parameterCount, blocks, vocabularySize, hasClassifier },
+  };
 }
 
 function noteBlock(

@@ -29,6 +29,8 @@ const SLIDING_PERIODS: Readonly<Record<string, number>> = {
   olmo2: 4,
 };
 const MAX_LAYERS = 4096;
+/** llama.cpp's number for a model that scores a document against a query. */
+const POOLING_RANK = 4;
 
 /** Reads the summary of a model from the headers of all its parts; what they do not tell, or tell in a senseless way, is left out. */
 export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader[]): GgufSummary {
@@ -65,6 +67,7 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
     license: shown(metadata.get("general.license")),
   };
   const isProjector = architecture === "clip";
+  const isRanking = count(of("pooling_type")) === POOLING_RANK || parts.some((part) => part.hasClassifier);
   const pattern = of("attention.sliding_window_pattern");
   const sliding = slidingLayers(architecture, pattern, layerCount, facts.slidingWindow);
   return definedOf({
@@ -80,6 +83,7 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
       feedForwardLength: count(of("feed_forward_length")),
       slidingLayers: sliding,
     }),
+    ranking: isProjector ? undefined : isRanking,
     splitCount: count(metadata.get("split.count")),
     isProjector: isProjector || undefined,
   });

@@ -28,6 +28,8 @@ export interface GgufHeader {
   readonly weightsBytes: number | undefined;
   readonly parameterCount: number;
   readonly blocks: ReadonlyMap<string, BlockTensors>;
+  /** True where a tensor belongs to a classifier head, as rerankers have it. */
+  readonly hasClassifier: boolean;
   /** Rows of the token embedding. */
   readonly vocabularySize: number | undefined;
 }
