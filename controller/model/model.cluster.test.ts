@@ -195,7 +195,7 @@ test("a Model for pods waits for the controller's own image, and the controller 
     expect(status).toMatchObject({
       phase: "Pending",
       reason: "ModelCacheNotConfigured",
-      cache: { claimName: "metalbridge-model-cache", folder: expect.stringMatching(/^[0-9a-f]{16}$/) },
+      cache: { claimName: "linux-model-cache", folder: expect.stringMatching(/^[0-9a-f]{16}$/) },
     }),
   );
   expect(server.requests).toHaveLength(0);

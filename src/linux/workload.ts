@@ -10,7 +10,7 @@ import type { PodInput, PodRuntime } from "../engines/pods.ts";
 import { runtimeEntry } from "../engines/registry.ts";
 import type { Deployment } from "../kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
-import type { Workload, WorkloadInput } from "./contract.ts";
+import type { LinuxSettings, Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
@@ -96,7 +96,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
       selector: { matchLabels: ownerLabels(service) },
       strategy: strategyOf({
         rollout: spec.rollout,
-        hasDevices: hasDevices(template.spec),
+        hasDevices: hasDevices(template.spec) || mountsAlone(files, settings),
         replicas,
       }),
       progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
@@ -104,6 +104,11 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
       template: withRevision(template),
     },
   };
+}
+
+/** A volume for one pod is like a device: the next pod waits for it. */
+function mountsAlone({ fetching }: Files, { fetch }: LinuxSettings): boolean {
+  return (fetching?.claims ?? []).length > 0 && fetch?.cacheAccessMode === "ReadWriteOncePod";
 }
 
 interface Parts {

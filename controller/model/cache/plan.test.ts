@@ -254,6 +254,12 @@ describe("a volume that one node mounts", () => {
     expect(onOneNode({ claim: unbound }).recheckAfterMs).toBeUndefined();
   });
 
+  test("has no pods that could fill it where the controller knows no image", () => {
+    const { state } = onOneNode({ claim: { at: "absent" }, settings: modelConfigSchema.parse({}) });
+    expect(state).toMatchObject({ trouble: { code: "ModelCacheNotConfigured" } });
+    expect(state.status.filledBy).toBeUndefined();
+  });
+
   test("keeps what a Job of an earlier version downloaded, and lets one that runs finish", () => {
     const status = {
       phase: "Ready" as const,

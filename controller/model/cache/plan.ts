@@ -151,7 +151,7 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
 function planAbsent(seen: CacheObservation, place: Place): CachePlan {
   const { wish, model, settings, isSourceKnown } = seen;
   const { claimName, isOurs } = wish;
-  if (isOurs && settings.image === undefined) return pending(place, WITHOUT_IMAGE);
+  if (isOurs && settings.image === undefined) return pending(placeOf(wish), WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
   if (!isOurs) return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
   if (place.filledBy === "Pods" && isSizedByModel(model, wish) && !isSourceKnown)
