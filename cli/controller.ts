@@ -114,6 +114,7 @@ function addFitnessOptions(command: Command): void {
       "--preflight-names <names>",
       "DNS names and addresses in its certificate, separated by commas (default: its Service)",
     )
+    .option("--preflight-fixed-nodes", "no nodes are added: refuse also what fits no node that exists")
     .option("--preflight-certificate-days <n>", "lifetime of its certificate, in days (default: 90)");
 }
 

@@ -1,4 +1,4 @@
-/** `metalbridge logs`: what a replica's engine has written, from the file on its own host. */
+/** `metalbridge logs`: what a replica's engine has written, from the file on its own host, or of a service's pods. */
 
 import { existsSync } from "node:fs";
 import { pipeline } from "node:stream/promises";
@@ -6,16 +6,16 @@ import { type Command, Option } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { waitMs } from "../src/kube/wait.ts";
+import type { Cluster } from "./cluster/cluster.ts";
 import { addNamespacedFlags, parseCount } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
+import { type PodLogFlags, printPodLogs } from "./logs/pods.ts";
 import { LogReader, type Wanted } from "./logs/reader.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface LogsFlags extends LocalFlags {
-  readonly follow?: boolean;
-  readonly tail?: number;
+interface LogsFlags extends LocalFlags, PodLogFlags {
   readonly all?: boolean;
 }
 
@@ -44,12 +44,15 @@ export function configureLogs(command: Command): void {
       "last N lines, across rotated files (default: the whole current file)",
       parseCount(0),
     )
-    .addOption(new Option("--all", "include rotated files").conflicts("tail"));
+    .addOption(new Option("--all", "include rotated files").conflicts("tail"))
+    .option("-p, --previous", "in pods: of the container before its last restart")
+    .option("-c, --container <name>", "in pods: another container, such as fetch (default: engine)");
   addLocalFlags(options).action(logs);
 }
 
 async function logs(name: string, flags: LogsFlags): Promise<void> {
-  await useLocal(name, flags, SOUGHT, (replica) => print(replica, flags));
+  const elsewhere = (cluster: Cluster, named: string) => printPodLogs(cluster, named, flags);
+  await useLocal(name, flags, { ...SOUGHT, elsewhere }, (replica) => print(replica, flags));
 }
 
 async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): Promise<void> {

@@ -47,6 +47,7 @@ const CONTROLLER: Given = {
   preflightAddress: ["127.0.0.1"],
   preflightPort: ["2", 2],
   preflightNames: ["a.example,b.example", ["a.example", "b.example"]],
+  preflightFixedNodes: ["", true],
   preflightCertificateDays: ["3", 3],
   liveEviction: ["", true],
   liveEvictionSeconds: ["4", 4],

@@ -2,7 +2,7 @@
 import { Argument, type Command } from "commander";
 import { shellWord } from "../../local/shell-word.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import { withCluster } from "../cluster/cluster.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
 import { findAgentHere } from "../program/agent-here.ts";
 import { explainElsewhere, type Sought } from "./elsewhere.ts";
@@ -16,14 +16,13 @@ export interface LocalFlags extends ClusterFlags {
 export interface SoughtHere extends Sought {
   /** `refused`: this user may not read it. */
   readonly codes: Sought["codes"] & { readonly refused: ErrorCode };
+  /** Uses what the name means in the cluster instead; false: nothing. */
+  readonly elsewhere?: (cluster: Cluster, name: string) => Promise<boolean>;
 }
 
 export function replicaArgument(): Argument {
-  return new Argument(
-    "<replica>",
-    "name of the InferenceReplica, or of a service that has one replica",
-  ).argParser((text: string) =>
-    parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
+  return new Argument("<replica>", "name of the InferenceReplica, or of a service").argParser(
+    (text: string) => parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
   );
 }
 
@@ -51,9 +50,10 @@ export async function useLocal(
   } catch (error) {
     throw isRefused(error) ? unreadable(error, name, stateDir, sought) : error;
   }
-  await withCluster(sought.verb, flags, (cluster) =>
-    explainElsewhere(cluster, name, { stateDir, hostName }, sought),
-  ).catch((error: unknown) => {
+  await withCluster(sought.verb, flags, async (cluster) => {
+    if ((await sought.elsewhere?.(cluster, name)) === true) return;
+    await explainElsewhere(cluster, name, { stateDir, hostName }, sought);
+  }).catch((error: unknown) => {
     throw isAboutTheCluster(error) ? notHere(error, name, stateDir, sought) : error;
   });
 }

@@ -11,7 +11,7 @@ export const preflightConfigSchema = z.strictObject({
     .enum(PREFLIGHT_MODES)
     .default("Off")
     .describe(
-      "Whether a webhook judges InferenceServices when they are created or changed. Warn: kubectl shows a warning where the model fits no machine. Deny: such a service is refused.",
+      "Whether a webhook judges InferenceServices when they are created or changed. Warn: kubectl shows a warning where the model fits no machine. Deny: such a service is refused, if the machines are all there are (hosts, or nodes with preflightFixedNodes).",
     ),
   preflightAddress: z.string().min(1).default("0.0.0.0").describe("Address of the webhook (HTTPS)."),
   preflightPort: z.coerce
@@ -29,6 +29,12 @@ export const preflightConfigSchema = z.strictObject({
     .describe(
       `DNS names and addresses in its certificate, separated by commas. Absent: the Service ${WEBHOOK_NAME}.`,
     ),
+  preflightFixedNodes: z
+    .boolean()
+    .default(false)
+    .describe(
+      "The cluster gets no other nodes than those that exist: with Deny, services that would run in pods and fit no node are refused too. False: an autoscaler may add a node that holds them, so they get a warning.",
+    ),
   preflightCertificateDays: z.coerce
     .number()
     .int()
@@ -44,6 +50,7 @@ export function preflightOf({
   preflightAddress: address,
   preflightPort: port,
   preflightNames,
+  preflightFixedNodes: hasFixedNodes,
   preflightCertificateDays,
 }: z.output<typeof preflightConfigSchema>) {
   if (mode === "Off") return undefined;
@@ -52,6 +59,7 @@ export function preflightOf({
   const lifetimeMs = preflightCertificateDays * DAY_MS;
   return {
     mode,
+    hasFixedNodes,
     address,
     port,
     secret: { name: WEBHOOK_NAME, namespace: NAMESPACE_SYSTEM },

@@ -62,7 +62,15 @@ const node = (name: string, memory: string, gpu?: { count: number; mib?: number 
     },
   });
 const judge = (input: Partial<PreflightInput>) =>
-  preflight({ service: service(), model: model(), hosts: [], nodes: [], match, ...input });
+  preflight({
+    service: service(),
+    model: model(),
+    hosts: [],
+    nodes: [],
+    match,
+    hasFixedNodes: true,
+    ...input,
+  });
 
 test("names the nearest machine, and what of the model fits it", () => {
   const verdict = judge({ hosts: [host("mac-1", 16), host("mac-3", 32)] });
@@ -246,4 +254,15 @@ test("while the header is unread, hosts count that the service may run on, and t
   expect(unread({ hosts: ["mac-1"] })).toMatchObject({ at: "nowhere" });
   expect(unread({ hostSelector: { matchLabels: { room: "1" } } })).toMatchObject({ at: "unknown" });
   expect(unread({}, { runtime: "ollama" })).toMatchObject({ at: "unknown" });
+});
+
+test("what fits no node of today may fit one that is added, unless nodes are fixed or only hosts are asked", () => {
+  const nodes = [node("small", "8Gi")];
+  const inPods = { model: model("cpu"), nodes };
+  expect(judge(inPods)).toMatchObject({ at: "nowhere", mayGrow: false });
+  expect(judge({ ...inPods, hasFixedNodes: false })).toMatchObject({ at: "nowhere", mayGrow: true });
+  const hosts = [host("mac-1", 16)];
+  const either = service({ placement: { on: "Auto" } });
+  expect(judge({ service: either, hosts, nodes, hasFixedNodes: false })).toMatchObject({ mayGrow: true });
+  expect(judge({ hosts, nodes, hasFixedNodes: false })).toMatchObject({ at: "nowhere", mayGrow: false });
 });

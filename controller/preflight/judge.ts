@@ -34,13 +34,16 @@ export interface PreflightInput {
   readonly hosts: readonly Host[];
   readonly nodes: readonly NodeRead[];
   readonly match: (name: string) => Match;
+  /** The operator says that the cluster gets no other nodes than those that exist. */
+  readonly hasFixedNodes: boolean;
 }
 
 export type Preflight =
   | { readonly at: "fits"; readonly on: string }
   /** Something is not known, so nothing is refused. */
   | { readonly at: "unknown"; readonly why: string }
-  | { readonly at: "nowhere"; readonly message: string };
+  /** `mayGrow`: a node that does not exist yet, of a group that an autoscaler can add to, may hold it. */
+  | { readonly at: "nowhere"; readonly message: string; readonly mayGrow: boolean };
 
 /** One machine's answer. */
 interface Candidate {
@@ -60,7 +63,7 @@ export function preflight(input: PreflightInput): Preflight {
       ...(on === "Pods" ? [] : onHosts(input, model)),
       ...(on === "Hosts" ? [] : onNodes(input, model)),
     ];
-    return verdictOf(candidates);
+    return verdictOf(candidates, on !== "Hosts" && !input.hasFixedNodes);
   } catch (error) {
     // What is wrong with it otherwise, its status says.
     if (error instanceof MetalbridgeError) return { at: "unknown", why: error.message };
@@ -68,7 +71,7 @@ export function preflight(input: PreflightInput): Preflight {
   }
 }
 
-function verdictOf(candidates: readonly Candidate[]): Preflight {
+function verdictOf(candidates: readonly Candidate[], mayGrow: boolean): Preflight {
   const fitting = candidates.find(({ fit }) => fit.at === "fits");
   if (fitting !== undefined) return { at: "fits", on: fitting.name };
   const unknown = candidates.find(({ fit }) => fit.at === "unknown");
@@ -78,7 +81,7 @@ function verdictOf(candidates: readonly Candidate[]): Preflight {
   const { name, needs, offers, help } = nearest;
   const hint = help === undefined ? "" : `; ${help}`;
   const message = `needs ${formatBytes(needs)}, and the machine that comes nearest, ${name}, offers ${formatBytes(offers)}${hint}`;
-  return { at: "nowhere", message };
+  return { at: "nowhere", message, mayGrow };
 }
 
 function shortageOf({ name, fit, help }: Candidate) {

@@ -27,7 +27,7 @@ test("where the judge fails, the service is let through, the failure is logged a
   const handler = createHandler({ mode: "Deny", log: keepLines(lines) }, () => {
     judged += 1;
     if (judged === 1) throw new RangeError("unforeseen");
-    return { at: "nowhere", message: "needs 2 GiB" };
+    return { at: "nowhere", message: "needs 2 GiB", mayGrow: false };
   });
   const server = createServer(handler).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());

@@ -26,6 +26,7 @@ export interface PreflightOptions {
   readonly signal: AbortSignal;
   readonly match: (name: string) => Match;
   readonly mode: PreflightMode;
+  readonly hasFixedNodes: boolean;
   readonly address: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -129,6 +130,7 @@ function createJudge(options: PreflightOptions): Judge {
       hosts: hosts.list(),
       nodes: nodes.list().map((node) => readReportedNode(node, reports)),
       match: options.match,
+      hasFixedNodes: options.hasFixedNodes,
     });
   };
 }

@@ -20,7 +20,7 @@ const judged = (request: object) => {
   const read = readReview(textOf(request));
   return read && serviceOf(read);
 };
-const NOWHERE: Preflight = { at: "nowhere", message: "needs more" };
+const NOWHERE: Preflight = { at: "nowhere", message: "needs more", mayGrow: false };
 
 test("a new service and a changed spec are judged, in the namespace of the request", () => {
   expect(judged(review())?.metadata).toMatchObject({ name: "chat", namespace: "team" });
@@ -58,6 +58,10 @@ test("Deny refuses and Warn warns, with the sentence; everything else is allowed
     response: { uid: "1", allowed: false, status: { code: 403, message } },
   });
   expect(answerTo("1", "Warn", NOWHERE)).toMatchObject({ response: { allowed: true, warnings: [message] } });
+  for (const mode of ["Warn", "Deny"] as const)
+    expect(answerTo("1", mode, { ...NOWHERE, mayGrow: true })).toMatchObject({
+      response: { allowed: true, warnings: ["the model fits no machine that exists: it needs more"] },
+    });
   const fine: readonly (Preflight | undefined)[] = [
     undefined,
     { at: "fits", on: "mac-1" },
@@ -65,7 +69,7 @@ test("Deny refuses and Warn warns, with the sentence; everything else is allowed
   ];
   for (const verdict of fine)
     expect(answerTo("1", "Deny", verdict)).toMatchObject({ response: { uid: "1", allowed: true } });
-  const long = answerTo("1", "Warn", { at: "nowhere", message: "x".repeat(5_000) }) as {
+  const long = answerTo("1", "Warn", { ...NOWHERE, message: "x".repeat(5_000) }) as {
     response: { warnings: string[] };
   };
   expect(long.response.warnings[0]?.length).toBe(1_024);

@@ -53,14 +53,19 @@ export function serviceOf(review: Review): InferenceService | undefined {
 const MOST_TEXT = 1_024;
 
 export function answerTo(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
-  const refused = verdict?.at === "nowhere" && mode !== "Off" ? verdict.message : undefined;
-  const text =
-    refused === undefined ? undefined : truncate(`the model fits no machine: it ${refused}`, MOST_TEXT);
-  const response =
-    text === undefined
-      ? { uid, allowed: true }
-      : mode === "Warn"
-        ? { uid, allowed: true, warnings: [text] }
-        : { uid, allowed: false, status: { code: 403, reason: "Forbidden", message: text } };
-  return { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response };
+  return {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    response: { uid, ...judged(mode, verdict) },
+  };
+}
+
+/** What only nodes of today say is a warning in either mode. */
+function judged(mode: PreflightMode, verdict: Preflight | undefined): object {
+  if (verdict?.at !== "nowhere" || mode === "Off") return { allowed: true };
+  const { message, mayGrow } = verdict;
+  const machine = mayGrow ? "no machine that exists" : "no machine";
+  const text = truncate(`the model fits ${machine}: it ${message}`, MOST_TEXT);
+  if (mode === "Warn" || mayGrow) return { allowed: true, warnings: [text] };
+  return { allowed: false, status: { code: 403, reason: "Forbidden", message: text } };
 }

@@ -4,9 +4,10 @@ import { ANNOTATION_TEMPLATE, MANAGER_CONTROLLER } from "../../../src/api/group.
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import { revisionOf, withRevision } from "../../../src/linux/revision.ts";
+import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
-import { runProgram } from "../../../test/cli/program.ts";
+import { runProgram, startProgram } from "../../../test/cli/program.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { looksAt } from "./fixtures/look.ts";
 
@@ -99,6 +100,28 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     expect(await runProgram(restart, bench.cluster)).toMatchObject({ code: 0 });
     await vi.waitFor(async () => expect((await imagesOf())[1]).toBe("registry.example/llama:newer"), WAIT);
     await until("stays", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
+  });
+
+  test("metalbridge logs prints the logs of a service's pods", async () => {
+    await using kubelet = await serveLogs(bench.cluster.kubectl, "cpu-1", (url) => `of ${url}\n`);
+    await bench.apply(inferenceService(NS, "talks", { replicas: 2, nodeSelector: { "kubernetes.io/hostname": "cpu-1" } }));
+    await until("talks", { phase: "Ready", ready: "2/2" });
+    const logs = (...args: string[]) => runProgram(["logs", ...args, "-n", NS], bench.cluster);
+    const names = (await podsOf("talks")).map(({ metadata }) => metadata.name);
+    const both = await logs("talks", "--tail", "5");
+    expect(both).toMatchObject({ code: 0 });
+    const lines = both.stdout.trimEnd().split("\n");
+    expect(lines.map((line) => line.slice(0, line.indexOf("]") + 1)).sort()).toEqual(
+      names.map((name) => `[${name}]`).sort(),
+    );
+    expect(lines[0]).toContain("/engine?tailLines=5");
+    const [name = ""] = names;
+    const one = await logs(name, "-p");
+    expect(one).toMatchObject({ code: 0, stdout: expect.stringMatching(/^of \S+previous=true/) });
+    expect((await logs("nothing")).stderr).toContain("ReplicaNotFound");
+    expect(kubelet.asked.filter((url) => url.includes("previous=true"))).toHaveLength(1);
+    await using following = startProgram(["logs", "talks", "-f", "-n", NS], bench.cluster);
+    await following.until(/follow=true/);
   });
 
   /** The Deployment with other probes and scripts; returns the revision of its template. */

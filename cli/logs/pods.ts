@@ -1,0 +1,91 @@
+/** Logs of a service's pods, as the API server hands them on from their nodes; where the service runs on hosts too, says so. */
+import { createInterface } from "node:readline";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import { PODS } from "../../src/kube/kinds.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { ENGINE_CONTAINER } from "../../src/linux/container.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { listAll, lookUp } from "../cluster/find.ts";
+import { writeErr, writeOut } from "../program/output.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+
+export interface PodLogFlags {
+  readonly follow?: boolean;
+  readonly tail?: number;
+  /** Of the container that ran before the last restart. */
+  readonly previous?: boolean;
+  readonly container?: string;
+}
+
+/** For the head of each answer; a log that is followed has no end. */
+const HEAD_MS = 15_000;
+
+/** False where the name means no pod of a service. */
+export async function printPodLogs(cluster: Cluster, name: string, flags: PodLogFlags): Promise<boolean> {
+  if ((await lookUp(cluster, INFERENCE_REPLICAS, name)) !== undefined) return false;
+  const pods = await podsOf(cluster, name);
+  if (pods.length === 0) return false;
+  const { namespace } = cluster;
+  const labelSelector = `${LABEL_SERVICE}=${name}`;
+  const others = await listAll(cluster, INFERENCE_REPLICAS, { namespace, labelSelector });
+  for (const { metadata, spec } of others)
+    writeErr(`replica ${metadata.name} is on host ${spec.template.hostName}: run metalbridge logs there\n`);
+  const stop = listenForStop();
+  const isAlone = pods.length === 1;
+  const ends = await Promise.all(
+    pods.map((pod) =>
+      print(cluster, pod, { ...flags, prefix: isAlone ? "" : `[${pod.metadata.name}] ` }, stop.signal),
+    ),
+  );
+  const failed = ends.filter((end) => end !== undefined);
+  const [first] = failed;
+  if (first !== undefined && failed.length === pods.length) throw first;
+  for (const { message } of failed) writeErr(`${message}\n`);
+  process.exitCode = stop.exitCode();
+  return true;
+}
+
+/** Oldest first. */
+async function podsOf(cluster: Cluster, name: string): Promise<readonly Pod[]> {
+  const { namespace } = cluster;
+  const ofService = await listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE}=${name}` });
+  const born = ({ metadata }: Pod) => metadata.creationTimestamp ?? "";
+  if (ofService.length > 0) return [...ofService].sort((a, b) => (born(a) < born(b) ? -1 : 1));
+  const exact = await lookUp(cluster, PODS, name);
+  return exact?.metadata.labels?.[LABEL_SERVICE] === undefined ? [] : [exact];
+}
+
+/** Resolves with why there was nothing to print. */
+async function print(
+  { connection, namespace }: Cluster,
+  { metadata: { name } }: Pod,
+  flags: PodLogFlags & { readonly prefix: string },
+  signal: AbortSignal,
+): Promise<MetalbridgeError | undefined> {
+  const query = new URLSearchParams({
+    container: flags.container ?? ENGINE_CONTAINER,
+    ...(flags.follow === true ? { follow: "true" } : {}),
+    ...(flags.previous === true ? { previous: "true" } : {}),
+    ...(flags.tail === undefined ? {} : { tailLines: String(flags.tail) }),
+  });
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}/log?${query}`;
+  const answer = await connection.stream({ method: "GET", path, timeoutMs: HEAD_MS, signal });
+  if (signal.aborted) return undefined;
+  if (!answer.ok) {
+    const { code, message } = explainFailure(answer.error);
+    return new MetalbridgeError(code, `the log of pod ${name} cannot be read: ${message}`, {
+      summary:
+        "see what the pod waits for; -c names another container, such as fetch, and -p reads the one before a restart",
+      command: `kubectl describe pod ${name} -n ${namespace}`,
+    });
+  }
+  try {
+    for await (const line of createInterface({ input: answer.value })) writeOut(`${flags.prefix}${line}\n`);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return undefined;
+}
