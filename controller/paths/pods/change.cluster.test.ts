@@ -104,7 +104,9 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   test("metalbridge logs prints the logs of a service's pods", async () => {
     await using kubelet = await serveLogs(bench.cluster.kubectl, "cpu-1", (url) => `of ${url}\n`);
-    await bench.apply(inferenceService(NS, "talks", { replicas: 2, nodeSelector: { "kubernetes.io/hostname": "cpu-1" } }));
+    await bench.apply(
+      inferenceService(NS, "talks", { replicas: 2, nodeSelector: { "kubernetes.io/hostname": "cpu-1" } }),
+    );
     await until("talks", { phase: "Ready", ready: "2/2" });
     const logs = (...args: string[]) => runProgram(["logs", ...args, "-n", NS], bench.cluster);
     const names = (await podsOf("talks")).map(({ metadata }) => metadata.name);
