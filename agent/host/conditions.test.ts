@@ -15,6 +15,7 @@ test("a well-kept Mac has none that is True", async () => {
   expect(briefly(await readHostConditions(mac.path, PROGRAMS))).toEqual([
     "InboundBlocked=False Normal",
     "PowerAtRisk=False Normal",
+    "RestartAtRisk=False Normal",
     "ThermalPressure=False Normal",
   ]);
 });
@@ -25,9 +26,11 @@ test("a badly kept Mac says what is wrong and what to do, the most urgent as the
   expect(briefly(conditions)).toEqual([
     "InboundBlocked=True FirewallBlocksEngine",
     "PowerAtRisk=True OnBattery",
+    "RestartAtRisk=True NoRestartAfterPowerLoss",
     "ThermalPressure=True ThermalThrottled",
   ]);
   expect(conditions[1]?.message).toContain("the machine sleeps after 1 min; turn off sleep: sudo pmset");
+  expect(conditions[1]?.message).toContain("closing the lid puts this Mac to sleep");
 });
 
 test("a tool that fails leaves its condition Unknown, and one that is True stays so", async () => {

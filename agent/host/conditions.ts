@@ -5,7 +5,7 @@ import type { HostRuntime } from "../../src/api/host.ts";
 import { hostConditions } from "../../src/doctor/host-conditions.ts";
 import { createRunTool } from "../../src/macos/command.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
-import { readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
+import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { remembered } from "../registration/observe-host.ts";
@@ -52,11 +52,12 @@ export async function readHostConditions(
   const real = await Promise.all(
     programs.map(async ({ engine, path }) => ({ engine, path: await realpath(path).catch(() => path) })),
   );
-  const [power, powerSource, thermal, firewall] = await Promise.all([
+  const [power, powerSource, thermal, fileVault, firewall] = await Promise.all([
     readPower(run),
     readPowerSource(run),
     readThermal(run),
+    readFileVault(run),
     readFirewall(run, real),
   ]);
-  return hostConditions("darwin", { power, powerSource, thermal, firewall });
+  return hostConditions("darwin", { power, powerSource, thermal, fileVault, firewall });
 }

@@ -22,8 +22,13 @@ const CONDITIONS: readonly HostCondition[] = [
   },
   {
     type: "PowerAtRisk",
-    codes: ["OnBattery", "SleepEnabled", "LowPowerMode"],
+    codes: ["OnBattery", "SleepEnabled", "LidSleeps", "LowPowerMode"],
     fine: "the machine has power and stays awake",
+  },
+  {
+    type: "RestartAtRisk",
+    codes: ["NoRestartAfterPowerLoss", "FileVaultOn"],
+    fine: "after a power failure the machine starts, and its agent with it",
   },
   { type: "ThermalPressure", codes: ["ThermalThrottled"], fine: "the machine runs at full speed" },
 ];
