@@ -107,3 +107,17 @@ test("an endpoint without conditions is served by kube-proxy", () => {
     isServing({ metadata: { name: "a" }, addressType: "IPv4", endpoints: [{ addresses: ["10.0.0.1"] }] }),
   ).toBe(true);
 });
+
+test.each([
+  [{ ready: true, serving: true, terminating: false }, true],
+  [{ ready: false, serving: true, terminating: true }, true],
+  [{ ready: false, serving: false, terminating: false }, true],
+  [{ ready: true, serving: false, terminating: true }, true],
+  [{ ready: false, serving: false, terminating: true }, false],
+])(
+  "only an endpoint that is not ready, not serving and terminating is withdrawn: %j",
+  (conditions, expected) => {
+    const endpoints = [{ addresses: ["10.0.0.1"], conditions }];
+    expect(isServing({ metadata: { name: "a" }, addressType: "IPv4", endpoints })).toBe(expected);
+  },
+);

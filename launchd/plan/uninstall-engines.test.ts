@@ -1,5 +1,6 @@
+import { dirname } from "node:path/posix";
 import { expect, test } from "vitest";
-import { layoutFor } from "../layout.ts";
+import { layoutFor, placesBelow } from "../layout.ts";
 import type { Observed } from "./observed.ts";
 import { planUninstall } from "./uninstall.ts";
 
@@ -20,4 +21,31 @@ test.each<[number | undefined, readonly object[]]>([
     observed: { ...observed, engines },
   });
   expect(steps.filter((step) => step.do === "stop engines")).toEqual(expected);
+});
+
+test("a machine on which everything is gone has nothing to stop", () => {
+  const gone = { ...observed, engines: 0 };
+  const steps = planUninstall({ layout, observed: gone, purge: false, stateEntries: undefined });
+  expect(steps).toEqual([
+    ...[layout.definition, layout.command, layout.configFile].map((path) => ({ do: "remove", path })),
+    ...(layout.crashLog === undefined ? [] : [{ do: "remove", path: layout.crashLog }]),
+    ...[layout.configFile, ...(layout.crashLog === undefined ? [] : [layout.crashLog])].map((path) => ({
+      do: "remove if empty",
+      path: dirname(path),
+    })),
+    { do: "remove", path: placesBelow(layout.prefix).versions },
+    { do: "remove", path: layout.prefix },
+  ]);
+});
+
+test("the model store and its account stay, unless they are purged", () => {
+  const present = { ...observed, account: "present", engines: 0 } as const;
+  const left = (purge: boolean, stateEntries: readonly string[]) =>
+    planUninstall({ layout, observed: present, purge, stateEntries }).flatMap((step) =>
+      step.do === "remove account" || ("path" in step && step.path.startsWith(layout.stateDir)) ? [step] : [],
+    );
+  const account = { do: "remove account", name: layout.account };
+  expect(left(false, ["models", "engines"])).toEqual([{ do: "remove", path: `${layout.stateDir}/engines` }]);
+  expect(left(true, ["models"])).toEqual([{ do: "remove", path: layout.stateDir }, account]);
+  expect(left(false, ["engines"])).toEqual([{ do: "remove", path: layout.stateDir }, account]);
 });
