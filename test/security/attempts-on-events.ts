@@ -95,6 +95,7 @@ export const attacksOnEvents: Attacks = {
   ],
   "sizes and fields that are not its own": [
     ["its condition Reachable", condition(`${hostPath(EVIL)}/status`, "Reachable")],
+    ["its condition Flapping", condition(`${hostPath(EVIL)}/status`, "Flapping")],
     ["its condition Lost", condition(`${hostPath(EVIL)}/status`, "Lost")],
     [
       "what it is asked to fetch",

@@ -65,9 +65,9 @@ const policies: readonly Policy[] = [
       {
         expression: `request.operation != 'UPDATE' || (${["reachableChanges", "prefetch.wanted"]
           .map((path) => sameStatus(path))
-          .join(" && ")} && ${sameConditions("Reachable", "Lost")})`,
+          .join(" && ")} && ${sameConditions("Reachable", "Lost", "Flapping")})`,
         message:
-          "a host may not change what the controller says of it: reachableChanges, prefetch.wanted, Reachable, Lost",
+          "a host may not change what the controller says of it: reachableChanges, prefetch.wanted, Reachable, Lost, Flapping",
       },
     ],
   },

@@ -61,3 +61,15 @@ it.each([
     /^(--temp 0 )?--cors-origins localhost( --temp 0)?$/,
   );
 });
+
+it.each(["--threads", "-t", "--threads-batch", "--threads_batch"])(
+  "%s is held to what a machine can have",
+  (flag) => {
+    expect(build({ extraArgs: [flag, "16"] }).problems).toEqual([]);
+    expect(build({ extraArgs: [flag, "-1"] }).problems).toEqual([]);
+    for (const value of ["100000", "513", "0x7fffffff", "99999999999"])
+      expect(build({ extraArgs: [flag, value] }).problems).toEqual([
+        { field: "extraArgs", code: "ExtraArgRefused", why: expect.stringContaining("at most 512 threads") },
+      ]);
+  },
+);

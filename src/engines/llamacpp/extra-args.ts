@@ -10,6 +10,9 @@ export interface ExtraArgs {
   readonly problems: readonly ArgvProblem[];
 }
 
+/** More than any machine has cores for. */
+const THREADS_MAX = 512;
+
 /**
  * Values are counted as the build itself counts them, by its own help: a flag can therefore not hide in the place of
  * a value, nor a value be read as a flag.
@@ -70,7 +73,14 @@ function refusal(
   if (flag.choices !== undefined && !flag.choices.includes(value)) {
     return `${name} does not take ${value}; it takes ${flag.choices.join(", ")}`;
   }
-  return undefined;
+  return countRefusal(name, flag, value);
+}
+
+/** Each thread takes a stack and a place in the scheduler of the whole machine, which other services need too. */
+function countRefusal(name: string, { names }: Flag, value: string): string | undefined {
+  if (!names.some((one) => one.startsWith("--threads"))) return undefined;
+  if (/^-?[0-9]{1,4}$/.test(value) && Number(value) <= THREADS_MAX) return undefined;
+  return `${name} takes at most ${THREADS_MAX} threads`;
 }
 
 function typedRefusal(name: string, field: string): string {
