@@ -224,8 +224,9 @@ test("an address that the operator does not allow for a host is not connected to
   onTestFinished(done);
   const { fingerprint } = createIdentity("other");
   const portOf = (...addresses: string[]): string[] => {
-    const host = hostOf("other", 4_000, fingerprint, { addresses });
-    farm.publish({ ...host, spec: { ...host.spec, addresses: ["10.1.0.0/16", "10.2.0.7"] } });
+    const { status, ...host } = hostOf("other", 4_000, fingerprint);
+    const spec = { ...host.spec, addresses: ["10.1.0.0/16", "10.2.0.7"] };
+    farm.publish({ ...host, spec, status: { ...status, addresses } });
     return taker.directory.peers().map(({ address, port }) => `${address}:${port}`);
   };
   expect(portOf("10.1.2.3")).toEqual(["10.1.2.3:4000"]);
