@@ -12,11 +12,9 @@ const TERMS = [
   "flapping",
   "gate",
   "lost",
-  "preemption",
   "queue",
   "replica",
   "revision",
-  "shim",
   "slot",
   "withdrawn",
 ];
