@@ -19,7 +19,7 @@ const objectSchema = z.looseObject({
 });
 
 /** Of Ansible. */
-const NO_MANIFESTS = "examples/mac-fleet/";
+export const NO_MANIFESTS = "examples/mac-fleet/";
 
 /** Every object of the examples. */
 export function exampleManifests(): readonly Found[] {
