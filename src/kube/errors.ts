@@ -1,6 +1,5 @@
 /** From what a server or a network did to a typed failure, and from a failure to the catalogue. */
 
-import { z } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import { truncate } from "../text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
@@ -10,25 +9,15 @@ export const REASON_KIND_NOT_INSTALLED = "KindNotInstalled";
 /** `reason` of a failure before the request was sent: no credential could be had. */
 export const REASON_CREDENTIAL_UNAVAILABLE = "CredentialUnavailable";
 
-/** What is not of its type is left out: any server may answer here. */
-const statusSchema = z.object({
-  kind: z.literal("Status"),
-  reason: z.string().optional().catch(undefined),
-  message: z.string().optional().catch(undefined),
-  code: z.number().optional().catch(undefined),
-  details: z
-    .object({
-      name: z.string().optional().catch(undefined),
-      retryAfterSeconds: z.number().optional().catch(undefined),
-      causes: z
-        .array(z.object({ reason: z.string().optional(), field: z.string().optional() }))
-        .optional()
-        .catch(undefined),
-    })
-    .optional()
-    .catch(undefined),
-});
-type Status = z.output<typeof statusSchema>;
+interface Status {
+  readonly reason?: string | undefined;
+  readonly message?: string | undefined;
+  readonly code?: number | undefined;
+  readonly name?: string | undefined;
+  readonly retryAfterSeconds?: number | undefined;
+  /** Of an apply: fields that another manager owns. */
+  readonly conflictFields: readonly string[];
+}
 
 const MAX_MESSAGE = 2_000;
 /** Caps what a server asks for: waiting for days helps no client, and a timer of weeks would fire at once. */
@@ -51,7 +40,7 @@ export function failureOfResponse(
 
 /** The failure a `Status` object describes, as it comes in responses and as an ERROR event of a watch. */
 export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
-  const known = statusSchema.safeParse(status).data ?? { kind: "Status" };
+  const known = readStatus(status) ?? { conflictFields: [] };
   const code = known.code ?? httpStatus;
   const reason = known.reason ?? "";
   const failure: ApiFailure = {
@@ -59,9 +48,9 @@ export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
     status: code,
     reason: reason === "" ? `Http${code}` : reason,
     message: truncate(known.message ?? `the API server answered ${code}`, MAX_MESSAGE),
-    conflictFields: conflictFieldsOf(known),
+    conflictFields: known.conflictFields.length === 0 ? undefined : known.conflictFields,
   };
-  const seconds = known.details?.retryAfterSeconds;
+  const seconds = known.retryAfterSeconds;
   return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: retryMs(seconds) };
 }
 
@@ -85,12 +74,6 @@ export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
 /** The catalogue's error for a failure: for conditions, events and the command line. */
 export function explainFailure(failure: ApiFailure): MetalbridgeError {
   return new MetalbridgeError(codeOf(failure), failure.message);
-}
-
-function conflictFieldsOf({ details }: Status): readonly string[] | undefined {
-  const owned = (details?.causes ?? []).filter(({ reason }) => reason === "FieldManagerConflict");
-  const fields = owned.flatMap(({ field }) => (field === undefined ? [] : [field]));
-  return fields.length === 0 ? undefined : fields;
 }
 
 function kindOf(code: number, reason: string, message: string): FailureKind {
@@ -154,18 +137,45 @@ function codeOf(failure: ApiFailure): ErrorCode {
 function isKindMissing(status: Status | undefined): boolean {
   // Unknown group: plain text "404 page not found". Unknown kind in a known group: this sentence, without a name.
   if (status === undefined) return true;
-  return (
-    status.message === "the server could not find the requested resource" &&
-    (status.details?.name ?? "") === ""
-  );
+  return status.message === "the server could not find the requested resource" && (status.name ?? "") === "";
 }
 
 function parseStatus(body: string): Status | undefined {
   try {
-    return statusSchema.safeParse(JSON.parse(body)).data;
+    return readStatus(JSON.parse(body));
   } catch {
     return undefined;
   }
+}
+
+/** Without zod, which would double the API client's size. Any server may answer: fields of another type are dropped. */
+function readStatus(value: unknown): Status | undefined {
+  if (fieldOf(value, "kind") !== "Status") return undefined;
+  const text = (from: unknown, key: string) => {
+    const found = fieldOf(from, key);
+    return typeof found === "string" ? found : undefined;
+  };
+  const number = (from: unknown, key: string) => {
+    const found = fieldOf(from, key);
+    return typeof found === "number" ? found : undefined;
+  };
+  const details = fieldOf(value, "details");
+  const causes = fieldOf(details, "causes");
+  const owned = (Array.isArray(causes) ? causes : []).filter(
+    (cause) => text(cause, "reason") === "FieldManagerConflict",
+  );
+  return {
+    reason: text(value, "reason"),
+    message: text(value, "message"),
+    code: number(value, "code"),
+    name: text(details, "name"),
+    retryAfterSeconds: number(details, "retryAfterSeconds"),
+    conflictFields: owned.flatMap((cause) => text(cause, "field") ?? []),
+  };
+}
+
+function fieldOf(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null && key in value ? Reflect.get(value, key) : undefined;
 }
 
 function plainMessage(status: number, body: string): string {

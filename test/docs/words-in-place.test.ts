@@ -45,6 +45,7 @@ const words: readonly Word[] = [
       "src/fitness/claim.ts": "how much its KV cache grows with a token",
       "src/engines/omlx/claims.ts": "the sum of its claim is the one for llama-server, with other settings",
       "cli/agent.ts": "the flag --llama-server",
+      "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
       "cli/doctor/engines.ts": "finds each engine as its driver does",
       "src/doctor/checks/engines.ts": "recognizes engines that others run",
       "src/doctor/checks/storage.ts": "says how the weights are read",
@@ -86,6 +87,9 @@ const words: readonly Word[] = [
       "cli/fetch.ts": "the flag --ollama-registry",
       "cli/gguf/read.ts": "ollama:// is a kind of source",
       "cli/agent.ts": "the flag --ollama names its programs",
+      "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
+      "agent/replicas/act/fetch.ts":
+        "a Model of Ollama's format that another registry serves is fetched as GGUF",
       "cli/deploy.ts": "ollama:// is a kind of source",
       "cli/deploy/objects.ts": "ollama:// is a kind of source",
       "local/control-plane/config.ts": "the variable that names its program",
@@ -112,6 +116,7 @@ const words: readonly Word[] = [
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit, installed],
     elsewhere: {
       "src/engines/gated-routes.ts": "the registry of what the gate passes",
+      "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
       "cli/selftest/engine.ts": "finds it as its driver does",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/config/schema.ts": "the key omlx holds its settings",
