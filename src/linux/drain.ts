@@ -76,11 +76,11 @@ while [ $idle -lt 2 ] && [ "$(date +%s)" -lt $end ]; do
   if quiet; then idle=$((idle + 1)); else idle=0; fi
   [ $idle -lt 2 ] && sleep 1
 done
-${endsAtSecondTerm ? FIRST_TERM : ""}exit 0
+${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${FIRST_TERM}` : ""}exit 0
 `;
 }
 
-/** The second one is the kubelet's, as soon as the hook has finished: what is in flight by then has had its time. */
+/** Of an engine that is still busy; the second one is the kubelet's, as soon as the hook has finished. */
 export const FIRST_TERM = "kill -TERM 1\n";
 
 /** "localhost" is both families, for engines that listen on either. */
