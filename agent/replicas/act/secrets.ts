@@ -16,6 +16,8 @@ import { writeFileAtomic } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
 const KEY_FILE = "api-keys";
+const MAX_KEYS = 1_000;
+const MAX_KEY_BYTES = 1_024;
 /** The controller grants the right when it sees the replica, and the agent sees it in the same moment. */
 const GRANT_PAUSES_MS = [100, 200, 400, 800, 1_600, 3_200];
 
@@ -102,9 +104,18 @@ export async function readKeys(
     type: "generic",
     flags: `--from-literal=${key}=…`,
   });
-  const keys = linesOf(decode(data[key] ?? ""));
-  if (keys.length > 0) return keys;
-  throw new MetalbridgeError("SecretIncomplete", `Secret ${namespace}/${secretName} has no key ${key}`);
+  return apiKeysIn(decode(data[key] ?? ""), `Secret ${namespace}/${secretName}`, key);
+}
+
+/** Every request is compared with all of them, in the time of all services of the host. */
+export function apiKeysIn(text: string, secret: string, key: string): readonly string[] {
+  const keys = linesOf(text);
+  if (keys.length === 0) throw new MetalbridgeError("SecretIncomplete", `${secret} has no key ${key}`);
+  if (keys.length > MAX_KEYS)
+    throw new MetalbridgeError("ApiKeysTooMany", `${secret} has ${keys.length} API keys in ${key}`);
+  if (keys.some((one) => Buffer.byteLength(one) > MAX_KEY_BYTES))
+    throw new MetalbridgeError("ApiKeysTooMany", `an API key in ${key} of ${secret} is too long`);
+  return keys;
 }
 
 /** The API server did not say whether the Secret exists. */

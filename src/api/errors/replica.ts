@@ -93,6 +93,11 @@ export const replicaErrors = {
     do: "add the key that the message names",
     command: "kubectl edit secret",
   },
+  ApiKeysTooMany: {
+    what: "The Secret of spec.auth has more API keys, or longer ones, than every request can be compared with.",
+    do: "keep at most 1,000 keys of at most 1,024 bytes in it; the agent reads the Secret again within a minute",
+    command: "kubectl edit secret",
+  },
   ReplicaFolderUnwritable: {
     what: "The agent could not write the replica's files.",
     do: "free disk space, and check the owner of the agent's state folder",
