@@ -119,9 +119,10 @@ function watchPlane(connection: KubeConnection, signal: AbortSignal) {
     slices: startReflector<EndpointSlice>({ ...here, kind: ENDPOINT_SLICES }),
     createModel: async (source: string, name = MODEL) => {
       expectOk(await client.create(MODELS, modelManifest(source, name)));
-      await changed.until("a Model that is ready", () => {
+      // A file of a host is Pending until a service has served it: that the controller has judged it is enough.
+      await changed.until("a Model that the controller has judged", () => {
         const model = models.list().find(({ metadata }) => metadata.name === name);
-        return isTrue(model?.status?.conditions, "Available") || undefined;
+        return model?.status?.conditions?.some(({ type }) => type === "Available") || undefined;
       });
     },
     createService: async (name: string, spec: object = {}) => {
