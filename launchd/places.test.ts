@@ -134,7 +134,8 @@ test.runIf(isRoot)(
     // macOS lets any account make one, Linux only where fs.protected_hardlinks is 0.
     linkSync(program, file);
     const before = statSync(program);
-    expect(await machine.run(next, ["upgrade", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    // Whether it counts as served depends on when the running agent reads that file; the rights do not.
+    await machine.run(next, ["upgrade", ...PATIENT]);
     expect(statSync(program)).toMatchObject({ uid: 0, gid: 0, mode: before.mode });
     const given = machine.at("given");
     writeFileSync(given, "users: []\n", { mode: 0o600 });

@@ -30,7 +30,7 @@ export function failureOfResponse(
   body: string,
 ): ApiFailure {
   const parsed = parseStatus(body);
-  const failure = failureOfStatus(parsed ?? { kind: "Status", message: plainMessage(status, body) }, status);
+  const failure = failureOf(parsed ?? { message: plainMessage(status, body), conflictFields: [] }, status);
   const retryAfterMs = parseRetryAfter(headers["retry-after"]) ?? failure.retryAfterMs;
   if (status === 404 && isKindMissing(parsed)) {
     return { ...failure, kind: "unavailable", reason: REASON_KIND_NOT_INSTALLED };
@@ -39,8 +39,11 @@ export function failureOfResponse(
 }
 
 /** The failure a `Status` object describes, as it comes in responses and as an ERROR event of a watch. */
-export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
-  const known = readStatus(status) ?? { conflictFields: [] };
+export function failureOfStatus(status: unknown): ApiFailure {
+  return failureOf(readStatus(status) ?? { conflictFields: [] }, 0);
+}
+
+function failureOf(known: Status, httpStatus: number): ApiFailure {
   const code = known.code ?? httpStatus;
   const reason = known.reason ?? "";
   const failure: ApiFailure = {
