@@ -248,7 +248,7 @@ it(
     const second = await bench.startAgent({ timings: quick });
     const waiting = await bench.untilPhase("chat-0-j", "Waiting");
     expect(waiting.status).toMatchObject({ reason: "RunDirectoryUnreadable" });
-    expect(waiting.status?.message).toContain("EISDIR");
+    expect(waiting.status?.message).toContain("is not a regular file");
     expect(second.runner.snapshot()).toHaveLength(1);
     for (const name of ["engine.json", "pid"]) {
       rmdirSync(`${dir}/${name}`);

@@ -7,7 +7,7 @@ test.each([
   [["rollout", "status", "chat", "--watch=maybe"]],
   [["rollout", "undo", "chat", "--to-revision", "-1"]],
   [["rollout", "history", "chat", "--revision", "0"]],
-  [["rollout", "restart", "chat"]],
+  [["rollout", "again", "chat"]],
   [["drain", "mini-1", "--timeout", "1.5m"]],
   [["drain"]],
   [["cordon", "mini-1/.."]],

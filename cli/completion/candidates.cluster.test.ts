@@ -17,7 +17,7 @@ test("verbs, options, choices and verbs below a verb", async () => {
   expect(await offered(["de"])).toEqual(["delete", "demo", "deploy", "describe"]);
   expect(await offered(["get", "--w"])).toEqual(["--watch"]);
   expect(await offered(["get", "services", "-o", ""])).toEqual(["json", "name", "wide"]);
-  expect(await offered(["rollout", ""])).toEqual(["history", "status", "undo"]);
+  expect(await offered(["rollout", ""])).toEqual(["history", "restart", "status", "undo"]);
   expect(await offered(["nonsense", ""])).toEqual([]);
 });
 

@@ -179,8 +179,8 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     expect(asked(folder.path)).toBeGreaterThan(0);
     expect(engine.exitCode).toBeNull();
     engine.kill("SIGTERM");
-    // Long before the end of the grace period, with the client still there.
-    const late = AbortSignal.timeout((STOP_SECONDS * 1_000) / 3);
+    // Before the end of the grace period, with the client still there.
+    const late = AbortSignal.timeout((STOP_SECONDS * 1_000) / 1.5);
     await Promise.race([closed, once(late, "abort").then(() => Promise.reject(late.reason))]);
     client.abort();
   });

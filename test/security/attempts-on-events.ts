@@ -56,7 +56,6 @@ export const attacksOnEvents: Attacks = {
     ["as the controller", event({ reportingController: "metalbridge.dev/controller" })],
     ["as a kubelet", event({ reportingController: "kubelet" })],
     ["in another host's name", post(eventsPath(), eventOf(VICTIM))],
-    ["about another's replica", regarding({ name: "theirs" })],
     ["about another Host", about({ kind: "Host", name: VICTIM })],
     ["about its Host, elsewhere", regarding({ kind: "Host", name: EVIL })],
     ["about a Pod", regarding({ apiVersion: "v1", kind: "Pod", name: "p" })],

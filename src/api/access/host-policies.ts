@@ -228,22 +228,7 @@ const policies: readonly Policy[] = [
           "(object.regarding.?kind.orValue('') == 'Host' ? " +
           "object.regarding.?name.orValue('') == variables.host && request.namespace == 'default' : " +
           "(object.regarding.?kind.orValue('') == 'InferenceReplica' && object.regarding.?namespace.orValue('') == request.namespace)))",
-        message: "a host may report Events about its own Host and its own InferenceReplicas only",
-      },
-    ],
-  },
-  {
-    // Of a replica that is gone already there is nothing left to describe.
-    name: "metalbridge-host-replica-events",
-    on: ["events.k8s.io", "v1", "events"],
-    operations: ["CREATE", "UPDATE"],
-    beside: { apiVersion: API_VERSION, kind: "InferenceReplica" },
-    validations: [
-      {
-        expression:
-          "object.regarding.?kind.orValue('') != 'InferenceReplica' || object.regarding.?name.orValue('') != params.metadata.name || " +
-          "params.spec.template.hostName == variables.host",
-        message: "a host may report Events about its own InferenceReplicas only",
+        message: "a host may report Events about its own Host and about InferenceReplicas only",
       },
     ],
   },

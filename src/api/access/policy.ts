@@ -21,15 +21,13 @@ export interface Policy {
   readonly of?: { readonly name: string; readonly expression: string };
   readonly variables?: readonly { readonly name: string; readonly expression: string }[];
   readonly validations: readonly Validation[];
-  /** Judged once for each object of this kind in the namespace of the request, as `params`. */
-  readonly beside?: { readonly apiVersion: string; readonly kind: string };
 }
 
 const ADMISSION = "admissionregistration.k8s.io/v1";
 
 /** The policy and its binding. */
 export function policyObjects(policy: Policy): readonly AccessObject[] {
-  const { name, on, operations, of, variables, validations, beside } = policy;
+  const { name, on, operations, of, variables, validations } = policy;
   const [group, version, ...resources] = on;
   return [
     {
@@ -38,7 +36,6 @@ export function policyObjects(policy: Policy): readonly AccessObject[] {
       metadata: { name },
       spec: {
         failurePolicy: "Fail",
-        ...(beside && { paramKind: beside }),
         // With the API server's defaults: managers who apply the same share the field, which has one owner as a whole.
         matchConstraints: {
           matchPolicy: "Equivalent",
@@ -65,7 +62,6 @@ export function policyObjects(policy: Policy): readonly AccessObject[] {
       metadata: { name },
       spec: {
         policyName: name,
-        ...(beside && { paramRef: { selector: {}, parameterNotFoundAction: "Allow" } }),
         validationActions: ["Deny"],
       },
     } as AccessObject,

@@ -49,7 +49,7 @@ export function openMacHost(options: MacHostOptions): MacHost {
   const place = ["--config", config, "--state-dir", stateDir];
   return {
     ...{ stateDir, credential: path.join(stateDir, "kubeconfig") },
-    add: () => admin("add", "--address", address),
+    add: () => admin("add", "--yes", "--address", address),
     remove: () => admin("remove", "--yes"),
     install: () => machine.run(release, ["install", ...place, "--user", ACCOUNT, ...PATIENT]),
     join: ({ out }) => machine.program(machine.installed, [...out.trim().split(" ").slice(1), ...place]),
