@@ -83,6 +83,7 @@ function addEngineOptions(command: Command): void {
       "images of engines in pods: runtime[/accelerator]=image, separated by commas",
     )
     .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror")
+    .option("--hosts-only", "run no services in pods, and need no rights to pods, Jobs and volumes")
     .option("--probe-nodes", "ask nodes of which too little is known by a pod of a few seconds")
     .option("--probe-runtime-class-name <name>", "RuntimeClass of these pods on nodes with NVIDIA GPUs");
 }

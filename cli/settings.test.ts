@@ -39,6 +39,7 @@ const CONTROLLER: Given = {
   lookMs: ["102", 102],
   sourceCheckSeconds: ["103", 103],
   maxHeaderBytes: ["2048", 2048],
+  hostsOnly: ["", true],
   engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
   engineRegistry: ["mirror.example"],
   probeNodes: ["", true],

@@ -71,6 +71,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     if (preflight !== undefined)
       state.preflight = startPreflight({
         ...preflight,
+        hostsOnly: config.hostsOnly,
         connection,
         clock,
         log,
@@ -145,7 +146,15 @@ function partsOf(
   identity: string,
 ): Pick<
   LeadOptions,
-  "log" | "record" | "linux" | "probing" | "liveEviction" | "createModelPass" | "onWatching" | "onWorking"
+  | "log"
+  | "record"
+  | "linux"
+  | "hostsOnly"
+  | "probing"
+  | "liveEviction"
+  | "createModelPass"
+  | "onWatching"
+  | "onWorking"
 > {
   return {
     log,
@@ -158,6 +167,7 @@ function partsOf(
       reportingInstance: identity,
     }),
     linux: linuxSettings(config),
+    hostsOnly: config.hostsOnly,
     liveEviction: liveEvictionOf(config),
     probing: probingOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),

@@ -31,6 +31,7 @@ import {
 import type { ConfigMap, ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type {
   Deployment,
   HorizontalPodAutoscaler,
@@ -117,8 +118,24 @@ export interface CacheOptions {
   readonly signal: AbortSignal;
 }
 
+const NO_PODS = {
+  nodes: UNWATCHED,
+  nodeReports: UNWATCHED,
+  deployments: UNWATCHED,
+  autoscalers: UNWATCHED,
+  disruptionBudgets: UNWATCHED,
+  networkPolicies: UNWATCHED,
+  pods: UNWATCHED,
+  podMonitors: UNWATCHED,
+} as const;
+
+/** Without pods, the kinds that only they need are not watched. */
+export interface WatchedPaths {
+  readonly hostsOnly: boolean;
+}
+
 /** Starts every watch. The caches are complete once `whenSynced` has resolved. */
-export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
+export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHandlers): Caches {
   const groupings = createGroupings();
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof CacheOptions>) =>
     startReflector<T>({ ...options, ...rest });
@@ -127,10 +144,21 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     (key: string, object: T | undefined, before: T | undefined) => {
       for (const service of grouping.note(key, object, before)) on.onService(service);
     };
-  const labelled = <T extends KubeObject>(kind: Kind<T>, grouping: Grouping<T>) =>
-    start({ kind, labelSelector: LABEL_SERVICE_UID, onChange: owned(grouping) });
+  const labelled = <T extends KubeObject>(kind: Kind<T>, grouping: Grouping<T>, rest = {}) =>
+    start({ ...rest, kind, labelSelector: LABEL_SERVICE_UID, onChange: owned(grouping) });
+  const ofPods = (): Pick<Caches, keyof typeof NO_PODS> => ({
+    nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
+    nodeReports: start({ ...NODE_REPORTS, onChange: (_, report, before) => on.onNodeReport(report, before) }),
+    deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
+    autoscalers: labelled(AUTOSCALERS, groupings.autoscalersOfService),
+    disruptionBudgets: labelled(DISRUPTION_BUDGETS, groupings.disruptionBudgetsOfService),
+    networkPolicies: labelled(NETWORK_POLICIES, groupings.networkPoliciesOfService),
+    pods: labelled(PODS, groupings.podsOfService),
+    podMonitors: labelled(POD_MONITORS, groupings.podMonitorsOfService, { isOptional: true }),
+  });
   return {
     ...groupings,
+    ...(options.hostsOnly ? NO_PODS : ofPods()),
     models: start({
       kind: MODELS,
       onChange: (key, object, before) => {
@@ -158,21 +186,8 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       },
     }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),
-    nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
-    nodeReports: start({ ...NODE_REPORTS, onChange: (_, report, before) => on.onNodeReport(report, before) }),
     kubeServices: labelled(SERVICES, groupings.kubeServicesOfService),
     revisions: labelled(CONTROLLER_REVISIONS, groupings.revisionsOfService),
-    deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
-    autoscalers: labelled(AUTOSCALERS, groupings.autoscalersOfService),
-    disruptionBudgets: labelled(DISRUPTION_BUDGETS, groupings.disruptionBudgetsOfService),
-    networkPolicies: labelled(NETWORK_POLICIES, groupings.networkPoliciesOfService),
-    pods: labelled(PODS, groupings.podsOfService),
-    podMonitors: start({
-      kind: POD_MONITORS,
-      labelSelector: LABEL_SERVICE_UID,
-      onChange: owned(groupings.podMonitorsOfService),
-      isOptional: true,
-    }),
     slices: start({
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,

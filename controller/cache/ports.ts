@@ -12,4 +12,6 @@ export interface ControllerPorts {
   readonly caches: Caches;
   readonly record: RecordEvent;
   readonly moving: Moving;
+  /** Nothing runs in pods. */
+  readonly hostsOnly: boolean;
 }

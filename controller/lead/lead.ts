@@ -35,6 +35,8 @@ export interface LeadOptions extends QueueOptions {
   readonly client: KubeClient;
   readonly record: RecordEvent;
   readonly linux: LinuxSettings;
+  /** Nothing runs in pods. */
+  readonly hostsOnly: boolean;
   /** Of the catalogue. */
   readonly matchModel: (name: string) => Match;
   readonly probing: NodeProbesOptions["probing"];

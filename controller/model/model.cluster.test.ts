@@ -46,14 +46,15 @@ beforeAll(async () => {
     sourceCheckSeconds: 1,
   });
   const inspect = createInspectSource(inspectSettings(settings));
-  const downloads = startDownloads({ ...common, onModel: (key) => queues[0]?.enqueue(key) });
+  const hostsOnly = false;
+  const downloads = startDownloads({ ...common, hostsOnly, onModel: (key) => queues[0]?.enqueue(key) });
   await Promise.all(downloads.watches.map(({ whenSynced }) => whenSynced()));
   const record = (_: unknown, event: { reason: string }) => void events.push(event.reason);
   const reconcile = createModelReconciler({
     client,
     models,
     hosts,
-    ...{ servicesOf: () => [], downloads, settings },
+    ...{ servicesOf: () => [], downloads, settings: { ...settings, hostsOnly } },
     inspect,
     mark: createMarkSource(inspectSettings(settings)),
     record,

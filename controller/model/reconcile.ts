@@ -21,10 +21,11 @@ import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
-import { type CacheWish, cacheWish } from "../../src/linux/cache-wish.ts";
+import { type CacheWish, cacheWish, hostsOnlyWish } from "../../src/linux/cache-wish.ts";
 import type { CacheSettings } from "../../src/linux/model-cache.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { truncate } from "../../src/text.ts";
+import type { WatchedPaths } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { soonest } from "../service/path.ts";
@@ -55,7 +56,7 @@ export interface ModelReconcilerPorts {
   /** Those that name the Model, as weights, draft or adapter. */
   readonly servicesOf: (model: string) => readonly InferenceService[];
   readonly downloads: Downloads;
-  readonly settings: CacheSettings & Pick<ModelConfig, "lookMs" | "sourceCheckSeconds">;
+  readonly settings: CacheSettings & Pick<ModelConfig, "lookMs" | "sourceCheckSeconds"> & WatchedPaths;
   readonly inspect: InspectSource;
   readonly mark: MarkSource;
   readonly record: RecordEvent;
@@ -75,7 +76,9 @@ const SECRET_MS = 3_000;
 export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
 /** For `createModelPass` of the controller. */
-export function createModelPass(config: ModelConfig): (ports: ModelPassPorts) => ReconcileModel {
+export function createModelPass(
+  config: ModelConfig & WatchedPaths,
+): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
   const mark = createMarkSource(inspectSettings(config));
   return ({ client, caches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
@@ -96,7 +99,9 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
       ports.downloads.follow(key, undefined);
       return undefined;
     }
-    const wish = cacheWish(model, ports.servicesOf(key), ports.settings);
+    const wish = ports.settings.hostsOnly
+      ? hostsOnlyWish(model, ports.servicesOf(key))
+      : cacheWish(model, ports.servicesOf(key), ports.settings);
     const cached = await cache(ports, model, wish);
     const task = classifyModel(model, wish, cached?.state.status.filledBy);
     const found = { task, cache: cached?.state };

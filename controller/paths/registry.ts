@@ -3,6 +3,7 @@ import type { ServicePath } from "../service/path.ts";
 import { createBothPath } from "./both/path.ts";
 import { createMacPath } from "./mac/path.ts";
 import type { MacPorts } from "./mac/ports.ts";
+import { createNoPodsPath } from "./pods/no-pods.ts";
 import { createPodsPath } from "./pods/path.ts";
 import type { PodsPorts } from "./pods/ports.ts";
 
@@ -11,6 +12,8 @@ export type PathPorts = MacPorts & PodsPorts;
 
 export function createPaths(ports: PathPorts): readonly [ServicePath, ...ServicePath[]] {
   const hosts = createMacPath(ports);
+  // Services for either run on hosts then: no path of theirs is found.
+  if (ports.hostsOnly) return [hosts, createNoPodsPath(ports)];
   const pods = createPodsPath(ports);
   return [hosts, pods, createBothPath({ ...ports, hosts, pods })];
 }

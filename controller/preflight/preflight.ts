@@ -13,6 +13,7 @@ import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
 import type { KubeObject, ObjectRef } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
 import { type Preflight, preflight } from "./judge.ts";
@@ -27,6 +28,8 @@ export interface PreflightOptions {
   readonly match: (name: string) => Match;
   readonly mode: PreflightMode;
   readonly hasFixedNodes: boolean;
+  /** Nothing runs in pods: nodes are not watched. */
+  readonly hostsOnly: boolean;
   readonly address: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -113,8 +116,8 @@ function createJudge(options: PreflightOptions): Judge {
   ) => startReflector<T>({ ...options, ...rest, onChange: () => {} });
   const models = start({ kind: MODELS });
   const hosts = start({ kind: HOSTS });
-  const nodes = start({ kind: NODES });
-  const reports = start(NODE_REPORTS);
+  const nodes = options.hostsOnly ? UNWATCHED : start({ kind: NODES });
+  const reports = options.hostsOnly ? UNWATCHED : start(NODE_REPORTS);
   return (service) => {
     if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
@@ -130,7 +133,7 @@ function createJudge(options: PreflightOptions): Judge {
       hosts: hosts.list(),
       nodes: nodes.list().map((node) => readReportedNode(node, reports)),
       match: options.match,
-      hasFixedNodes: options.hasFixedNodes,
+      hasFixedNodes: options.hasFixedNodes || options.hostsOnly,
     });
   };
 }

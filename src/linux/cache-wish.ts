@@ -1,5 +1,5 @@
 /** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
-import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
@@ -33,6 +33,21 @@ export function cacheWish(
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: error.message };
   }
+}
+
+/** Where nothing runs in pods: no volume is wanted, and a Model that only pods could run is refused. */
+export function hostsOnlyWish(model: Model, services: readonly InferenceService[]): CacheWish {
+  const { hardware, source } = model.spec;
+  const isForMetal = (hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  const isForHosts = isForMetal || services.some((service) => runsOn(service, model) !== "Pods");
+  if (isForHosts && !source.startsWith("pvc://")) return { at: "none" };
+  return { at: "refused", code: "PodsDisabled", message: podsDisabled("a Model") };
+}
+
+/** The message of `PodsDisabled`. */
+export function podsDisabled(what: string): string {
+  const { do: remedy } = errorCatalogue.PodsDisabled;
+  return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
 }
 
 function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {

@@ -33,6 +33,10 @@ interface DaemonSet {
   };
 }
 
+interface Role {
+  readonly rules: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
+}
+
 const helm = helmIn("/nonexistent");
 const withHelm = test.skipIf(helmProgram === undefined);
 
@@ -50,7 +54,7 @@ test("every value is described, and has a default unless it is the controller's"
 });
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
-  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image"];
+  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image", "hostsOnly"];
   const preflight = Object.keys(preflightConfigSchema.shape);
   const flags = Object.keys(controllerConfigSchema.shape).filter(
     (key) => ![...settled, ...preflight].includes(key),
@@ -134,6 +138,51 @@ withHelm(
     const mayProbe = '{"apiGroups":[""],"resources":["pods"],"verbs":["create","delete"]}';
     expect(probing).toContain(mayProbe);
     expect(plain).not.toContain(mayProbe);
+  },
+);
+
+withHelm(
+  `for hosts only the controller has no rights to what pods need, and its flag says so${needsHelm}`,
+  async () => {
+    const ofPods = [
+      ...[
+        "deployments",
+        "horizontalpodautoscalers",
+        "poddisruptionbudgets",
+        "networkpolicies",
+        "podmonitors",
+      ],
+      ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
+      "configmaps",
+    ];
+    const installed = async (...values: string[]) => {
+      const set = [
+        "controller.liveEviction=true",
+        "controller.probeNodes=true",
+        "preflight.mode=Deny",
+        ...values,
+      ];
+      const objects = await render(helm, "--set", set.join(","));
+      const roles = objects.filter(
+        ({ kind, metadata }) => /Role$/.test(kind) && /-controller$/.test(metadata.name),
+      );
+      const rules = roles.flatMap((role) => (role as unknown as Role).rules);
+      const deployment = objects.find(({ kind }) => kind === "Deployment");
+      return {
+        resources: new Set(rules.flatMap(({ resources }) => resources)),
+        onEvents: rules.flatMap(({ resources, verbs }) => (resources.includes("events") ? verbs : [])),
+        isTold: JSON.stringify(deployment).includes('"--hosts-only"'),
+      };
+    };
+    const both = await installed();
+    const hosts = await installed("pods.enabled=false");
+    expect([both.isTold, hosts.isTold]).toEqual([false, true]);
+    expect(ofPods.filter((resource) => !both.resources.has(resource))).toEqual([]);
+    expect([...hosts.resources].sort()).toEqual(
+      [...both.resources].filter((resource) => !ofPods.includes(resource)).sort(),
+    );
+    expect(hosts.resources).toContain("controllerrevisions");
+    expect(hosts.onEvents).toEqual(["create", "patch"]);
   },
 );
 

@@ -5,8 +5,9 @@ import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import type { Watched } from "../../../src/kube/watch/catch-up.ts";
 import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
+import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import type { CacheOptions } from "../../cache/caches.ts";
+import type { CacheOptions, WatchedPaths } from "../../cache/caches.ts";
 import { createGrouping } from "../../cache/grouping.ts";
 import type { SeenClaim } from "./plan.ts";
 import { createProgress, type Progress } from "./progress.ts";
@@ -28,7 +29,7 @@ export interface Interest {
   readonly isClaimOurs: boolean;
 }
 
-export interface DownloadOptions extends CacheOptions {
+export interface DownloadOptions extends CacheOptions, WatchedPaths {
   readonly onModel: (key: string) => void;
 }
 
@@ -50,7 +51,9 @@ export function startDownloads({ onModel, ...options }: DownloadOptions): Downlo
     for (const model of index.get(key) ?? []) onModel(model);
   };
   const start = <T extends KubeObject>(rest: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
-    startReflector<T>({ ...options, ...rest, labelSelector: LABEL_MODEL_CACHE });
+    options.hostsOnly
+      ? UNWATCHED
+      : startReflector<T>({ ...options, ...rest, labelSelector: LABEL_MODEL_CACHE });
   const jobs = start<Job>({ kind: JOBS, onChange: (key) => notify(byJob, key) });
   const claims = start<PersistentVolumeClaim>({
     kind: PERSISTENT_VOLUME_CLAIMS,

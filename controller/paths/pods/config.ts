@@ -4,6 +4,12 @@ import type { LinuxSettings } from "../../../src/linux/contract.ts";
 import type { CacheSettings } from "../../../src/linux/model-cache.ts";
 
 export const podsConfigSchema = z.strictObject({
+  hostsOnly: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Run services on hosts only. The controller then neither watches nor writes Deployments, Jobs, PersistentVolumeClaims, pods or nodes, and needs no rights to them.",
+    ),
   engineImages: z
     .string()
     .default("")
@@ -43,8 +49,9 @@ export const podsConfigSchema = z.strictObject({
 export function linuxSettings({
   engineImages,
   engineRegistry,
-  probeNodes: _,
-  probeRuntimeClassName: __,
+  hostsOnly: _,
+  probeNodes: __,
+  probeRuntimeClassName: ___,
   ...fetch
 }: z.output<typeof podsConfigSchema> & CacheSettings): LinuxSettings {
   return {

@@ -9,11 +9,11 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
-import type { JsonPatchOp, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { guards } from "../corrections.ts";
 import { ApiCallFailed } from "../failure.ts";
 import { hasNameOf } from "../observe.ts";
-import { KINDS, type Run, type StepPorts, settle } from "./run.ts";
+import { KINDS, KINDS_OF_PODS, type Run, type StepPorts, settle } from "./run.ts";
 
 /** Added before anything is created. */
 export async function addFinalizer(
@@ -34,7 +34,7 @@ export async function removeFinalizer(
   run: Run,
   { metadata }: InferenceService,
 ): Promise<void> {
-  if (await hasBelongings(ports.client, metadata)) {
+  if (await hasBelongings(ports, metadata)) {
     run.isBehind = true;
     return;
   }
@@ -49,10 +49,11 @@ export async function removeFinalizer(
 }
 
 async function hasBelongings(
-  client: KubeClient,
+  { client, hostsOnly }: StepPorts,
   { namespace, name, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
-  const asked = Object.entries(KINDS).map(async ([what, kind]: [string, Kind<KubeObject>]) => {
+  const kinds = Object.entries(KINDS).filter(([what]) => !(hostsOnly && KINDS_OF_PODS.has(what)));
+  const asked = kinds.map(async ([what, kind]: [string, Kind<KubeObject>]) => {
     // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
     const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
     const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;

@@ -32,6 +32,11 @@ export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
   podMonitor: POD_MONITORS,
 };
 
+/** Made for pods only. */
+export const KINDS_OF_PODS: ReadonlySet<string> = new Set<OwnedKind>([
+  ...(["deployment", "autoscaler", "disruptionBudget", "networkPolicy", "podMonitor"] as const),
+]);
+
 /** What outside the service keeps it from running. */
 export type Obstacle =
   | { readonly at: "none" }
@@ -76,6 +81,8 @@ export interface Run {
 export interface StepPorts {
   readonly client: KubeClient;
   readonly log: Log;
+  /** Nothing runs in pods: the controller has no rights to what surrounds them. */
+  readonly hostsOnly: boolean;
 }
 
 /** Nothing done yet. */

@@ -2,6 +2,10 @@
 import type { ErrorEntry } from "./entry.ts";
 
 export const podErrors = {
+  PodsDisabled: {
+    what: "This installation runs services on hosts only, and the service or Model would run in pods: spec.placement.on says so, or the accelerator of the Model does.",
+    do: "set spec.placement.on to Hosts, or install the chart with pods.enabled=true (a controller outside the cluster: without --hosts-only)",
+  },
   ImageInvalid: {
     what: "A container image is not named as [registry/]repository:tag or @digest. Without a tag, nodes would run whatever latest meant when they pulled it.",
     do: "add the tag or the digest of the version to spec.image, or to the image in the controller's configuration",

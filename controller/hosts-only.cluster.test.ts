@@ -1,0 +1,46 @@
+/** Where services run on hosts only, the controller works without any right to what pods need. */
+import { expect, test } from "vitest";
+import { inferenceService, startBench } from "../test/controller/bench.ts";
+import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
+
+const OF_PODS =
+  /deployments|horizontalpodautoscalers|poddisruptionbudgets|networkpolicies|podmonitors|pods|nodes|persistentvolumeclaims|jobs|storageclasses/;
+
+interface Role {
+  readonly rules: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
+}
+
+test("with the rights for hosts only, a service is served by a host and deleted, and one for pods says why it is not", async () => {
+  const lines: LogLine[] = [];
+  await using bench = await startBench({ log: keepLines(lines), flags: { hostsOnly: true } });
+  const { kubectl } = bench.cluster;
+  const role = JSON.parse(
+    await kubectl(["get", "clusterrole", "metalbridge-controller", "-o", "json"]),
+  ) as Role;
+  const rules = role.rules.flatMap((rule) => {
+    const resources = rule.resources.filter((resource) => !OF_PODS.test(resource));
+    const isEventsOfOthers = resources.includes("events") && rule.verbs.includes("list");
+    return resources.length === 0 || isEventsOfOthers ? [] : [{ ...rule, resources }];
+  });
+  expect(rules.length).toBeLessThan(role.rules.length);
+  await kubectl(["replace", "-f", "-"], { input: JSON.stringify({ ...role, rules }) });
+  await bench.restartController();
+
+  await bench.agent("mac-1");
+  await bench.model("default", "tiny");
+  for (const [name, on] of [
+    ["on-host", "Hosts"],
+    ["on-either", "Auto"],
+    ["in-pods", "Pods"],
+  ] as const)
+    await bench.apply(inferenceService("default", name, { placement: { on } }));
+  for (const name of ["on-host", "on-either"])
+    await bench.serviceUntil("default", name, ({ status }) =>
+      expect(status).toMatchObject({ phase: "Ready", on: "Hosts" }),
+    );
+  await bench.serviceUntil("default", "in-pods", ({ status }) =>
+    expect(status).toMatchObject({ phase: "Failed", reason: "PodsDisabled" }),
+  );
+  await kubectl(["delete", "isvc", "--all", "-n", "default", "--timeout=60s"]);
+  expect(lines.filter(({ data, message }) => `${data.code} ${message}`.includes("ApiForbidden"))).toEqual([]);
+});
