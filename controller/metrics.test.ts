@@ -153,3 +153,16 @@ test("a pass that fails is counted and fails on", async () => {
   expect(durations.find(({ labels }) => labels.le === "1")?.value).toBe(0);
   expect(durations.find(({ labels }) => labels.le === "5")?.value).toBe(1);
 });
+
+test("moves by live eviction are counted by result, from zero", async () => {
+  const metrics = createControllerMetrics(createSteppedClock());
+  metrics.countMove("Moved");
+  metrics.countMove("Blocked");
+  metrics.countMove("Blocked");
+  const moves = parseExposition(await metrics.text()).get("metalbridge_controller_moves_total");
+  expect(moves?.samples.map(({ labels, value }) => [labels.result, value])).toEqual([
+    ["Moved", 1],
+    ["GivenUp", 0],
+    ["Blocked", 2],
+  ]);
+});

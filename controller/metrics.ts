@@ -4,6 +4,7 @@ import { createHistogram, observe } from "../src/http/metrics/histogram.ts";
 import { registerFamilies } from "../src/http/metrics/registry.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { Clock } from "../src/ports.ts";
+import type { MoveResult } from "./live-eviction/moving.ts";
 import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
 import { controllerMetrics } from "./metrics/families.ts";
 
@@ -14,6 +15,7 @@ export interface ControllerMetrics {
   /** Does one pass over a key of `queue`, timed and counted. */
   readonly pass: <T>(queue: string, pass: () => Promise<T>) => Promise<T>;
   readonly countAnswer: (verb: string, status: number) => void;
+  readonly countMove: (result: MoveResult) => void;
   /** Asked whenever metrics are; undefined ends that. */
   readonly watch: (leader: (() => LeaderFacts) | undefined) => void;
 }
@@ -23,6 +25,7 @@ const PASS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60] as c
 export function createControllerMetrics(clock: Clock): ControllerMetrics {
   const passes = new Map<string, Passes>();
   const apiRequests = createTally();
+  const moves: Record<MoveResult, number> = { Moved: 0, GivenUp: 0, Blocked: 0 };
   const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
   let isLeading = false;
   let leader: (() => LeaderFacts) | undefined;
@@ -30,7 +33,7 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
     const { user, system } = process.cpuUsage();
     const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
     const own = { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds };
-    return { isLeading, passes, apiRequests, leader: leader?.(), process: own };
+    return { isLeading, passes, apiRequests, moves, leader: leader?.(), process: own };
   };
   const passesOf = (queue: string): Passes => {
     const found = passes.get(queue) ?? { seconds: createHistogram(PASS_SECONDS), failures: 0 };
@@ -60,6 +63,9 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
       }
     },
     countAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    countMove: (result) => {
+      moves[result] += 1;
+    },
     watch: (ask) => {
       leader = ask;
     },

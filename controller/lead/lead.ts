@@ -67,7 +67,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   signs.countAfresh();
   const scheduler = createControllerScheduler();
   const fleet = createFleet(caches, signs, clock);
-  const moving = createMoving();
+  const moving = createMoving(metrics.countMove);
   const ports: ControllerPorts = { ...options, caches, moving };
   const memory = createServiceMemory();
   const enqueueServices = (keys: readonly string[]) => {

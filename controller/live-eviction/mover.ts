@@ -9,7 +9,8 @@ import { createQueue } from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
-import { type Departure, MOVE_MS, type Moving } from "./moving.ts";
+import type { ControllerMetrics } from "../metrics.ts";
+import { type Departure, endOfMove, type Moving } from "./moving.ts";
 import { candidatesFor, mayHaveSeveralPods, observeReplicas, type Seen } from "./observe.ts";
 import {
   chooseMove,
@@ -33,6 +34,7 @@ export interface MoverOptions {
   readonly record: RecordEvent;
   readonly matchModel: (name: string) => Match;
   readonly moving: Moving;
+  readonly metrics: Pick<ControllerMetrics, "countMove">;
   /** What has to leave which machine has changed for these services. */
   readonly onMoving: (services: readonly string[]) => void;
 }
@@ -61,7 +63,12 @@ async function pass(
 ): Promise<LiveEvictionState> {
   const { caches, clock, log, moving, matchModel, onMoving } = options;
   const nowMs = clock.nowMs();
-  onMoving(moving.end((service, one) => nowMs - one.sinceMs >= MOVE_MS || !isThere(caches, service, one)));
+  onMoving(
+    moving.end((service, one) => {
+      const hasService = caches.services.get(service) !== undefined;
+      return endOfMove({ hasService, isOnMachine: isThere(caches, service, one) }, one.sinceMs, nowMs);
+    }),
+  );
   const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
   const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
   for (const { replica, name, service, on, score } of seen.values())
@@ -77,6 +84,7 @@ async function pass(
     const why = await whyItStays(options, replica);
     if (why !== undefined) {
       log.info({ service: one.service, name: replica.name, on: one.on }, `not moved: ${why}`);
+      options.metrics.countMove("Blocked");
       tell(options, replica, "MoveBlocked", `${replica.name} stays on ${one.on}: ${why}`);
       continue;
     }

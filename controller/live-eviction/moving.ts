@@ -10,20 +10,38 @@ export interface Departure {
   readonly notTo: readonly string[];
 }
 
+/** GivenUp: no other place in time. Blocked: it did not begin. */
+export type MoveResult = "Moved" | "GivenUp" | "Blocked";
+
 export interface Moving {
   readonly from: (service: string) => readonly Departure[];
   /** A later one from the same machine replaces the earlier one. */
   readonly start: (service: string, departure: Departure) => void;
   /** Its pods stay where they are; what leaves hosts continues. */
   readonly giveUp: (service: string) => void;
-  /** Ends moves for which `isOver` holds; returns their services. */
-  readonly end: (isOver: (service: string, departure: Departure) => boolean) => readonly string[];
+  /** Ends the moves that are over; returns their services. */
+  readonly end: (endOf: (service: string, departure: Departure) => MoveEnd | undefined) => readonly string[];
 }
+
+/** NoService: it was deleted meanwhile, which is no result of the move. */
+export type MoveEnd = Exclude<MoveResult, "Blocked"> | "NoService";
 
 /** What was better half an hour ago may be no longer: a move that has not ended is given up, and decided again. */
 export const MOVE_MS = 1_800_000;
 
-export function createMoving(): Moving {
+/** Undefined while the move is under way. Pure. */
+export function endOfMove(
+  seen: { readonly hasService: boolean; readonly isOnMachine: boolean },
+  sinceMs: number,
+  nowMs: number,
+): MoveEnd | undefined {
+  if (!seen.hasService) return "NoService";
+  if (!seen.isOnMachine) return "Moved";
+  return nowMs - sinceMs >= MOVE_MS ? "GivenUp" : undefined;
+}
+
+/** `count` gets the result of each move that ends. */
+export function createMoving(count: (result: MoveResult) => void): Moving {
   const departures = new Map<string, readonly Departure[]>();
   const from = (service: string) => departures.get(service) ?? [];
   const keep = (service: string, left: readonly Departure[]) => {
@@ -37,16 +55,18 @@ export function createMoving(): Moving {
       const others = from(service).filter((one) => one.by !== by || one.machine !== machine);
       keep(service, [...others, departure]);
     },
-    giveUp: (service) =>
-      keep(
-        service,
-        from(service).filter(({ by }) => by !== "pod"),
-      ),
-    end: (isOver) => {
+    giveUp: (service) => {
+      const left = from(service).filter(({ by }) => by !== "pod");
+      for (const _ of from(service).slice(left.length)) count("GivenUp");
+      keep(service, left);
+    },
+    end: (endOf) => {
       const changed: string[] = [];
       for (const [service, all] of departures) {
-        const left = all.filter((one) => !isOver(service, one));
+        const ends = all.map((one) => endOf(service, one));
+        const left = all.filter((_, index) => ends[index] === undefined);
         if (left.length === all.length) continue;
+        for (const end of ends) if (end !== undefined && end !== "NoService") count(end);
         keep(service, left);
         changed.push(service);
       }

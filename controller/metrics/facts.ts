@@ -5,6 +5,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Histogram } from "../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../src/http/metrics/process.ts";
 import type { Tally } from "../../src/http/metrics/tally.ts";
+import type { MoveResult } from "../live-eviction/moving.ts";
 
 /** The passes over the keys of one queue. */
 export interface Passes {
@@ -36,6 +37,8 @@ export interface ControllerFacts {
   /** By queue, from the start of the process. */
   readonly passes: ReadonlyMap<string, Passes>;
   readonly apiRequests: Tally;
+  /** By result, from the start of the process. */
+  readonly moves: Readonly<Record<MoveResult, number>>;
   readonly leader: LeaderFacts | undefined;
   readonly process: ProcessFacts;
 }

@@ -63,4 +63,13 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
     labels: ["verb", "code"],
     read: ({ apiRequests }) => apiRequests.samples(),
   },
+  {
+    name: "metalbridge_controller_moves_total",
+    type: "counter",
+    help: "Moves by live eviction, by result: Moved, GivenUp (no other place in time), Blocked (did not begin).",
+    labels: ["result"],
+    read: function* ({ moves }) {
+      for (const [result, value] of Object.entries(moves)) yield { labels: { result }, value };
+    },
+  },
 ];
