@@ -2,19 +2,23 @@
 
 import type { Command } from "commander";
 import { stringify } from "yaml";
-import { clusterAccess } from "../src/api/access/cluster.ts";
+import { type AccessOptions, clusterAccess } from "../src/api/access/cluster.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCrds(command: Command): void {
   command
+    .option(
+      "--allow-dangerous-pods",
+      "leave out the policy against pods that can take over their node; if it is installed, delete it with its binding: metalbridge-dangerous-pods",
+    )
     .addHelpText("after", "\nInstall with: metalbridge crds | kubectl apply --server-side -f -")
     .action(printCrds);
 }
 
-function printCrds(): void {
-  const objects = [...customResourceDefinitions(), ...clusterAccess()];
+function printCrds(options: AccessOptions): void {
+  const objects = [...customResourceDefinitions(), ...clusterAccess(options)];
   // kubectl reads YAML 1.1, where a key `on` without quotes is true.
   writeOut(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
 }

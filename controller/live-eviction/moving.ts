@@ -19,7 +19,7 @@ export interface Moving {
   readonly start: (service: string, departure: Departure) => void;
   /** Its pods stay where they are; what leaves hosts continues. */
   readonly giveUp: (service: string) => void;
-  /** Ends the moves that are over; returns their services. */
+  /** Ends the moves that have finished; returns their services. */
   readonly end: (endOf: (service: string, departure: Departure) => MoveEnd | undefined) => readonly string[];
 }
 

@@ -5,6 +5,12 @@ import type { AccessObject } from "./policy.ts";
 import { sharedRoles } from "./roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "./user-policies.ts";
 
-export function clusterAccess(): readonly AccessObject[] {
-  return [...sharedRoles(), ...hostPolicies(), ...userPolicies(), ...dangerousPodsPolicy(), ...flowControl()];
+export interface AccessOptions {
+  /** Without the policy against pods that can take over their node. */
+  readonly allowDangerousPods?: boolean;
+}
+
+export function clusterAccess({ allowDangerousPods = false }: AccessOptions = {}): readonly AccessObject[] {
+  const dangerousPods = allowDangerousPods ? [] : dangerousPodsPolicy();
+  return [...sharedRoles(), ...hostPolicies(), ...userPolicies(), ...dangerousPods, ...flowControl()];
 }
