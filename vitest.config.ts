@@ -21,7 +21,7 @@ export default defineConfig({
           name: "unit",
           include: [
             "{src,agent,controller,server,launchd,local,cli,scripts}/**/*.test.ts",
-            "test/{chart,fixtures,docs,torture,metrics}/**/*.test.ts",
+            "test/{chart,fixtures,docs,torture,metrics,security}/**/*.test.ts",
           ],
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
           // Whole systems run beside them.

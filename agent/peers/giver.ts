@@ -2,6 +2,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
+import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { Host } from "../../src/api/host.ts";
 import { listenOn } from "../../src/http/listener.ts";
@@ -65,6 +66,7 @@ export async function startGiver(options: GiverOptions): Promise<number> {
       ...{ key, cert, requestCert: true, rejectUnauthorized: false, minVersion: "TLSv1.3" },
       ...{ handshakeTimeout: HANDSHAKE_MS, headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS },
       ...{ maxHeaderSize: 4_096, keepAliveTimeout: 30_000, connectionsCheckingInterval: CHECK_MS },
+      requireHostHeader: false,
     },
     (request, response) => {
       answer(request, response, gate).catch((err: unknown) => {
@@ -80,7 +82,11 @@ export async function startGiver(options: GiverOptions): Promise<number> {
   server.on("secureConnection", (socket) => {
     if (fingerprintOf(socket) === undefined) socket.destroy();
   });
-  server.on("tlsClientError", (_, socket) => socket.destroy());
+  // Node would answer these itself, before it is known who asks.
+  for (const event of ["tlsClientError", "clientError"])
+    server.on(event, (_, socket: Duplex) => socket.destroy());
+  for (const event of ["checkContinue", "checkExpectation"])
+    server.on(event, (request: IncomingMessage) => request.socket.destroy());
   const port = await listenOn(server, options);
   server.on("error", (err) => log.warn({ err }, "cannot accept a connection of a peer"));
   return port;
