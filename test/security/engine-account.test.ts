@@ -1,5 +1,5 @@
 /**
- * What a program tries that runs as the agent's account, as an engine does: to become root, by itself and through what root
+ * What a program tries that runs as the agent's account, as an engine does: to become root, directly and through what root
  * does later in the state folder. With the rights of its own host it may do what attempts.cluster.test.ts shows.
  */
 import { execFileSync } from "node:child_process";

@@ -97,7 +97,7 @@ describe("the peers' port", () => {
     ["sends a head that is too long", ask(`GET ${at}`, `X-A: ${LONG}`)],
     ["sends what is no HTTP", "\0\x01\x02\r\n\r\n"],
     ["sends a length and chunks", ask(`POST ${at}`, "Content-Length: 2", "Transfer-Encoding: chunked")],
-    ["asks whether to go on", ask(`POST ${at}`, "Content-Length: 2", "Expect: 100-continue")],
+    ["sends Expect: 100-continue", ask(`POST ${at}`, "Content-Length: 2", "Expect: 100-continue")],
     ["expects something else", ask(`GET ${at}`, "Expect: 200-ok")],
     ["sends its head slowly", `GET ${at} HTTP/1.1\r\nHost:`],
   ];
@@ -333,7 +333,7 @@ describe("the density API", () => {
       "401",
     ],
     ["a token in the query", ask(`${nodes}?access_token=${SECRET}`), "401"],
-    ["a token that nobody signed", ask(nodes, `Authorization: Bearer ${alg}`), "401"],
+    ["a token without a signature", ask(nodes, `Authorization: Bearer ${alg}`), "401"],
     ["two tokens", ask(nodes, "Authorization: Bearer wrong", BEARER), "401"],
     ["another Host", head(`${nodes} HTTP/1.1`, "Host: metalbridge.internal"), "401"],
     ["an absolute URI", head("GET http://127.0.0.1/api/v1/density/nodes HTTP/1.1", "Host: x"), "401"],
