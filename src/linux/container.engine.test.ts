@@ -103,7 +103,9 @@ function preStop(
   chmodSync(wrapper, 0o755);
   const [shell = "", ...rest] = exec.command.map((text) =>
     // Here process 1 is that of the whole machine.
-    text.replaceAll("/etc/metalbridge/", `${folder}/`).replace(FIRST_TERM, `kill -TERM ${engine.pid}\n`),
+    text
+      .replaceAll("/etc/metalbridge/", `${folder}/`)
+      .replace(FIRST_TERM, FIRST_TERM.replace("1 ", `${engine.pid} `)),
   );
   // A proxy that is not there: requests to the engine must not go there.
   const env = { PATH: bin, http_proxy: "http://127.0.0.1:9" };
@@ -128,7 +130,11 @@ async function generate(url: string, signal: AbortSignal): Promise<void> {
     signal,
   });
   expect(response.status).toBe(200);
-  await response.body?.getReader().read();
+  const reader = response.body?.getReader();
+  await reader?.read();
+  // A client that reads nothing more is given up by the engine, and one that reads everything has its answer too soon.
+  const reading = setInterval(() => void reader?.read().catch(() => clearInterval(reading)), 50);
+  signal.addEventListener("abort", () => clearInterval(reading), { once: true });
 }
 
 describe.skipIf(program === "")("the container of a llamacpp service", () => {
@@ -181,7 +187,9 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     engine.kill("SIGTERM");
     // Before the end of the grace period, with the client still there.
     const late = AbortSignal.timeout((STOP_SECONDS * 1_000) / 1.5);
-    await Promise.race([closed, once(late, "abort").then(() => Promise.reject(late.reason))]);
+    const log = () => readFileSync(path.join(folder.path, "log"), "utf8").slice(-2_000);
+    const isLate = once(late, "abort").then(() => Promise.reject(new Error(`it still runs: ${log()}`)));
+    await Promise.race([closed, isLate]);
     client.abort();
   });
 });

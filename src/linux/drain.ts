@@ -80,8 +80,11 @@ ${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${FIRST_TERM}` : ""}exit 0
 `;
 }
 
-/** Of an engine that is still busy; the second one is the kubelet's, as soon as the hook has finished. */
-export const FIRST_TERM = "kill -TERM 1\n";
+/**
+ * Of an engine that is still busy; the second one is the kubelet's, once the hook has finished. Two that come at the same
+ * moment would count as one.
+ */
+export const FIRST_TERM = "kill -TERM 1 && sleep 1\n";
 
 /** "localhost" is both families, for engines that listen on either. */
 function hostOf(address: string): string {
