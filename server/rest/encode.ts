@@ -1,7 +1,6 @@
 /** An answer as bytes and their ETag, row by row: as one string, large answers stayed in memory until the next collection. */
 import { createHash } from "node:crypto";
 import type { Answered } from "./routes.ts";
-import { TIMES } from "./tag.ts";
 
 export interface Encoded {
   readonly chunks: readonly Buffer[];
@@ -14,6 +13,8 @@ export interface Encoded {
 
 export type Encode = (answer: Answered) => Encoded;
 
+/** When a node was last heard of: it changes all the time, and does not make an answer another one. */
+const TIMES = /"(lastSeen|LastSeen)":"[^"]*"/g;
 const CHUNK_BYTES = 64 * 1024;
 /** Two megabytes: what answers take again and again. */
 const MAX_FREE = 32;
@@ -55,6 +56,10 @@ export function createEncode(): Encode {
       },
     };
   };
+}
+
+export function withoutTimes(text: string): string {
+  return text.replaceAll(TIMES, "");
 }
 
 function* textOf({ body, list }: Answered): Iterable<string> {

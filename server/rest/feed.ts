@@ -1,7 +1,7 @@
 /** One watched query: computed once per change for everyone who watches it. Between changes it keeps a hash per row. */
 import { hash } from "node:crypto";
+import { withoutTimes } from "./encode.ts";
 import type { Answered, Refused, RouteAnswer } from "./routes.ts";
-import { withoutTimes } from "./tag.ts";
 
 export interface Subscriber {
   /** It has to receive this row. */

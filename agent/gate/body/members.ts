@@ -124,7 +124,7 @@ export class MemberScanner {
     if (this.#at === "value") this.#open(byte, place);
     else if (next === undefined) this.#problem = this.#unexpected(place);
     else if (next === "in key") this.#openKey();
-    else this.#go(next);
+    else this.#at = next;
   }
 
   #unexpected(place: number): string {
@@ -133,32 +133,28 @@ export class MemberScanner {
     return `no ${this.#at === "comma" ? "comma" : "member"} at byte ${place}`;
   }
 
-  #go(at: At): void {
-    this.#at = at;
-  }
-
   #openKey(): void {
     this.count += 1;
     if (this.count > MAX_MEMBERS) this.#problem = `it has more than ${MAX_MEMBERS} members`;
     this.#token = Buffer.from('"');
-    this.#go("in key");
+    this.#at = "in key";
   }
 
   #key(end: number): void {
     const key = parsed(this.#token.toString("utf8"));
     if (typeof key === "string") this.#spelled = key;
     else this.#problem = this.#noMember(this.#before + end);
-    this.#go("colon");
+    this.#at = "colon";
   }
 
   #open(byte: number, place: number): void {
     this.#from = place;
     this.#token = Buffer.alloc(0);
-    if (byte === QUOTE) this.#go("string");
+    if (byte === QUOTE) this.#at = "string";
     else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       this.#push(byte);
-      this.#go("nested");
-    } else if (isScalarByte(byte)) this.#go("scalar");
+      this.#at = "nested";
+    } else if (isScalarByte(byte)) this.#at = "scalar";
     else this.#problem = this.#noMember(place);
   }
 
@@ -166,7 +162,7 @@ export class MemberScanner {
     const key = foldKey(this.#spelled);
     if (this.#isWanted(key))
       this.members.push({ key, spelled: this.#spelled, from: this.#from, to: this.#before + end });
-    this.#go("comma");
+    this.#at = "comma";
   }
 
   #scalar(piece: Buffer, from: number): number {
@@ -184,7 +180,7 @@ export class MemberScanner {
     for (let index = from; index < piece.length; index += 1) {
       const byte = piece[index];
       if (byte === QUOTE) {
-        this.#go("nested string");
+        this.#at = "nested string";
         return index + 1;
       }
       if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) this.#push(byte);
