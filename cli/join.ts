@@ -37,7 +37,7 @@ interface JoinFlags extends AgentFlags {
   readonly root: string;
 }
 
-/** Of a join token; `generation` is of the `host add` that made it. */
+/** The Secret of a join token; `generation` names the `host add` that created it. */
 type HostClaims = TokenClaims & { readonly host: string; readonly generation: string };
 
 /** Options and action of the verb. */

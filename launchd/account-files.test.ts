@@ -89,7 +89,7 @@ test.runIf(isRoot)(
             if (what === "write") replaceFile(at, "new", { mode: 0o644, ids: OTHER });
             if (what === "make folder") makeFolder(at, 0o777, OTHER);
             if (what === "read")
-              expect(asOwnerOf(two.theirs, () => readPlainFile(at, { mostBytes: 100 }))).not.toContain(
+              expect(asOwnerOf(two.theirs, () => readPlainFile(at, { maxBytes: 100 }))).not.toContain(
                 "root's",
               );
             if (what === "remove") removeTree(two.theirs);
@@ -128,11 +128,11 @@ test("a file is read up to the limit, and its end when asked for", async () => {
     fc.property(
       fc.string({ unit: "grapheme-ascii", maxLength: 300 }),
       fc.integer({ min: 1, max: 200 }),
-      (text, mostBytes) => {
+      (text, maxBytes) => {
         writeFileSync(file, text);
-        expect(readPlainFile(file, { mostBytes, atEnd: true })).toBe(text.slice(-mostBytes));
-        const whole = () => readPlainFile(file, { mostBytes });
-        if (text.length <= mostBytes) expect(whole()).toBe(text);
+        expect(readPlainFile(file, { maxBytes, atEnd: true })).toBe(text.slice(-maxBytes));
+        const whole = () => readPlainFile(file, { maxBytes });
+        if (text.length <= maxBytes) expect(whole()).toBe(text);
         else expect(whole).toThrow(/larger than/);
       },
     ),

@@ -30,7 +30,7 @@ export interface Ids {
 }
 
 /** As many as the kernels follow. */
-const MOST_LINKS = 32;
+const MAX_LINKS = 32;
 const WRITABLE_BY_ALL = 0o002;
 const STICKY = 0o1000;
 
@@ -73,7 +73,7 @@ export function accountOnTheWay(path: string): Ids | undefined {
       continue;
     }
     links += 1;
-    if (links > MOST_LINKS) throw refused("ELOOP", `${path} leads through too many links`);
+    if (links > MAX_LINKS) throw refused("ELOOP", `${path} leads through too many links`);
     const target = readlinkSync(next);
     if (target.startsWith("/")) at = "/";
     names.unshift(...target.split("/").filter(Boolean));
@@ -116,7 +116,7 @@ export function replaceFile(
   });
 }
 
-/** Of a file or folder that is there. */
+/** Corrects an existing file or folder. */
 export function correctOwner(path: string, mode: number, ids: Ids | undefined): void {
   inFolderOf(path, ids, () => setOwner(path, mode, ids));
 }

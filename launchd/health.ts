@@ -55,7 +55,7 @@ export function tailOfLogs({ agentLog, crashLog, manager }: Layout): string {
 /** Empty when it cannot be read. */
 function endOf(path: string): string {
   try {
-    return asOwnerOf(dirname(path), () => readPlainFile(path, { mostBytes: MOST_BYTES, atEnd: true }));
+    return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MOST_BYTES, atEnd: true }));
   } catch {
     return "";
   }

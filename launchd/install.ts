@@ -13,8 +13,8 @@ import { describeStep, type Step } from "./plan/steps.ts";
 import type { Ports } from "./ports.ts";
 import type { Source } from "./release/stage.ts";
 
-/** Of a configuration, a definition or the record of an installation. */
-const MOST_BYTES = 1 << 20;
+/** Maximum size of a configuration, a definition or the record of an installation. */
+const MAX_BYTES = 1 << 20;
 
 export interface InstallInput {
   readonly choices: Choices;
@@ -76,7 +76,7 @@ function replacedBy(steps: readonly Step[]): readonly Replaced[] {
     if (step.do !== "make" || step.because !== "differs") return [];
     const { entry } = step;
     if (entry.kind !== "file" || entry.isKept || entry.owner !== "installer") return [];
-    return [{ path: entry.path, text: readPlainFile(entry.path, { mostBytes: MOST_BYTES }) }];
+    return [{ path: entry.path, text: readPlainFile(entry.path, { maxBytes: MAX_BYTES }) }];
   });
 }
 

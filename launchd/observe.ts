@@ -12,8 +12,8 @@ import type { EntryState, Observed } from "./plan/observed.ts";
 import type { Ports } from "./ports.ts";
 import { listVersions } from "./release/stage.ts";
 
-/** Of a configuration, a credential or a definition. */
-const MOST_BYTES = 1 << 20;
+/** Maximum size of a configuration, a credential or a definition. */
+const MAX_BYTES = 1 << 20;
 
 export async function observe(ports: Ports, choices: Choices, given: Given = {}): Promise<Observed> {
   const { layout } = choices;
@@ -84,7 +84,7 @@ async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<E
 /** Empty where the owner of the folder may not read it: then it is written again. */
 function textOf(path: string): string {
   try {
-    return asOwnerOf(dirname(path), () => readPlainFile(path, { mostBytes: MOST_BYTES }));
+    return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MAX_BYTES }));
   } catch {
     return "";
   }

@@ -2,19 +2,19 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 
 export interface PlainFileOptions {
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   /** Return the end of a larger file instead of refusing it. */
   readonly atEnd?: boolean;
 }
 
 /** Throws the system's error, such as ENOENT, and one with the code EINVAL or EFBIG. Never waits for a writer. */
-export function readPlainFile(path: string, { mostBytes, atEnd = false }: PlainFileOptions): string {
+export function readPlainFile(path: string, { maxBytes, atEnd = false }: PlainFileOptions): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const found = fstatSync(file);
     if (!found.isFile()) throw refused("EINVAL", `${path} is not a regular file`);
-    if (found.size > mostBytes && !atEnd) throw refused("EFBIG", `${path} is larger than ${mostBytes} bytes`);
-    return readFrom(file, Math.max(0, found.size - mostBytes), Math.min(found.size, mostBytes));
+    if (found.size > maxBytes && !atEnd) throw refused("EFBIG", `${path} is larger than ${maxBytes} bytes`);
+    return readFrom(file, Math.max(0, found.size - maxBytes), Math.min(found.size, maxBytes));
   } finally {
     closeSync(file);
   }

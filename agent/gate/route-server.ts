@@ -43,7 +43,7 @@ const LINGER_MS = 500;
 export interface RoutePorts {
   readonly log: Log;
   readonly counters: RouteCounters;
-  /** Of all routes. */
+  /** Shared by all routes. */
   readonly bodies: BodyBudget;
   /** One request or connection less. */
   readonly onLess: () => void;

@@ -9,7 +9,7 @@ export interface ComparisonLimits {
   readonly sampleMs: number;
 }
 
-/** Of all downloads of this host: how fast sources are, and which peers are not asked for a time. */
+/** Shared by all downloads of this host: how fast sources are, and which peers are not asked for a time. */
 export interface Reputation {
   readonly putOff: (peer: string) => void;
   readonly isPutOff: (peer: string) => boolean;
@@ -64,7 +64,7 @@ interface World {
   readonly drop: (peer: string) => void;
 }
 
-/** Of one download. */
+/** Belongs to one download. */
 export class Comparison {
   /** Peers that took long while the source's rate was not known, with the most that they can have given. */
   readonly #compared = new Map<string, number>();

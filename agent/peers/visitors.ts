@@ -3,9 +3,9 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../src/ports.ts";
 
 export interface VisitorLimits {
-  /** Of one address, hosts included. */
+  /** Connections of one address, hosts included. */
   readonly perAddress: number;
-  /** Of all that have not proved to be a host; the next one ends the oldest of these. */
+  /** Connections that have not proved to be a host; the next one ends the oldest of these. */
   readonly unproved: number;
   /** An address that failed to prove itself is not looked up again within this time. */
   readonly refusedMs: number;

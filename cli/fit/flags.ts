@@ -14,7 +14,7 @@ export interface FitFlags {
   readonly flashAttention?: "on" | "off";
   readonly priority?: string;
   readonly selector?: Readonly<Record<string, string>>;
-  /** Of a source that has several. */
+  /** Chosen where a source has several. */
   readonly quantization?: string | undefined;
   readonly catalog?: readonly string[];
 }

@@ -15,7 +15,7 @@ import { listenForStop } from "../program/stop-signals.ts";
 export interface PodLogFlags {
   readonly follow?: boolean;
   readonly tail?: number;
-  /** Of the container that ran before the last restart. */
+  /** Reads the container that ran before the last restart. */
   readonly previous?: boolean;
   readonly container?: string;
 }

@@ -11,7 +11,7 @@ import {
   unsendableKey,
 } from "../../src/models/source/credentials.ts";
 
-/** Of the Secret that the Model names; undefined where there is none, or it cannot be read. */
+/** The resourceVersion of the Secret that the Model names; undefined if there is none, or it cannot be read. */
 export async function secretVersionOf(
   client: KubeClient,
   { metadata: { namespace }, spec }: Model,

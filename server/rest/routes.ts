@@ -77,7 +77,7 @@ const NOT_FOUND = "node not found in fitness cache";
 const ROWS = 1000;
 /** The same for a query, whose rows are large. */
 const QUERY_ROWS = 250;
-/** Of a page of the catalogue, whatever its limit: models times nodes. */
+/** Maximum pairs of model and node on a page of the catalog, whatever its limit. */
 const ENTRIES = 10_000;
 
 interface Paging {

@@ -27,7 +27,7 @@ export interface Watches {
 }
 
 const WATCH_LIMITS = {
-  /** Of all users together. */
+  /** All users together. */
   streams: 128,
   queries: 64,
   /** One user leaves room for the others. */

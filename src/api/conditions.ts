@@ -35,7 +35,7 @@ const described = {
 
 export const conditionsSchema = z.array(conditionSchema).max(64).meta(described);
 
-/** Of kinds whose status a host writes: what it may write is small. */
+/** Kinds whose status a host writes: what it may write is small. */
 export const reportedConditions = (most: number) =>
   z
     .array(

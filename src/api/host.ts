@@ -57,9 +57,9 @@ const hostRuntimeSchema = z.object({
   path: shortText(512, "Path of its executable.").optional(),
 });
 
-/** Of one host: a thousand of them must not fill the database of the cluster. */
+/** Maximum bytes that one host may write: a thousand hosts must not fill the database of the cluster. */
 export const HOST_MODELS_MAX = 256;
-/** Of all entries of a list together. */
+/** All entries of a list together. */
 export const SOURCES_LENGTH_MAX = 32_768;
 export const DAMAGED_MAX = 64;
 export const DAMAGED_LENGTH_MAX = 8_192;

@@ -39,7 +39,7 @@ export interface ClaimEstimator {
     settings: EngineSettings & ClaimFiles,
     accelerator: Accelerator,
   ) => MemoryClaim;
-  /** Of the same engine; absent where hosts do not measure its compute buffers. */
+  /** For the same engine; absent where hosts do not measure its compute buffers. */
   readonly layOut?: (summary: GgufSummary, settings: EngineSettings & ClaimFiles) => LaidOut;
   /** Arguments that `extraArgs` may hold, and whose memory the claim does not count. */
   readonly uncountedArgs: readonly string[];

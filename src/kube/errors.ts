@@ -15,7 +15,7 @@ interface Status {
   readonly code?: number | undefined;
   readonly name?: string | undefined;
   readonly retryAfterSeconds?: number | undefined;
-  /** Of an apply: fields that another manager owns. */
+  /** After an apply: fields that another manager owns. */
   readonly conflictFields: readonly string[];
 }
 

@@ -43,7 +43,7 @@ export interface ApiFailure {
   readonly reason: string;
   readonly message: string;
   readonly retryAfterMs?: number;
-  /** Of an apply that was not forced: paths of the fields that other managers own, such as `.spec.replicas`. */
+  /** After an apply that was not forced: paths of the fields that other managers own, such as `.spec.replicas`. */
   readonly conflictFields?: readonly string[] | undefined;
 }
 

@@ -29,7 +29,7 @@ export interface Container {
   securityContext?: Open;
   terminationMessagePath?: string;
   terminationMessagePolicy?: string;
-  /** Of an init container: Always makes it a sidecar. */
+  /** On an init container, Always makes it a sidecar. */
   restartPolicy?: string;
 }
 

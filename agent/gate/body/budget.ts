@@ -3,9 +3,9 @@
 const MIB = 1024 ** 2;
 
 export interface BodyLimits {
-  /** Of all routes together. */
+  /** All routes together. */
   readonly totalBytes: number;
-  /** Of one route. */
+  /** One route. */
   readonly routeBytes: number;
   /** Each route may have these, whatever the others hold. */
   readonly ownBytes: number;
@@ -43,7 +43,7 @@ export class BodyBudget {
   /** In the order in which they began. */
   readonly #holdings = new Set<Holding>();
   readonly #routes = new Map<string, number>();
-  /** Of all bodies that are held. */
+  /** All bodies that are held. */
   bytes = 0;
 
   constructor(limits: BodyLimits = LIMITS, now = (): number => performance.now()) {

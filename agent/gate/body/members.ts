@@ -6,7 +6,7 @@
 
 /** The APIs that pass here define some dozens. */
 export const MAX_MEMBERS = 256;
-/** Of a member's name, and of a number: longer ones exist only to keep the process busy. */
+/** Limits a member's name and a number: longer ones exist only to keep the process busy. */
 export const MAX_TOKEN_BYTES = 1_024;
 export const MAX_DEPTH = 500;
 
@@ -61,7 +61,7 @@ const NEXT: Readonly<Partial<Record<At, ReadonlyMap<number, At>>>> = {
 
 export class MemberScanner {
   readonly members: Member[] = [];
-  /** Of all members, asked for or not. */
+  /** Counts all members, requested or not. */
   count = 0;
   /** After the opening brace. */
   opensAt = 0;

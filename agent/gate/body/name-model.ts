@@ -3,7 +3,7 @@ import { type Refusal, refuse } from "../paths.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 import { MemberScanner, parsed } from "./members.ts";
 
-/** Of a member that is read: a model's name, or Ollama's options. */
+/** Limits a member that is read: a model's name, or Ollama's options. */
 const MAX_VALUE_BYTES = 64 * 1024;
 
 export interface Naming {

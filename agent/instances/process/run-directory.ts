@@ -25,8 +25,8 @@ export interface RunFiles {
 export const TERMINAL_SOCKET = "terminal.sock";
 /** What the terminal's process is to run, until it has read it. */
 export const TERMINAL_LAUNCH = "terminal.json";
-/** Of one file: a pid, an exit code, or a launch with all its arguments. */
-const MOST_BYTES = 4 << 20;
+/** Maximum size of one file: a pid, an exit code, or a launch with all its arguments. */
+const MAX_BYTES = 4 << 20;
 const RUN_FILES = [
   "main",
   "alive",
@@ -138,7 +138,7 @@ function parseExit(text: string | undefined): ExitRecord | undefined {
 /** Only "there is none" is an answer; a file that cannot be read must not look like an engine that never was. */
 function readText(path: string): string | undefined {
   try {
-    return readPlainFile(path, { mostBytes: MOST_BYTES });
+    return readPlainFile(path, { maxBytes: MAX_BYTES });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;

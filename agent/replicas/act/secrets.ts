@@ -42,7 +42,7 @@ export async function readSourceSecret(
   return { credentials, version: metadata.resourceVersion };
 }
 
-/** Of the Secret as it is now; undefined where it cannot be read. */
+/** The resourceVersion of the Secret now; undefined if it cannot be read. */
 export async function versionOfSecret(
   client: KubeClient,
   namespace: string,

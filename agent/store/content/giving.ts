@@ -35,7 +35,7 @@ export interface Offer {
 
 /** What decides to whom a content may be given. */
 export interface Provenance extends Origin {
-  /** Of models, without credentials. */
+  /** Sources of models, without credentials. */
   readonly sources: readonly string[];
 }
 

@@ -38,9 +38,9 @@ const NOTE_MS = 10_000;
 const OPEN_MS = 15_000;
 /** Connections to the API server; the downloads beyond them show no progress. */
 const MOST = 64;
-const MOST_OF_NAMESPACE = 8;
+const MAX_PER_NAMESPACE = 8;
 const MAX_LINE_BYTES = 64 << 10;
-/** Of one log. A download of a day writes a third of that. */
+/** Maximum bytes of one log. A download of a day writes a third of that. */
 const MAX_LOG_BYTES = 16 << 20;
 
 export function createProgress(options: ProgressOptions): Progress {
@@ -51,7 +51,7 @@ export function createProgress(options: ProgressOptions): Progress {
       const uid = pod.metadata.uid ?? "";
       const { namespace } = pod.metadata;
       const others = [...followed.values()].filter((other) => other.namespace === namespace);
-      if (followed.has(uid) || followed.size >= MOST || others.length >= MOST_OF_NAMESPACE) return;
+      if (followed.has(uid) || followed.size >= MOST || others.length >= MAX_PER_NAMESPACE) return;
       const one: Followed = { stop: new AbortController(), namespace };
       followed.set(uid, one);
       void read(options, pod, one, model);

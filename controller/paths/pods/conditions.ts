@@ -84,7 +84,7 @@ function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] 
   return [{ type, status: "False", reason: "AsExpected", message: "" }];
 }
 
-/** Of the HorizontalPodAutoscaler, as it says it; only with spec.autoscaling. */
+/** What the HorizontalPodAutoscaler reports; only with spec.autoscaling. */
 function scalingActive({ service, autoscaler }: StatusInput): ConditionUpdate[] {
   const { autoscaling, suspend, replicas } = service.spec;
   const type = "ScalingActive";

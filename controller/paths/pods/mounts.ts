@@ -17,7 +17,7 @@ const PATIENCE_MS = 20_000;
 const RECHECK_MS = 15_000;
 const MAX_TEXT = 1_000;
 
-/** Of the pod that has waited longest for its volumes. Rejects never. */
+/** Why the pod that has waited longest for its volumes still waits. Never rejects. */
 export async function readMountTrouble(
   client: KubeClient,
   pods: readonly Pod[],
@@ -67,7 +67,7 @@ function boundAtMs({ status, metadata }: Pod): number {
   return Date.parse(scheduled?.lastTransitionTime ?? metadata.creationTimestamp ?? "") || 0;
 }
 
-/** Of one object: the order of resource versions is the order in which Events were last repeated. */
+/** Orders Events about one object by when they were last repeated: by their resourceVersion. */
 function versionOf({ metadata }: KubeEvent): number {
   return Number(metadata.resourceVersion ?? 0);
 }

@@ -158,7 +158,7 @@ function incomplete(input: StatusInput): PhaseStatus | undefined {
   return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
 }
 
-/** Of a change: all that are wanted are ready, and the next pod finds no node beside them. */
+/** During a change: all desired pods are ready, and the next pod finds no node beside them. */
 function noRoomText({ pods: { unscheduled }, deployment }: StatusInput): string {
   if (unscheduled === undefined) return "";
   const strategy = deployment?.spec.strategy;

@@ -4,7 +4,7 @@ export interface WatchReaders {
   readonly authorization: string;
 }
 
-/** Of all readers together, sent after each part that one of them has read. */
+/** Sums over all readers, sent after each part that one of them has read. */
 export interface WatchProgress {
   readonly synced: number;
   readonly events: number;

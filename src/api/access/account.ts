@@ -9,5 +9,5 @@ export const JOIN_TOKEN_SECONDS = 24 * 3_600;
 /** Life that an agent asks for: a machine may be switched off for a third of it and still renew its token. */
 export const HOST_TOKEN_SECONDS = 30 * 24 * 3_600;
 
-/** Of the names of the Secrets that hosts' tokens are bound to; the host's name and a dot follow. */
+/** Prefix of the Secrets that hosts' tokens are bound to; the host's name and a dot follow. */
 export const CREDENTIAL_SECRET_PREFIX = "metalbridge-host-";

@@ -17,7 +17,7 @@ export interface Policy {
   readonly name: string;
   readonly on: readonly [group: string, version: string, ...resources: string[]];
   readonly operations: readonly ("CREATE" | "UPDATE" | "DELETE")[];
-  /** Of whose requests it judges; absent: everyone's. */
+  /** Whose requests it judges; absent: everyone's. */
   readonly of?: { readonly name: string; readonly expression: string };
   readonly variables?: readonly { readonly name: string; readonly expression: string }[];
   readonly validations: readonly Validation[];

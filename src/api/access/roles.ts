@@ -83,7 +83,7 @@ export function credentialSecretName(host: string, generation: string): string {
   return `${CREDENTIAL_SECRET_PREFIX}${host}.${generation}`;
 }
 
-/** Of `host add` that made the Secret of a join token; undefined for any other name. */
+/** The `host add` that created the Secret of a join token; undefined for any other name. */
 export function generationOf(host: string, joinSecret: string): string | undefined {
   const prefix = joinSecretName(host, "");
   const generation = joinSecret.startsWith(prefix) ? joinSecret.slice(prefix.length) : "";
