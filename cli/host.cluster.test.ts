@@ -89,6 +89,12 @@ test("a host is marked lost only after a yes, and what is on it is named before"
   await desk.cluster.kubectl(["annotate", "host", host, "team=blue"]);
   expect(await runProgram(["host", "lost", host, "--yes"], desk)).toMatchObject({ code: 0 });
   expect(await annotations()).toMatchObject({ team: "blue", "metalbridge.dev/lost": expect.any(String) });
+  const forced = await runProgram(["host", "lost", host, "--yes", "--force"], desk);
+  expect(forced).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining(`kubectl annotate host ${host} `),
+  });
+  expect((await annotations())?.["metalbridge.dev/lost"]).toMatch(/^force 2/);
 });
 
 const hasScript = process.platform === "linux" && spawnSync("script", ["--version"]).status === 0;

@@ -63,6 +63,10 @@ export function configureHost(command: Command): void {
   addClusterFlags(command.command("lost"))
     .description("mark a host as lost for good: its replicas are rescheduled at once")
     .argument("<host>", "name of the Host", parseHostName)
+    .option(
+      "--force",
+      "do not wait until its Lease expires: for a host whose agent still renews it and is not to be trusted",
+    )
     .option("--yes", "do not ask")
     .action(hostLost);
 }

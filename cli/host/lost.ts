@@ -1,7 +1,7 @@
 /** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
 
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
-import { ANNOTATION_LOST } from "../../src/api/group.ts";
+import { ANNOTATION_LOST, LOST_BY_FORCE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
@@ -14,6 +14,8 @@ import { writeErr, writeOut } from "../program/output.ts";
 
 interface LostFlags extends ClusterFlags {
   readonly yes?: boolean;
+  /** Does not wait until the Lease expires. */
+  readonly force?: boolean;
 }
 
 /** The agent writes status every few seconds; such a write is a conflict that means nothing. */
@@ -23,30 +25,35 @@ export async function hostLost(name: string, flags: LostFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const host = await findHost(cluster, name);
     const since = host.metadata.annotations?.[ANNOTATION_LOST];
-    if (since !== undefined && isConditionTrue(host.status?.conditions, "Lost")) {
-      say(`host ${name} is already marked lost, since ${since}`);
+    const isStronger = flags.force === true && since?.startsWith(LOST_BY_FORCE) !== true;
+    if (since !== undefined && !isStronger && isConditionTrue(host.status?.conditions, "Lost")) {
+      say(`host ${name} is already marked lost: ${since}`);
       return;
     }
     const replicas = await listAll(cluster, INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${name}`,
     });
     const names = replicas.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort();
-    tellConsequences(host, names);
+    tellConsequences(host, names, flags);
     if (flags.yes !== true) await confirm(`mark host ${name} as lost?`);
-    await markLost(cluster, host);
+    await markLost(cluster, host, flags);
     say(`host ${name} is marked lost${names.length === 0 ? "" : "; its replicas will be rescheduled"}`);
-    say("if the machine comes back, its agent stops the engines that were replaced");
+    say(
+      flags.force === true
+        ? `it stays lost, whatever its agent reports, until you run: kubectl annotate host ${name} ${ANNOTATION_LOST}-`
+        : "if the machine comes back, its agent stops the engines that were replaced",
+    );
   });
 }
 
-async function markLost(cluster: Cluster, found: Host): Promise<void> {
+async function markLost(cluster: Cluster, found: Host, { force = false }: LostFlags): Promise<void> {
   const { name, uid } = found.metadata;
   let host = found;
   for (let attempt = 1; ; attempt += 1) {
     const result = await cluster.client.jsonPatch(
       HOSTS,
       { name },
-      lostOperations(host, new Date().toISOString()),
+      lostOperations(host, `${force ? `${LOST_BY_FORCE} ` : ""}${new Date().toISOString()}`),
     );
     if (result.ok) return;
     const isRace = result.error.kind === "conflict" || result.error.kind === "invalid";
@@ -57,11 +64,13 @@ async function markLost(cluster: Cluster, found: Host): Promise<void> {
   }
 }
 
-function tellConsequences(host: Host, replicas: readonly string[]): void {
+function tellConsequences(host: Host, replicas: readonly string[], { force = false }: LostFlags): void {
   const { name } = host.metadata;
   const reachable = getCondition(host.status?.conditions, "Reachable");
   const aside = (line: string) => writeErr(`${line}\n`);
-  if (reachable?.status === "True")
+  if (reachable?.status === "True" && force)
+    aside(`host ${name} renewed its Lease within the last 40 s: it is marked lost at once nevertheless`);
+  else if (reachable?.status === "True")
     aside(
       `host ${name} renewed its Lease within the last 40 s: it is marked lost once the Lease expires, unless its agent renews it first`,
     );
@@ -74,17 +83,17 @@ function tellConsequences(host: Host, replicas: readonly string[]): void {
 }
 
 /** A host that has no annotations yet is guarded by its version: another writer's first one must not be overwritten. */
-export function lostOperations({ metadata }: Host, nowIso: string): readonly JsonPatchOp[] {
+export function lostOperations({ metadata }: Host, mark: string): readonly JsonPatchOp[] {
   const guard: JsonPatchOp = { op: "test", path: "/metadata/uid", value: metadata.uid };
   if (metadata.annotations === undefined) {
     return [
       guard,
       { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
-      { op: "add", path: "/metadata/annotations", value: { [ANNOTATION_LOST]: nowIso } },
+      { op: "add", path: "/metadata/annotations", value: { [ANNOTATION_LOST]: mark } },
     ];
   }
   const path = `/metadata/annotations/${ANNOTATION_LOST.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-  return [guard, { op: "add", path, value: nowIso }];
+  return [guard, { op: "add", path, value: mark }];
 }
 
 function say(line: string): void {

@@ -17,6 +17,9 @@ export interface FlapWord {
   readonly untilIso: string;
 }
 
+const FORCED =
+  "declared lost by an operator with --force: nothing is placed or served here, whatever its agent reports; to take it back, run: kubectl annotate host NAME metalbridge.dev/lost-";
+
 export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
   const type = REACHABLE;
   switch (verdict.at) {
@@ -36,6 +39,8 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
     }
     case "unreachable":
     case "lost": {
+      if (verdict.at === "lost" && verdict.isForced === true)
+        return { type, status: "False", reason: "HostUnreachable", message: FORCED };
       const message =
         "no renewal of the agent's Lease for 40 s or longer; engines here get no new requests, and replicas will be rescheduled after their hostLostSeconds; check that the host is awake and on the network, and that its agent runs";
       return { type, status: "False", reason: "HostUnreachable", message };
@@ -50,6 +55,7 @@ export function lostUpdate(verdict: Verdict): ConditionUpdate | undefined {
   const type = LOST;
   if (verdict.at === "neverSeen") return undefined;
   if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
+  if (verdict.isForced === true) return { type, status: "True", reason: "HostLost", message: FORCED };
   const message = `${whyLost(verdict)}; replicas are rescheduled; start the agent again, or delete the Host`;
   return { type, status: "True", reason: "HostLost", message };
 }

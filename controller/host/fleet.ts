@@ -2,7 +2,7 @@
  * Liveness of all hosts together: judges them by their signs, keeps the verdicts, and names the hosts whose
  * verdict changed.
  */
-import { ANNOTATION_LOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { ANNOTATION_LOST, LOST_BY_FORCE, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
@@ -46,6 +46,7 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
       lastChangeMs: signs.lastChangeMs(name),
       absence: signs.absence(name),
       isDeclaredLost: declaration !== undefined && !isInVain(declaration, signs.lastChangeMs(name)),
+      isForcedLost: isForced(declaration),
     });
   };
   const plan = (): LivenessPlan => {
@@ -94,5 +95,11 @@ function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: H
 }
 
 function isInVain(declaration: Declaration | undefined, lastChangeMs: number | undefined): boolean {
-  return declaration !== undefined && lastChangeMs !== undefined && lastChangeMs > declaration.seenMs;
+  if (declaration === undefined || lastChangeMs === undefined || isForced(declaration)) return false;
+  return lastChangeMs > declaration.seenMs;
+}
+
+/** It stays until an operator removes it: whoever declares it does not believe the Lease. */
+function isForced(declaration: Declaration | undefined): boolean {
+  return declaration?.text.startsWith(LOST_BY_FORCE) === true;
 }

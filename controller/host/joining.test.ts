@@ -85,7 +85,10 @@ function planOf(lease: keyof typeof leases, host: keyof typeof hosts, isRunning:
   const { verdicts } = planLiveness({ hosts: [sign], countedFromMs: signs.countedFromMs() }, NOW_MS);
   const verdict = verdicts.get("mac-1") ?? { at: "neverSeen" };
   const { steps } = planHost(
-    { name: "mac-1", host: object, verdict, replicas, slices: [], whyStays: () => undefined },
+    {
+      ...{ name: "mac-1", host: object, verdict, replicas, slices: [] },
+      ...{ leavingMs: new Map(), whyStays: () => undefined },
+    },
     "2026-01-01T00:02:00Z",
   );
   const conditions = steps.flatMap((step) => (step.do === "setHostConditions" ? step.conditions : []));

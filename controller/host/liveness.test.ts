@@ -111,6 +111,14 @@ describe("a host that an operator declared lost", () => {
     expect(at([unseen], 1_000 + SILENCE_MS, 1_000)).toEqual({ a: "lost" });
   });
 
+  test("by force is lost at once, whatever it renews, and stays so", () => {
+    const forced = host("a", { isForcedLost: true });
+    expect(at([forced], 0)).toEqual({ a: "lost" });
+    expect(at([{ ...forced, lastChangeMs: undefined, reachable: undefined, hasHolder: false }], 0)).toEqual({
+      a: "lost",
+    });
+  });
+
   test("is rechecked when its Lease would expire, although its agent has never been seen", () => {
     const unseen = declared({ lastChangeMs: undefined, reachable: undefined });
     const { verdicts, recheckAfterMs } = planLiveness({ hosts: [unseen], countedFromMs: 0 }, 10_000);

@@ -37,6 +37,8 @@ export interface HostSign {
   readonly lostAfterMs?: number | undefined;
   /** An operator declared it lost, and its agent has not renewed the Lease since. */
   readonly isDeclaredLost?: boolean;
+  /** An operator declared it lost whatever its agent renews. */
+  readonly isForcedLost?: boolean;
 }
 
 export interface LivenessInput {
@@ -53,7 +55,13 @@ export type Verdict =
   | { readonly at: "neverSeen" }
   | { readonly at: "massExpiry"; readonly silentMs: number }
   | { readonly at: "unreachable"; readonly silentMs: number }
-  | { readonly at: "lost"; readonly silentMs: number; readonly isDeclared: boolean };
+  | {
+      readonly at: "lost";
+      readonly silentMs: number;
+      readonly isDeclared: boolean;
+      /** By an operator who does not trust the Lease of this host. */
+      readonly isForced?: boolean;
+    };
 
 export interface LivenessPlan {
   readonly verdicts: ReadonlyMap<string, Verdict>;
@@ -141,6 +149,7 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
 
 function judge(silence: Silence, isMass: () => boolean): Verdict {
   const { host, isFresh, silentMs } = silence;
+  if (host.isForcedLost === true) return { at: "lost", silentMs, isDeclared: true, isForced: true };
   if (isFresh) return { at: "reachable" };
   // An operator's declaration settles it, also in a mass expiry, but only once the Lease has expired.
   if (host.isDeclaredLost === true && silence.isExpired) return { at: "lost", silentMs, isDeclared: true };

@@ -13,8 +13,10 @@ interface ShortInput {
   readonly verdict: Verdict;
   /** What Reachable says now; `deleted` for a Host that is gone. */
   readonly host: "True" | "False" | "Unknown" | "new" | "deleted";
-  /** `<name> <HostReachable, or new> <hostLostSeconds> [leaving] [free]` */
+  /** `<name> <HostReachable, or new> <hostLostSeconds> [leaving] [free]`; each drains for 30 s. */
   readonly replicas?: readonly string[];
+  /** For how many seconds each replica has been leaving. */
+  readonly leaving?: Readonly<Record<string, number>>;
   /** `<name> serving|withdrawn|empty` */
   readonly slices?: readonly string[];
   /** When it came or went, as kept in its status. */
@@ -45,10 +47,11 @@ function replica(words: string): InferenceReplica {
     metadata: {
       name,
       namespace: "default",
+      uid: name,
       finalizers: marks.includes("free") ? [] : ["metalbridge.dev/engine"],
       ...(marks.includes("leaving") ? { deletionTimestamp: NOW } : {}),
     },
-    spec: { hostLostSeconds: Number(seconds) },
+    spec: { hostLostSeconds: Number(seconds), drainSeconds: 30 },
     status: { conditions: reachable === "new" ? [] : [condition("HostReachable", reachable)] },
   } as unknown as InferenceReplica;
 }
@@ -66,6 +69,8 @@ function tell(step: HostStep): string[] {
   if (step.do === "withdrawSlice") return [`withdraw ${step.slice.metadata.name}: ${step.because}`];
   if (step.do === "forceDeleteReplica")
     return [`force-delete ${step.replica.metadata.name}: ${step.because}`];
+  if (step.do === "finishDeletion")
+    return [`finish the deletion of ${step.replica.metadata.name}: ${step.because}`];
   if (step.do === "clearDeclaration")
     return ["clear the declaration", ...tellEvents(step.event ? [step.event] : [])];
   const isHost = step.do === "setHostConditions";
@@ -94,6 +99,7 @@ describe("golden", () => {
         isDeclaredInVain: short.isDeclaredInVain ?? false,
         whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
         replicas: (short.replicas ?? []).map(replica),
+        leavingMs: new Map(Object.entries(short.leaving ?? {}).map(([name, s]) => [name, s * 1000])),
         slices: (short.slices ?? []).map(slice),
       },
       NOW,

@@ -19,6 +19,7 @@ import {
   replicaUpdate,
   withUpdates,
 } from "./conditions.ts";
+import { untilOverdueMs } from "./deletions.ts";
 import { DRAINED, drainedUpdate, type WhyStays } from "./drain.ts";
 import { hostEvents } from "./events.ts";
 import { changesAfter, type Flapping, readFlapping } from "./flapping.ts";
@@ -32,6 +33,8 @@ export interface HostObserved {
   /** It was declared lost, and has renewed its Lease since. */
   readonly isDeclaredInVain?: boolean;
   readonly replicas: readonly InferenceReplica[];
+  /** For how many milliseconds a reachable host has kept each replica that is being deleted, by uid. */
+  readonly leavingMs: ReadonlyMap<string, number>;
   readonly slices: readonly EndpointSlice[];
   readonly whyStays: WhyStays;
 }
@@ -52,6 +55,7 @@ export type HostStep =
     }
   | { readonly do: "withdrawSlice"; readonly slice: EndpointSlice; readonly because: string }
   | { readonly do: "forceDeleteReplica"; readonly replica: InferenceReplica; readonly because: string }
+  | { readonly do: "finishDeletion"; readonly replica: InferenceReplica; readonly because: string }
   | { readonly do: "clearDeclaration"; readonly host: Host; readonly event?: ReportedEvent };
 
 export interface HostPlan {
@@ -84,8 +88,8 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
   if (isGone) steps.push(...lossesOf(observed));
-  const isSilent = host !== undefined && (isGone || verdict.at === "massExpiry");
-  return { steps, needsProof: isSilent && steps.some(isOfSilence), flapping };
+  steps.push(...overdueDeletions(observed));
+  return { steps, needsProof: isJudgedSilent(observed) && steps.some(isOfSilence), flapping };
 }
 
 /** Does a slice have an endpoint that kube-proxy would send to? */
@@ -94,6 +98,13 @@ export function isServing({ endpoints }: EndpointSlice): boolean {
     const { ready, serving, terminating } = conditions ?? {};
     return ready !== false || serving !== false || terminating !== true;
   });
+}
+
+/** What an operator forced, and the loss of a deleted Host, do not rest on a Lease. */
+function isJudgedSilent({ host, verdict }: HostObserved): boolean {
+  if (host === undefined) return false;
+  if (verdict.at === "lost") return verdict.isForced !== true;
+  return verdict.at === "unreachable" || verdict.at === "massExpiry";
 }
 
 /** Progress of a drain does not follow from silence. */
@@ -119,6 +130,17 @@ function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
       return isOver && (isHeld || metadata.deletionTimestamp === undefined);
     })
     .map((replica) => ({ do: "forceDeleteReplica", replica, because }));
+}
+
+/** The word of a host ends with the drain: otherwise it could serve a deleted service for as long as it likes. */
+function overdueDeletions({ name, replicas, leavingMs }: HostObserved): HostStep[] {
+  return replicas
+    .filter((replica) => (untilOverdueMs(replica, leavingMs) ?? 1) <= 0)
+    .map((replica) => {
+      const seconds = Math.floor((leavingMs.get(replica.metadata.uid ?? "") ?? 0) / 1000);
+      const because = `host ${name} is reachable and has kept this replica for ${seconds} s after its deletion, longer than its drain of ${replica.spec.drainSeconds} s; its engine may still run there`;
+      return { do: "finishDeletion", replica, because };
+    });
 }
 
 function isLostFor(verdict: Verdict, limitMs: number): boolean {

@@ -13,11 +13,12 @@ import { isoSeconds } from "../../src/iso-seconds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { ApiResult, JsonPatchOp } from "../../src/kube/types.ts";
+import type { ApiResult, JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { guards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
+import { type Deletions, untilOverdueMs } from "./deletions.ts";
 import type { Fleet } from "./fleet.ts";
 import { forgetLease } from "./forget-lease.ts";
 import type { Verdict } from "./liveness.ts";
@@ -33,6 +34,7 @@ const WITHDRAWN = { ready: false, serving: false, terminating: true };
 export interface HostPorts extends ControllerPorts {
   readonly fleet: Fleet;
   readonly signs: LeaseSigns;
+  readonly deletions: Deletions;
   readonly stays: Stays;
 }
 
@@ -44,8 +46,10 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
   const nowIso = isoSeconds(clock.nowMs());
+  // What is silent is judged by its silence, and gets the whole time again when it returns.
+  const leavingMs = ports.deletions.note(name, verdict.at === "reachable" ? replicas : []);
   const observed: HostObserved = {
-    ...{ name, host, verdict, replicas, slices, whyStays: ports.stays.why },
+    ...{ name, host, verdict, replicas, leavingMs, slices, whyStays: ports.stays.why },
     isDeclaredInVain: fleet.isDeclaredInVain(name),
   };
   const { steps, needsProof, flapping } = planHost(observed, nowIso);
@@ -56,7 +60,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   if (isBehind) return { recheckAfterMs: 1_000 };
   if (host === undefined && replicas.length === 0 && slices.length === 0) return forgetLease(ports, name);
   const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.nowMs() + 1];
-  const inMs = [...nextLimits(verdict, replicas), ...flappingMs];
+  const inMs = [...nextLimits(observed), ...flappingMs];
   return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };
 }
 
@@ -85,6 +89,8 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
       return withdrawSlice(ports, step.slice, step.because);
     case "forceDeleteReplica":
       return forceDeleteReplica(ports, step.replica, step.because);
+    case "finishDeletion":
+      return finishDeletion(ports, step.replica, step.because);
     case "clearDeclaration":
       return clearDeclaration(ports, step);
     default:
@@ -169,7 +175,7 @@ async function forceDeleteReplica(
   replica: InferenceReplica,
   because: string,
 ): Promise<boolean> {
-  const { name, namespace, uid, deletionTimestamp, finalizers = [] } = replica.metadata;
+  const { name, namespace, uid, deletionTimestamp } = replica.metadata;
   if (deletionTimestamp === undefined) {
     const removed = await client.remove(
       INFERENCE_REPLICAS,
@@ -184,6 +190,30 @@ async function forceDeleteReplica(
     const note = `${name} will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
+  return release(client, replica);
+}
+
+async function finishDeletion(
+  { client, log, record, caches }: HostPorts,
+  replica: InferenceReplica,
+  note: string,
+): Promise<boolean> {
+  if (!(await release(client, replica))) return false;
+  const { hostName } = replica.spec.template;
+  log.warn(
+    { replica: replica.metadata.name, host: hostName },
+    "the host kept a deleted replica: finalizer removed",
+  );
+  const event = { type: "Warning", reason: "DeletionForced", action: "Delete", note } as const;
+  reportOn(record, INFERENCE_REPLICAS, replica, event);
+  const host = caches.hosts.get(hostName);
+  if (host !== undefined) reportOn(record, HOSTS, host, event);
+  return true;
+}
+
+/** Removes the finalizer that waits for the engine's end. */
+async function release(client: KubeClient, { metadata }: InferenceReplica): Promise<boolean> {
+  const { name, namespace, uid, finalizers = [] } = metadata;
   if (!finalizers.includes(FINALIZER_ENGINE)) return true;
   const path = "/metadata/finalizers";
   // Not guarded by resourceVersion, which the deletion has just changed.
@@ -196,8 +226,10 @@ async function forceDeleteReplica(
   return settled(`release replica ${name}`, result);
 }
 
-/** Each replica has its own limit of silence. */
-function nextLimits(verdict: Verdict, replicas: readonly InferenceReplica[]): number[] {
+/** Each replica has its own limits: of silence, and of its deletion. */
+function nextLimits({ verdict, replicas, leavingMs }: HostObserved): number[] {
+  if (verdict.at === "reachable")
+    return replicas.flatMap((replica) => untilOverdueMs(replica, leavingMs) ?? []);
   if (verdict.at !== "lost" && verdict.at !== "unreachable") return [];
   return replicas
     .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs + 1)

@@ -8,7 +8,8 @@ import { LOST, REACHABLE } from "./conditions.ts";
 import type { HostSign } from "./liveness.ts";
 import type { LeaseMark } from "./signs.ts";
 
-export interface SeenOfHost extends Pick<HostSign, "lastChangeMs" | "absence" | "isDeclaredLost"> {
+export interface SeenOfHost
+  extends Pick<HostSign, "lastChangeMs" | "absence" | "isDeclaredLost" | "isForcedLost"> {
   readonly lease: Lease | undefined;
   readonly replicas: readonly InferenceReplica[];
 }

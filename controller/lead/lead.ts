@@ -8,6 +8,7 @@ import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import type { LinuxSettings } from "../../src/linux/contract.ts";
 import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../cache/caches.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
+import { createDeletions } from "../host/deletions.ts";
 import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
@@ -103,6 +104,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     ...servicePorts,
     fleet,
     signs,
+    deletions: createDeletions(clock),
     secretAccess,
     downloads,
   });

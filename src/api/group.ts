@@ -22,8 +22,12 @@ export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
 
 /** On an EndpointSlice: comma-separated CIDRs or addresses it may hold, copied from `Host.spec.addresses`. */
 export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
-/** On a Host: the time at which an operator declared the machine lost. Takes effect once its Lease has expired. */
+/**
+ * On a Host: the time at which an operator declared the machine lost. Takes effect once its Lease has expired; at
+ * once, and until it is removed, where the value starts with `force`.
+ */
 export const ANNOTATION_LOST = "metalbridge.dev/lost";
+export const LOST_BY_FORCE = "force";
 
 /** On a preempted InferenceReplica: the slot, `namespace/service/ordinal`, that preempts it. */
 export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";

@@ -62,6 +62,11 @@ export const rolloutErrors = {
     do: "stop the agent or the machine first, or drain the host",
     command: "metalbridge drain NAME",
   },
+  DeletionForced: {
+    what: "A reachable host kept a replica for a minute longer than its drain may last after the replica was deleted, so the controller removed the finalizer metalbridge.dev/engine. Nothing is sent to its engine any more.",
+    do: "look at the agent on that host: it hangs, or does not follow the cluster. An agent that works stops the engine; a host that you do not trust is removed with metalbridge host remove",
+    command: "metalbridge doctor",
+  },
   NotLost: { what: "The host is not lost.", do: "nothing to do" },
   HostSteady: { what: "The host was flapping and is stable again.", do: "nothing to do" },
   ReplicaCreated: {
