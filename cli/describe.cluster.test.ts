@@ -4,8 +4,9 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { hostNameFrom } from "../agent/config/load.ts";
+import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { EVENTS } from "../src/kube/kinds.ts";
+import { EVENTS, LEASES } from "../src/kube/kinds.ts";
 import { type Desk, must, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { manifest, withFields } from "../test/fixtures/manifests.ts";
@@ -16,8 +17,8 @@ async function tellEvent(
   name: string,
   regarding: { kind: string; name: string; uid?: string | undefined },
   note: string,
+  namespace = desk.namespace,
 ) {
-  const { namespace } = desk;
   must(
     await desk.client.create(EVENTS, {
       metadata: { name, namespace },
@@ -25,7 +26,7 @@ async function tellEvent(
       ...{ type: "Warning", reason: "EngineCrashed", action: "Backoff", note },
       regarding: {
         apiVersion: "metalbridge.dev/v1alpha1",
-        namespace,
+        ...(regarding.kind === "Host" ? {} : { namespace }),
         kind: regarding.kind,
         name: regarding.name,
         ...(regarding.uid === undefined ? {} : { uid: regarding.uid }),
@@ -175,4 +176,56 @@ test("a replica is here if the agent's configuration names its host, whatever th
     /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
   );
   expect((await logs("chat-1-abcdefgh12")).stderr).toMatch(/^LogOnAnotherHost: /);
+});
+
+test("a host is described with its Lease, the replicas of every namespace on it, and its Events, which are in default", async () => {
+  await using desk = await openDesk();
+  await using other = await openDesk();
+  const host = await desk.host({ "spec.addresses": ["192.168.1.0/24"] });
+  const { uid } = must(await desk.client.get(HOSTS, { name: host })).metadata;
+  await desk.status(HOSTS, host, {
+    addresses: ["192.168.1.21"],
+    info: { chip: "Apple M4", os: "darwin" },
+    runtimes: [{ name: "llamacpp", version: "b9670", path: "/opt/homebrew/bin/llama-server" }],
+    memory: { totalBytes: 64 * 1024 ** 3, gpuBudgetBytes: 48 * 1024 ** 3, claimedBytes: 1024 ** 3 },
+  });
+  await desk.replica("chat-0", host, { phase: "Ready" });
+  await other.replica("chat-0", host, { phase: "Starting" });
+  const renewTime = new Date().toISOString().replace("Z", "000Z");
+  const lease = { metadata: { name: host, namespace: NAMESPACE_HOSTS } };
+  must(
+    await desk.client.create(LEASES, {
+      ...lease,
+      spec: { holderIdentity: host, leaseDurationSeconds: 40, renewTime },
+    }),
+  );
+  const regarding = { kind: "Host", name: host, uid };
+  await tellEvent(desk, `${host}-e1`, regarding, "the Lease has expired", "default");
+  const run = (...args: string[]) => runProgram(["describe", ...args, "-n", desk.namespace], desk);
+  const { code, stdout, stderr } = await run("host", host);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  for (const part of [
+    /^Lease: +renewed \d+s ago$/m,
+    /^Serves on: +192\.168\.1\.21$/m,
+    / budget for engines: +48 GiB/,
+    / llamacpp +b9670 +\/opt\/homebrew\/bin\/llama-server$/m,
+    new RegExp(` ${desk.namespace}/chat-0 +Ready `),
+    new RegExp(` ${other.namespace}/chat-0 +Starting `),
+    /Warning +EngineCrashed +once +the Lease has expired/,
+  ])
+    expect(stdout).toMatch(part);
+  const json = JSON.parse((await run(`host/${host}`, "-o", "json")).stdout);
+  expect(json).toMatchObject({
+    host: { metadata: { name: host } },
+    events: [{ note: "the Lease has expired" }],
+  });
+  expect(await run("host", "no-such-host")).toMatchObject({
+    code: 1,
+    stderr: "HostNotFound: there is no Host no-such-host\n  fix the name\n    metalbridge host list\n",
+  });
+  expect(await run("machine", host)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error: machine is/),
+  });
+  must(await desk.client.remove(LEASES, lease.metadata));
 });

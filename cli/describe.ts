@@ -1,7 +1,7 @@
-/** `metalbridge describe`: everything that is known about one replica or one service. */
+/** `metalbridge describe`: everything that is known about one replica, service or host. */
 
 import type { Command } from "commander";
-import { withCluster } from "./cluster/cluster.ts";
+import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import {
   addNamespacedFlags,
   type ClusterFlags,
@@ -9,10 +9,11 @@ import {
   outputFlag,
   parseName,
 } from "./cluster/flags.ts";
-import { readReplicaFacts, readServiceFacts } from "./describe/read.ts";
+import { renderHost } from "./describe/host.ts";
+import { readHostFacts, readReplicaFacts, readServiceFacts } from "./describe/read.ts";
 import { renderReplica } from "./describe/replica.ts";
 import { renderService } from "./describe/service.ts";
-import { findTarget, readTarget, type TargetName } from "./describe/target.ts";
+import { findTarget, readTarget, type Target, type TargetName } from "./describe/target.ts";
 import { writeOut } from "./program/output.ts";
 
 type DescribeFlags = ClusterFlags & { readonly output: Output };
@@ -20,23 +21,43 @@ type DescribeFlags = ClusterFlags & { readonly output: Output };
 /** Options and action of the verb. */
 export function configureDescribe(command: Command): void {
   addNamespacedFlags(command)
-    .argument("<name>", "a replica or a service; irep/NAME or isvc/NAME where it could be either", (text) => {
-      const target = readTarget(text);
-      return { ...target, name: parseName(target.name) };
-    })
+    .argument(
+      "<name>",
+      "a replica or a service; irep/NAME or isvc/NAME where it could be either; host NAME for a host",
+      parseFirst,
+    )
+    .argument("[host]", "name of the Host, after the word host", parseName)
     .addOption(outputFlag())
-    .action(describe);
+    .action((first: string, second: string | undefined, flags: DescribeFlags) => {
+      const target = readTarget(second === undefined ? first : `${first}/${second}`);
+      if (second !== undefined && target.kind === "either")
+        command.error(`error: ${first} is no kind; describe takes host, isvc or irep before a name`);
+      return describe(target, flags);
+    });
+}
+
+function parseFirst(text: string): string {
+  parseName(readTarget(text).name);
+  return text;
 }
 
 async function describe(name: TargetName, flags: DescribeFlags): Promise<void> {
   await withCluster("describe", flags, async (cluster) => {
-    const target = await findTarget(cluster, name);
-    const text =
-      target.kind === "replica"
-        ? show(await readReplicaFacts(cluster, target.replica), flags, renderReplica)
-        : show(await readServiceFacts(cluster, target.service), flags, renderService);
-    writeOut(`${text}\n`);
+    writeOut(`${await textOf(cluster, await findTarget(cluster, name), flags)}\n`);
   });
+}
+
+async function textOf(cluster: Cluster, target: Target, flags: DescribeFlags): Promise<string> {
+  switch (target.kind) {
+    case "replica":
+      return show(await readReplicaFacts(cluster, target.replica), flags, renderReplica);
+    case "service":
+      return show(await readServiceFacts(cluster, target.service), flags, renderService);
+    case "host":
+      return show(await readHostFacts(cluster, target.host), flags, renderHost);
+    default:
+      return target satisfies never;
+  }
 }
 
 function show<T>(facts: T, { output }: DescribeFlags, render: (facts: T, nowMs: number) => string): string {

@@ -43,7 +43,7 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "describe",
-    summary: "show one replica or service: memory, state, recent events",
+    summary: "show one replica, service or host: state, memory, recent events",
     group: "services",
     load: async () => (await import("./describe.ts")).configureDescribe,
   },

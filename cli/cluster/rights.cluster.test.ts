@@ -55,6 +55,7 @@ test("viewers look, operators act, and neither needs more", async () => {
     ["host", "list"],
     ["describe", "chat", ...inNamespace],
     ["describe", "chat-0-abcdefgh12", ...inNamespace],
+    ["describe", "host", host],
     ["rollout", "status", "chat", ...inNamespace],
     ["rollout", "history", "chat", ...inNamespace],
   ];

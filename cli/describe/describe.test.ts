@@ -1,9 +1,11 @@
 import path from "node:path";
 import { describe, expect, it } from "vitest";
+import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { testScreens } from "../../test/golden/text.ts";
 import { printable } from "../program/table.ts";
+import { type HostFacts, renderHost } from "./host.ts";
 import { type ReplicaFacts, renderReplica } from "./replica.ts";
 import { renderService, type ServiceFacts } from "./service.ts";
 import { readTarget } from "./target.ts";
@@ -28,6 +30,12 @@ describe("screens", () => {
   testScreens(path.join(import.meta.dirname, "golden"), screenOf);
 });
 
+describe("screens of hosts", () => {
+  testScreens(path.join(import.meta.dirname, "golden/host"), (facts: HostFacts) =>
+    renderHost({ ...facts, host: hostSchema.parse(facts.host) }, NOW),
+  );
+});
+
 describe("what a terminal would obey", () => {
   it("is cut out of messages and log lines", () => {
     expect(printable("\u001b[2Jgone\u0007\tover\r\n\u009b31mnext\u001b")).toBe("gone  over next");
@@ -40,6 +48,8 @@ describe("names", () => {
     ["irep/chat-0-abc", "replica", "chat-0-abc"],
     ["inferencereplica/chat-0-abc", "replica", "chat-0-abc"],
     ["isvc/chat", "service", "chat"],
+    ["host/mini-1", "host", "mini-1"],
+    ["mbhosts/mini-1", "host", "mini-1"],
   ])("%s means %s %s", (text, kind, name) => {
     expect(readTarget(text)).toEqual({ kind, name });
   });

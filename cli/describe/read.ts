@@ -1,15 +1,17 @@
 /** Gathers what a description shows. Related objects may be missing; the object itself may not. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { LABEL_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { EVENTS, PODS } from "../../src/kube/kinds.ts";
+import { EVENTS, LEASES, PODS } from "../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll, lookUp } from "../cluster/find.ts";
+import type { HostFacts } from "./host.ts";
 import type { ReplicaFacts } from "./replica.ts";
 import type { ServiceFacts } from "./service.ts";
 
@@ -41,11 +43,22 @@ export async function readServiceFacts(cluster: Cluster, service: InferenceServi
   return { service, replicas: own, pods: pods ?? [], model, events };
 }
 
+export async function readHostFacts(cluster: Cluster, host: Host): Promise<HostFacts> {
+  const { name } = host.metadata;
+  const [lease, replicas, events] = await Promise.all([
+    ifAllowed(lookUp({ ...cluster, namespace: NAMESPACE_HOSTS }, LEASES, name)),
+    ifAllowed(listAll(cluster, INFERENCE_REPLICAS, { fieldSelector: `spec.template.hostName=${name}` })),
+    eventsOf(cluster, host),
+  ]);
+  return { host, lease, replicas: replicas ?? "forbidden", events };
+}
+
 async function eventsOf(
   cluster: Cluster,
   { metadata }: KubeObject,
 ): Promise<readonly KubeEvent[] | "forbidden"> {
-  const { namespace } = cluster;
+  // Where Events about objects without a namespace are.
+  const { namespace = "default" } = metadata;
   const fieldSelector = `regarding.uid=${metadata.uid}`;
   return (await ifAllowed(listAll(cluster, EVENTS, { namespace, fieldSelector }))) ?? "forbidden";
 }

@@ -1,35 +1,40 @@
-/** Which object a name means: a replica, a service, or neither. */
+/** Which object a name means: a replica, a service, a host, or none. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findReplica, findService, lookUp, notFound } from "../cluster/find.ts";
+import { findHost, findReplica, findService, lookUp, notFound } from "../cluster/find.ts";
 
 export interface TargetName {
-  readonly kind: "replica" | "service" | "either";
+  readonly kind: "replica" | "service" | "host" | "either";
   readonly name: string;
 }
 
 export type Target =
   | { readonly kind: "replica"; readonly replica: InferenceReplica }
-  | { readonly kind: "service"; readonly service: InferenceService };
+  | { readonly kind: "service"; readonly service: InferenceService }
+  | { readonly kind: "host"; readonly host: Host };
 
 const REPLICA = /^(replicas?|ireps?|inferencereplicas?)\//;
 const SERVICE = /^(services?|isvc|inferenceservices?)\//;
+const HOST = /^(hosts?|mbhosts?)\//;
 
-/** `chat`, `irep/chat-0-abc`, `isvc/chat`. Pure. */
+/** `chat`, `irep/chat-0-abc`, `isvc/chat`, `host/mini-1`. Pure. */
 export function readTarget(text: string): TargetName {
   if (REPLICA.test(text)) return { kind: "replica", name: text.replace(REPLICA, "") };
   if (SERVICE.test(text)) return { kind: "service", name: text.replace(SERVICE, "") };
+  if (HOST.test(text)) return { kind: "host", name: text.replace(HOST, "") };
   return { kind: "either", name: text };
 }
 
-/** Throws ReplicaNotFound, ServiceNotFound or NameAmbiguous. */
+/** Throws ReplicaNotFound, ServiceNotFound, HostNotFound or NameAmbiguous. */
 export async function findTarget(cluster: Cluster, { kind, name }: TargetName): Promise<Target> {
   if (kind === "replica") return { kind, replica: await findReplica(cluster, name) };
   if (kind === "service") return { kind, service: await findService(cluster, name) };
+  if (kind === "host") return { kind, host: await findHost(cluster, name) };
   const [replica, service] = await Promise.all([
     lookUp(cluster, INFERENCE_REPLICAS, name),
     lookUp(cluster, INFERENCE_SERVICES, name),

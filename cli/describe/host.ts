@@ -1,0 +1,144 @@
+/** A host in full, as text: whether it is reachable, what it has and runs, and what is wrong with it. Pure. */
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import type { KubeEvent, Lease } from "../../src/kube/objects.ts";
+import { ageOf } from "../program/age.ts";
+import { overviewOf } from "../status/overview.ts";
+import { conditionSection, eventSection } from "./parts.ts";
+import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
+
+export interface HostFacts {
+  readonly host: Host;
+  /** Undefined where there is none, or it may not be read. */
+  readonly lease: Lease | undefined;
+  /** Of every namespace. */
+  readonly replicas: readonly InferenceReplica[] | "forbidden";
+  readonly events: readonly KubeEvent[] | "forbidden";
+}
+
+export function renderHost(facts: HostFacts, nowMs: number): string {
+  const { host, replicas, events } = facts;
+  return layOut(fieldLines(headOf(facts, nowMs)), [
+    memorySection(host),
+    diskSection(host),
+    engineSection(host),
+    replicaSection(replicas),
+    conditionSection(host.status?.conditions, undefined, nowMs),
+    eventSection(events, nowMs),
+  ]);
+}
+
+function headOf({ host, lease }: HostFacts, nowMs: number): readonly Field[] {
+  const { metadata, spec, status } = host;
+  const { info, addresses = [] } = status ?? {};
+  const [line] = overviewOf([host], [], []).hosts;
+  return [
+    ["Name", metadata.name],
+    ["State", line?.state],
+    ["Lease", leaseOf(lease, nowMs)],
+    ["Serves on", addresses.join(", ")],
+    ["May serve on", spec.addresses.join(", ")],
+    ["Machine", machineOf(info)],
+    ["OS", wordsOf(info?.os, info?.osVersion, info?.arch)],
+    ["Agent", info?.agentVersion],
+    ["Booted", ago(info?.bootTime, nowMs)],
+    ["Labels", labelsOf(metadata.labels)],
+    ["Created", ago(metadata.creationTimestamp, nowMs)],
+  ];
+}
+
+/** An agent that stops releases its Lease. `host add` creates one that nobody has held. */
+function leaseOf(lease: Lease | undefined, nowMs: number): string {
+  if (lease === undefined) return "there is none, or it may not be read";
+  const { holderIdentity = "", renewTime } = lease.spec ?? {};
+  if (renewTime === undefined) return "never renewed";
+  return `${holderIdentity === "" ? "released" : "renewed"} ${ago(renewTime, nowMs) ?? renewTime}`;
+}
+
+function machineOf(info: NonNullable<Host["status"]>["info"]): string {
+  const { chip, hardwareModel, performanceCores, efficiencyCores, gpuCores } = info ?? {};
+  const cores = [
+    performanceCores === undefined ? undefined : `${performanceCores} performance`,
+    efficiencyCores === undefined ? undefined : `${efficiencyCores} efficiency`,
+    gpuCores === undefined ? undefined : `${gpuCores} GPU`,
+  ].filter((word) => word !== undefined);
+  const coreText = cores.length === 0 ? undefined : `${cores.join(", ")} cores`;
+  return [chip, hardwareModel, coreText].filter((word) => word !== undefined).join("; ");
+}
+
+function memorySection(host: Host): Section {
+  const { memory } = host.status ?? {};
+  return {
+    title: "Memory",
+    lines: fieldLines([
+      ["installed", bytesOf(memory?.totalBytes)],
+      ["budget for engines", budgetOf(host)],
+      ["claimed", bytesOf(memory?.claimedBytes)],
+      ["left for claims", bytesOf(memory?.leftBytes)],
+      ["available now", bytesOf(memory?.availableBytes)],
+      ["pressure", memory?.pressure],
+    ]),
+  };
+}
+
+function budgetOf(host: Host): string {
+  const budget = hostBudget(host);
+  if (!budget.known) return `unknown: ${budget.why}`;
+  const { systemReserve } = host.spec.memory;
+  const less = systemReserve === undefined ? "" : `, less the system reserve of ${systemReserve}`;
+  return `${formatBytes(budget.bytes)} (${budget.basis}${less})`;
+}
+
+function diskSection({ status }: Host): Section {
+  const { totalBytes, freeBytes, usedBytes } = status?.disk ?? {};
+  const of = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
+  return {
+    title: "Disk",
+    lines: fieldLines([
+      ["stored models", bytesOf(usedBytes)],
+      ["free", freeBytes === undefined ? undefined : `${formatBytes(freeBytes)}${of}`],
+    ]),
+  };
+}
+
+function engineSection({ status }: Host): Section {
+  const rows = (status?.runtimes ?? []).map(({ name, version = "", path = "" }) => [name, version, path]);
+  return { title: "Engines", lines: tableLines(["RUNTIME", "VERSION", "PATH"], rows) };
+}
+
+function replicaSection(replicas: HostFacts["replicas"]): Section {
+  const title = "Replicas";
+  if (replicas === "forbidden") return { title, lines: ["this credential may not list replicas"] };
+  const rows = overviewOf([], [], replicas).replicas.map((replica) => [
+    keyOf(replica),
+    replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`,
+    formatBytes(replica.claimBytes),
+    String(replica.port ?? ""),
+    String(replica.restarts),
+    replica.message,
+  ]);
+  const titles = ["REPLICA", "PHASE", "CLAIM", "PORT", "RESTARTS", "MESSAGE"];
+  return { title, lines: rows.length === 0 ? ["none"] : tableLines(titles, rows) };
+}
+
+function labelsOf(labels: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ");
+}
+
+function wordsOf(...words: readonly (string | undefined)[]): string {
+  return words.filter((word) => word !== undefined).join(" ");
+}
+
+function bytesOf(bytes: number | undefined): string | undefined {
+  return bytes === undefined ? undefined : formatBytes(bytes);
+}
+
+function ago(timestamp: string | undefined, nowMs: number): string | undefined {
+  const age = ageOf(timestamp, nowMs);
+  return age === undefined ? undefined : `${age} ago`;
+}
