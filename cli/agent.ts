@@ -2,6 +2,7 @@
 
 import { type Command, InvalidArgumentError } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
+import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/config/port-range.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
@@ -27,7 +28,7 @@ export interface AgentFlags {
   readonly register?: boolean;
   readonly stopEngines?: boolean;
   readonly dryRun?: boolean;
-  readonly portRange?: readonly [number, number];
+  readonly portRange?: PortRange;
   readonly llamaServer?: readonly string[];
   readonly ollama?: readonly string[];
   readonly modelRoot?: readonly string[];
@@ -47,7 +48,7 @@ export function configureAgent(command: Command): void {
     .option("--model-root <folder...>", "folders that file:// sources may be in")
     .option("--ollama <path...>", "ollama programs to try before PATH")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
-    .option("--port-range <first-last>", "ports for engines", parsePortRange)
+    .option("--port-range <first-last>", "ports for engines", readPortRange)
     .option(
       "--metrics-port <n>",
       "loopback port of /metrics, /healthz and /readyz; 0 takes a free one",
@@ -145,10 +146,8 @@ function parsePort(text: string): number {
   return port;
 }
 
-function parsePortRange(text: string): readonly [number, number] {
-  const [first, last, rest] = text.split("-");
-  if (first === undefined || last === undefined || rest !== undefined) {
-    throw new InvalidArgumentError("two ports with a dash between them are needed, such as 21000-21999");
-  }
-  return [parsePort(first), parsePort(last)];
+function readPortRange(text: string): PortRange {
+  const range = parsePortRange(text);
+  if (range === undefined) throw new InvalidArgumentError(`It ${PORT_RANGE_EXPECTED}.`);
+  return range;
 }

@@ -36,14 +36,17 @@ test("the version is the package's", () => {
   expect(run("--version").stdout.trim()).toBe(version);
 });
 
-test.each([["nonsense"], ["up", "--nonsense"], ["up", "--port", "70000"], ["up", "--port", "1.5"]])(
-  "%s %s is refused with exit code 2 and a pointer to help",
-  (...args) => {
-    const { status, stderr } = run(...args);
-    expect(status).toBe(2);
-    expect(stderr).toMatch(/error: .*\n.*--help/);
-  },
-);
+test.each([
+  ["nonsense"],
+  ["up", "--nonsense"],
+  ["up", "--port", "70000"],
+  ["up", "--port", "1.5"],
+  ["agent", "--port-range", "22000-21000"],
+])("%s %s is refused with exit code 2 and a pointer to help", (...args) => {
+  const { status, stderr } = run(...args);
+  expect(status).toBe(2);
+  expect(stderr).toMatch(/error: .*\n.*--help/);
+});
 
 test("down without a control plane says what is to be done", () => {
   const { status, stderr } = run("down", "--dir", "/nonexistent");

@@ -45,6 +45,17 @@ test("flags win over the file, the file over defaults, groups key by key, and th
   expect(Object.isFrozen(config.sources)).toBe(true);
 });
 
+test.each([
+  "portRange: 20000-20999",
+  "portRange: ' 20000 - 20999 '",
+  "portRange: [20000, 20999]",
+  "portRange: '[20000, 20999]'",
+])("%s is a range of ports", async (text) => {
+  expect(loadAgentConfig({ file: await file(text), flags: base, env: {} }).portRange).toEqual([
+    20_000, 20_999,
+  ]);
+});
+
 test("the environment gives the token and the kubeconfig; a token file is read", async () => {
   expect(loadAgentConfig({ flags: base, env: { HF_TOKEN: "hf_1", KUBECONFIG: "/k" } })).toMatchObject({
     kubeconfig: "/k",
@@ -74,8 +85,19 @@ test.each([
   ["addresses: ['fe80::1']", /addresses\.0: is link-local/],
   ["addresses: [mac.local]", /addresses\.0: is not an IP address/],
   ["addresses: 192.0.2.1", /addresses: /],
-  ["portRange: [22000, 21000]", /portRange: the first port/],
-  ["portRange: [0, 70000]", /portRange/],
+  ...[
+    "[22000, 21000]",
+    "[0, 70000]",
+    "22000-21000",
+    "21000-70000",
+    "21000",
+    "[21000]",
+    "[1, 2, 3]",
+    "[a, b]",
+  ].map((range): [string, RegExp] => [
+    `portRange: ${range}`,
+    /portRange: must be the first and the last port for engines, such as 21000-21999 or \[21000, 21999\]: [^;]*$/,
+  ]),
   ["modelRoots: [models]", /modelRoots\.0: must be an absolute path/],
   ["huggingFace: { endpoint: 'ftp://x' }", /huggingFace\.endpoint: must be an http/],
   ["disk: { reserve: lots }", /disk\.reserve: must be a quantity/],

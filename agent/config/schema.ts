@@ -3,6 +3,7 @@ import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import { unusableBecause } from "./address.ts";
+import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "./port-range.ts";
 
 const path = z
   .string()
@@ -22,6 +23,15 @@ const milliseconds = (most: number) => z.int().min(0).max(most);
 const DEFAULT_LLMFIT_PORT = 8787;
 
 const port = z.int().min(1).max(65_535);
+
+const portRange = z
+  .union([z.string(), z.tuple([z.number(), z.number()])], { error: PORT_RANGE_EXPECTED })
+  .transform((value, context): PortRange => {
+    const parsed = parsePortRange(value);
+    if (parsed !== undefined) return parsed;
+    context.addIssue({ code: "custom", message: PORT_RANGE_EXPECTED });
+    return z.NEVER;
+  });
 
 const address = z.string().superRefine((text, context) => {
   const why = unusableBecause(text);
@@ -79,11 +89,9 @@ const settingsSchema = z.strictObject({
     )
     .default(false),
   dryRun: z.boolean().describe("Print the plan and exit.").default(false),
-  portRange: z
-    .tuple([port, port])
-    .describe("First and last port of the range for engines.")
-    .default([21_000, 21_999])
-    .refine(([first, last]) => first <= last, "the first port must not be above the last"),
+  portRange: portRange
+    .describe("First and last port of the range for engines: 21000-21999 or [21000, 21999].")
+    .prefault("21000-21999"),
   llamaServer: z
     .array(path)
     .describe("llama-server programs to try, in order, before those on PATH.")

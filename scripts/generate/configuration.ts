@@ -126,8 +126,9 @@ function table(keys: readonly ConfigKey[], flags: ReadonlyMap<string, string>): 
 function typeOf(schema: JsonSchema): string {
   if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
   if (schema.anyOf?.every(({ format }) => format === "ipv4" || format === "ipv6")) return "IP address";
+  if (schema.anyOf?.some((one) => typeof one === "object" && one.prefixItems !== undefined))
+    return "two ports";
   if (Array.isArray(schema.type) || schema.anyOf !== undefined) return "quantity, for example 20Gi";
-  if (schema.prefixItems !== undefined) return "two ports";
   if (schema.type === "array") return "list";
   if (schema.type === "integer") return `whole number${rangeOf(schema)}`;
   return schema.format === "uri" ? "URL" : (schema.type ?? "any");
