@@ -37,6 +37,9 @@ test("a change is followed, listed and undone", async () => {
     hash: string;
   }[];
   expect(entries.map(({ revision }) => revision)).toEqual([2, 3]);
+  expect((await rollout("history", "chat")).stdout).toMatch(
+    /\n1 earlier number is not listed: its revision is no longer kept \(revisionHistoryLimit: 10\), or was restored/,
+  );
   expect(entries.at(-1)?.hash).toBe(status?.currentRevision);
   const described = await runProgram(["describe", "chat", "-n", "team"], { kubeconfig });
   expect(described.stdout).toMatch(/Replicas: +2 wanted, 2 answer, 2 of the newest revision, 2 in all/);

@@ -15,6 +15,6 @@ testScreens(path.join(import.meta.dirname, "golden"), ({ service, revisions, one
   const history = historyOf(service, revisions);
   const entry = history.find(({ revision }) => revision === one);
   return entry === undefined
-    ? renderHistory(history, Date.parse("2026-03-01T12:00:00Z"))
+    ? renderHistory(history, 10, Date.parse("2026-03-01T12:00:00Z"))
     : renderRevision(entry);
 });

@@ -6,7 +6,7 @@ import { renderChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
 
 /** One line per revision, oldest first, as `kubectl rollout history` has it. */
-export function renderHistory(entries: readonly HistoryEntry[], nowMs: number): string {
+export function renderHistory(entries: readonly HistoryEntry[], historyLimit: number, nowMs: number): string {
   if (entries.length === 0) return "no revisions yet";
   const rows = entries.map((entry) => [
     String(entry.revision),
@@ -15,7 +15,22 @@ export function renderHistory(entries: readonly HistoryEntry[], nowMs: number): 
     stateOf(entry),
     entry.changes.map(renderChange).join(", "),
   ]);
-  return alignColumns([["REVISION", "HASH", "AGE", "STATE", "CHANGE"], ...rows]).join("\n");
+  const table = alignColumns([["REVISION", "HASH", "AGE", "STATE", "CHANGE"], ...rows]);
+  return [...table, ...missingLine(entries, historyLimit)].join("\n");
+}
+
+/** A gap alone does not say that a revision was removed: one that is restored leaves its number behind. */
+function missingLine(entries: readonly HistoryEntry[], historyLimit: number): readonly string[] {
+  const missing = Math.max(...entries.map(({ revision }) => revision)) - entries.length;
+  if (missing <= 0) return [];
+  const limit = `revisionHistoryLimit: ${historyLimit}`;
+  return missing === 1
+    ? [
+        `1 earlier number is not listed: its revision is no longer kept (${limit}), or was restored under a new number`,
+      ]
+    : [
+        `${missing} earlier numbers are not listed: their revisions are no longer kept (${limit}), or were restored under a new number`,
+      ];
 }
 
 /** Everything of one revision. */

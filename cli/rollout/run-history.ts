@@ -1,5 +1,6 @@
 /** `metalbridge rollout history`: what a service was before. */
 
+import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { writeOut } from "../program/output.ts";
@@ -21,7 +22,7 @@ export async function rolloutHistory(name: string, flags: HistoryFlags): Promise
       flags.output === "json"
         ? JSON.stringify(chosen ?? history, undefined, 2)
         : chosen === undefined
-          ? renderHistory(history, Date.now())
+          ? renderHistory(history, revisionHistoryLimit(service.spec), Date.now())
           : renderRevision(chosen);
     writeOut(`${text}\n`);
   });
