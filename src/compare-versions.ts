@@ -1,5 +1,10 @@
+/** Stands for the version of an engine that was built without one; counts as the newest. */
+export const DEVELOPMENT_BUILD = "development build";
+
 /** By their numbers, from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
 export function compareVersions(one: string, other: string): number {
+  if (one === DEVELOPMENT_BUILD || other === DEVELOPMENT_BUILD)
+    return Number(one === DEVELOPMENT_BUILD) - Number(other === DEVELOPMENT_BUILD);
   const [a, b] = [one, other].map((text) => (text.match(/\d+/g) ?? []).map(Number));
   const length = Math.max(a?.length ?? 0, b?.length ?? 0);
   for (let index = 0; index < length; index += 1) {

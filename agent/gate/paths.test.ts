@@ -14,6 +14,7 @@ test.each([
   ["0.14.3-rc1", "json"],
   ["0.20.1", "json"],
   ["1.0.0", "json"],
+  ["development build", "json"],
   ["0.13.5", "404 /v1/messages needs version 0.14.0 of the engine; update it on the host"],
   [undefined, "404 /v1/messages needs version 0.14.0 of the engine; update it on the host"],
 ])("Anthropic's messages with Ollama %s: %s", (version, expected) => {

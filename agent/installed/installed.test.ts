@@ -109,6 +109,10 @@ test("Ollama is asked where it answers; one that answers nonsense is read by its
       runtimes: [{ name: "ollama", version: "0.12.1" }],
       models: [{ name: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 }],
     });
+    answers["/api/version"] = '{"version":"0.0.0"}';
+    expect((await readInstalled(places)).runtimes).toEqual([
+      { name: "ollama", version: "development build" },
+    ]);
     for (const path of ["/api/tags", "/api/version"]) {
       answers[path] = "<html>";
       expect((await readInstalled(places)).models).toEqual([{ name: "ollama://a:b", runtime: "ollama" }]);

@@ -1,5 +1,6 @@
 /** Which programs that run models are on this machine, and which models they have: asked where they answer, else by their folders. */
 import { z } from "zod";
+import { ollamaVersion } from "../../src/engines/ollama/version.ts";
 import type { InstalledModel, InstalledRuntime } from "../../src/telemetry/node-report.ts";
 import { type Address, ask, parseJson } from "../engines/http.ts";
 import { folderOfKind, foldersInHome, type ModelFolder, modelsIn } from "./folders.ts";
@@ -62,7 +63,7 @@ async function askOllama(address: Address): Promise<Installed | undefined> {
   const tags = tagsSchema.safeParse(await get("/api/tags"));
   if (!tags.success) return undefined;
   return {
-    runtimes: [{ name: "ollama", version: version.data.version }],
+    runtimes: [{ name: "ollama", version: ollamaVersion(version.data.version) }],
     models: tags.data.models.map(({ name, size }) => ({
       ...{ name: `ollama://${name}`, runtime: "ollama" },
       ...(Number.isSafeInteger(size) ? { sizeBytes: size } : {}),

@@ -1,6 +1,7 @@
 /** Finding Ollama on this machine: its program, or a server that runs already. */
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { ollamaVersion } from "../../../src/engines/ollama/version.ts";
 import type { DetectedRuntime } from "../engine.ts";
 import type { Address } from "../http.ts";
 import {
@@ -29,7 +30,7 @@ export function createOllamaFinder({
       const version = /(?:client version is|ollama version is) (\S+)/.exec(answer.text)?.[1];
       if (version === undefined)
         throw new MetalbridgeError("RuntimeBroken", `${path} --version names no version: is it Ollama?`);
-      return { name: "ollama", version, path };
+      return { name: "ollama", version: ollamaVersion(version), path };
     },
   );
 }
@@ -37,7 +38,7 @@ export function createOllamaFinder({
 export async function askFound(address: Address): Promise<DetectedRuntime> {
   const where = `http://${address.host}:${address.port}`;
   const version = await readVersion(address);
-  if (version !== undefined) return { name: "ollama", version, path: where };
+  if (version !== undefined) return { name: "ollama", version: ollamaVersion(version), path: where };
   const message = `no Ollama answers at ${where}, which the agent's configuration names`;
   throw new MetalbridgeError("RuntimeBroken", message, {
     summary:

@@ -1,0 +1,7 @@
+/** The version of an Ollama, as its program and its server report it. */
+import { DEVELOPMENT_BUILD } from "../../compare-versions.ts";
+
+/** A build from source without a version reports 0.0.0. */
+export function ollamaVersion(reported: string): string {
+  return reported === "0.0.0" ? DEVELOPMENT_BUILD : reported;
+}
