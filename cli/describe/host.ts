@@ -50,7 +50,7 @@ function headOf({ host, lease }: HostFacts, nowMs: number): readonly Field[] {
   ];
 }
 
-/** An agent that stops releases its Lease. `host add` creates one that nobody has held. */
+/** An agent that stops releases its Lease. `host add` creates one without a holder. */
 function leaseOf(lease: Lease | undefined, nowMs: number): string {
   if (lease === undefined) return "there is none, or it may not be read";
   const { holderIdentity = "", renewTime } = lease.spec ?? {};
