@@ -3,6 +3,7 @@ import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { createMatcher } from "../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { healthRoutes, listen, readyRoute } from "../src/http/listener.ts";
+import { METRICS_TYPE } from "../src/http/metrics/render.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
@@ -131,7 +132,7 @@ function routesOf(state: Readiness, metrics: ReturnType<typeof createControllerM
     ...healthRoutes({
       notReady: () =>
         defined(state.waitingFor && `waiting for ${state.waitingFor}`, state.preflight?.notServed()),
-      metrics: async () => ({ status: 200, body: await metrics.text(), type: metrics.contentType }),
+      metrics: () => ({ status: 200, body: metrics.text(), type: METRICS_TYPE }),
     }),
     // Controllers that do not lead serve the webhook too.
     "/readyz/preflight": readyRoute(() => defined(state.preflight?.trouble())),

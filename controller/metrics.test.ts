@@ -65,7 +65,7 @@ async function scrape(of: LeaderFacts | "standby" = leader) {
   metrics.countAnswer("WATCH", 0);
   await metrics.pass("services", async () => undefined);
   metrics.watch(facts === undefined ? undefined : () => facts);
-  return parseExposition(await metrics.text());
+  return parseExposition(metrics.text());
 }
 
 function ones(family: ParsedFamily | undefined): readonly string[] {
@@ -129,9 +129,9 @@ test("what is gone from the copies has no series any more", async () => {
   const metrics = createControllerMetrics(createSteppedClock());
   let now = leader;
   metrics.watch(() => now);
-  expect(await metrics.text()).toContain('service="chat"');
+  expect(metrics.text()).toContain('service="chat"');
   now = { ...leader, services: leader.services.slice(1), hosts: [] };
-  const after = await metrics.text();
+  const after = metrics.text();
   expect(after).not.toContain('service="chat"');
   expect(after).not.toContain('host="mac-1"');
 });
@@ -145,7 +145,7 @@ test("a pass that fails is counted and fails on", async () => {
       throw new Error("no");
     }),
   ).rejects.toThrow("no");
-  const shown = parseExposition(await metrics.text());
+  const shown = parseExposition(metrics.text());
   expect(shown.get("metalbridge_controller_reconcile_errors_total")?.samples).toMatchObject([
     { labels: { queue: "hosts" }, value: 1 },
   ]);
@@ -159,7 +159,7 @@ test("moves by live eviction are counted by result, from zero", async () => {
   metrics.countMove("Moved");
   metrics.countMove("Blocked");
   metrics.countMove("Blocked");
-  const moves = parseExposition(await metrics.text()).get("metalbridge_controller_moves_total");
+  const moves = parseExposition(metrics.text()).get("metalbridge_controller_moves_total");
   expect(moves?.samples.map(({ labels, value }) => [labels.result, value])).toEqual([
     ["Moved", 1],
     ["GivenUp", 0],

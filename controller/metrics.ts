@@ -1,7 +1,6 @@
 /** The metrics of the controller: what it counts, and what it reads at each scrape. */
-import { Registry } from "prom-client";
 import { createHistogram, observe } from "../src/http/metrics/histogram.ts";
-import { registerFamilies } from "../src/http/metrics/registry.ts";
+import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { Clock } from "../src/ports.ts";
 import type { MoveResult } from "./live-eviction/moving.ts";
@@ -9,8 +8,7 @@ import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
 import { controllerMetrics } from "./metrics/families.ts";
 
 export interface ControllerMetrics {
-  readonly contentType: string;
-  readonly text: () => Promise<string>;
+  readonly text: () => string;
   readonly setLeading: (isLeading: boolean) => void;
   /** Does one pass over a key of `queue`, timed and counted. */
   readonly pass: <T>(queue: string, pass: () => Promise<T>) => Promise<T>;
@@ -41,12 +39,7 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
     return found;
   };
   return {
-    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
-    text: () => {
-      const registry = new Registry();
-      registerFamilies(registry, controllerMetrics, facts());
-      return registry.metrics();
-    },
+    text: () => renderFamilies(controllerMetrics, facts()),
     setLeading: (leads) => {
       isLeading = leads;
     },

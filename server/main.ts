@@ -1,10 +1,9 @@
 /** The server: wires connection, watches, density state, the API and its metrics. */
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
-import { Registry } from "prom-client";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
-import { registerFamilies } from "../src/http/metrics/registry.ts";
+import { METRICS_TYPE, renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -73,11 +72,7 @@ export async function runServer({
     const families = serverMetrics(config.metricsPrefix);
     const routes = healthRoutes({
       notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
-      metrics: async () => {
-        const registry = new Registry();
-        registerFamilies(registry, families, facts());
-        return { status: 200, body: await registry.metrics(), type: Registry.PROMETHEUS_CONTENT_TYPE };
-      },
+      metrics: () => ({ status: 200, body: renderFamilies(families, facts()), type: METRICS_TYPE }),
     });
     const { healthAddress: address, healthPort: port } = config;
     const health = await listen({ address, port, routes, signal: ending.signal });

@@ -13,7 +13,7 @@ async function scrape(change: Partial<MetricsFacts> = {}, engines = [someEngine(
     readEngines: async () => engines,
     readGate,
   };
-  return parseExposition(await (await createMetrics(source)).text());
+  return parseExposition(await createMetrics(source).text());
 }
 
 test("every family is shown, right in form, with the labels it declares", async () => {
@@ -69,7 +69,7 @@ test("an engine that does not tell one thing shows the others", async () => {
 test("a replica that is gone leaves no series, whatever it once showed", async () => {
   let replicas = [someReplica(), someReplica({ uid: "uid-1", name: "chat-1-def" })];
   const facts = () => someFacts({ replicas });
-  const metrics = await createMetrics({
+  const metrics = createMetrics({
     ...{ facts, readEngines: async () => [someEngine()], readGate: async () => [someRoute()] },
   });
   expect(await metrics.text()).toContain('replica="chat-0-abc"');
@@ -102,7 +102,7 @@ test("scrapes that overlap share one look at the engines; the next one looks aga
     looks += 1;
     return [];
   };
-  const metrics = await createMetrics({ facts: someFacts, readEngines, readGate: async () => [] });
+  const metrics = createMetrics({ facts: someFacts, readEngines, readGate: async () => [] });
   const [one, two] = await Promise.all([metrics.text(), metrics.text()]);
   expect(one).toBe(two);
   expect(looks).toBe(1);

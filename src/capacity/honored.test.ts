@@ -146,6 +146,11 @@ test("on Linux the choice of hosts is named", () => {
   expect(unhonoredFields(spec({ image: "x", tolerations: [{ key: "a" }] }), "linux", "vllm")).toEqual([]);
 });
 
+test("on Linux the fields that no version has in pods are named", () => {
+  const asked = spec({ slo: { objective: "99" }, modelRevision: "main" });
+  expect(unhonoredFields(asked, "linux", "vllm")).toEqual(["spec.modelRevision", "spec.slo"]);
+});
+
 test.for([
   [["--image-max-tokens", "4096"], "--image-max-tokens"],
   [["--image-min-tokens=1024"], "--image-min-tokens"],

@@ -1,4 +1,4 @@
-/** The bundle that users run has its metrics: what is loaded only on the first scrape is found there too. */
+/** The bundle that users run has its metrics. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";

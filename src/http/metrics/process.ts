@@ -9,7 +9,6 @@ export interface ProcessFacts {
   readonly startedAtSeconds: number;
 }
 
-/** Without prom-client's own collection, which keeps timers running between scrapes. */
 export const processFamilies: readonly Family<{ readonly process: ProcessFacts }>[] = [
   {
     name: "process_cpu_seconds_total",

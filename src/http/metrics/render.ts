@@ -1,0 +1,56 @@
+/** Families as the text that Prometheus reads. Pure. */
+import type { Family, HistogramSample, Labels } from "./family.ts";
+
+export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** Joined at once: single lines of a large page would outlive the young heap, and cost collections of the whole heap. */
+const LINES_AT_ONCE = 64;
+
+export function renderFamilies<Facts>(families: readonly Family<Facts>[], facts: Facts): string {
+  const parts: string[] = [];
+  let lines: string[] = [];
+  for (const line of linesOf(families, facts)) {
+    lines.push(line);
+    if (lines.length < LINES_AT_ONCE) continue;
+    parts.push(lines.join(""));
+    lines = [];
+  }
+  return [...parts, ...lines].join("");
+}
+
+function* linesOf<Facts>(families: readonly Family<Facts>[], facts: Facts): Iterable<string> {
+  for (const family of families) {
+    const { name, help, type } = family;
+    yield `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+    if (family.type === "histogram")
+      for (const sample of family.read(facts)) yield* histogramLines(name, sample);
+    else for (const { labels, value } of family.read(facts)) yield lineOf(name, labels, value);
+  }
+}
+
+function* histogramLines(name: string, { labels, histogram }: HistogramSample): Iterable<string> {
+  const { bounds, counts, sum } = histogram;
+  let count = 0;
+  for (const [index, inBucket] of counts.entries()) {
+    count += inBucket;
+    const le = bounds[index] === undefined ? "+Inf" : String(bounds[index]);
+    yield lineOf(`${name}_bucket`, { ...labels, le }, count);
+  }
+  yield lineOf(`${name}_sum`, labels, sum);
+  yield lineOf(`${name}_count`, labels, count);
+}
+
+function lineOf(name: string, labels: Labels = {}, value: number): string {
+  let pairs = "";
+  for (const label in labels) pairs += `${pairs === "" ? "" : ","}${label}="${escaped(labels[label] ?? "")}"`;
+  return `${name}${pairs === "" ? "" : `{${pairs}}`} ${numberText(value)}\n`;
+}
+
+function escaped(value: string): string {
+  if (!/[\\\n"]/.test(value)) return value;
+  return value.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"');
+}
+
+function numberText(value: number): string {
+  return Number.isFinite(value) ? `${value}` : String(value).replace("Infinity", "Inf");
+}
