@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/kube/system-clock.ts";
 import { agentWith, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
@@ -150,7 +151,9 @@ describe("an oMLX of the agent's own", () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
     const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
-    const { driver, placeOf } = agentWith(folder, omlxDriver, config, undefined, 34 * 1024 ** 3);
+    const { driver, placeOf } = agentWith(folder, omlxDriver, config, {
+      budgetBytes: 34 * 1024 ** 3,
+    });
     const instance = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
     await untilState(instance, "running");
     const [name = ""] = readdirSync(join(folder.root, "daemons"));
@@ -163,15 +166,31 @@ describe("an oMLX of the agent's own", () => {
     const { path } = installOmlx(folder.root);
     const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
     let footprint = 300e6;
-    const { driver, placeOf, instances } = agentWith(folder, omlxDriver, config, async () => footprint);
+    let readings = 0;
+    let laterMs = 0;
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + laterMs };
+    const footprintBytes = async (): Promise<number> => {
+      readings += 1;
+      return footprint;
+    };
+    const machine = { footprintBytes, clock };
+    const { driver, placeOf, instances } = agentWith(folder, omlxDriver, config, machine);
     const model = tinyMlx(folder);
     await untilState(await driver.open(placeOf("a"), launch(model)), "running");
     const weights = statSync(join(model.path, "model.safetensors")).size;
     for (const seen of [300e6, 900e6, 250e6]) {
       footprint = seen;
+      laterMs += 60_000;
       await instances.daemons.measure();
       expect(instances.daemons.unclaimedBytes()).toBe(Math.min(seen, 300e6) - weights);
     }
+    // A Mac starts a child for each reading.
+    expect(readings).toBe(3);
+    for (let passes = 0; passes < 10; passes += 1) await instances.daemons.measure();
+    expect(readings).toBe(3);
+    await untilState(await driver.open(placeOf("b"), launch(tinyMlx(folder, "other"))), "running");
+    await instances.daemons.measure();
+    expect(readings).toBe(4);
   });
 
   test("versions: unknown ones and those without its flags are named, and an upgrade is seen while it runs", async () => {

@@ -15,6 +15,15 @@ const RETRY_MS = 100;
 const STOP_MS = 5_000;
 /** Time for a daemon that was just started to answer. */
 const START_MS = 30_000;
+/** Reading a footprint costs a Mac a child of 40 ms; asking the daemon what it has loaded costs next to nothing. */
+const FOOTPRINT_MS = 60_000;
+
+interface FootprintReading {
+  readonly process: Instance;
+  readonly loaded: string;
+  readonly at: number;
+  readonly bytes: number;
+}
 
 export class Daemon {
   spec: DaemonSpec;
@@ -28,6 +37,7 @@ export class Daemon {
   readonly #last = new Map<string, Promise<unknown>>();
   readonly #listeners = new Set<() => void>();
   #unclaimedBytes = 0;
+  #footprint: FootprintReading | undefined;
   /** Of the daemon without its models, where both are one process. */
   #leastOwnBytes = Number.POSITIVE_INFINITY;
 
@@ -110,13 +120,10 @@ export class Daemon {
     const target = this.spec.found ?? this.#process?.target;
     if (target === undefined || (this.#process?.state().at ?? "running") !== "running") return 0;
     const claimed = new Set([...this.references].map(({ handle }) => handle.model));
-    const [own, loaded] = await Promise.all([
-      this.#process?.footprintBytes(),
-      this.spec
-        .api(target)
-        .loaded()
-        .catch(() => undefined),
-    ]);
+    const loaded = await this.spec
+      .api(target)
+      .loaded()
+      .catch(() => undefined);
     if (loaded === undefined) {
       // Its owner has stopped it; one of our own says so itself.
       if (this.spec.found !== undefined && (await isFree(target.port, [target.host])))
@@ -124,8 +131,22 @@ export class Daemon {
       return this.#unclaimedBytes;
     }
     const foreign = loaded.filter(({ model }) => !claimed.has(model));
-    this.#unclaimedBytes = sumOf(foreign) + this.#ownOf(own ?? 0, loaded);
+    const own = (await this.#footprintBytes(loaded)) ?? 0;
+    this.#unclaimedBytes = sumOf(foreign) + this.#ownOf(own, loaded);
     return this.#unclaimedBytes;
+  }
+
+  /** Read again once another set of models is loaded, or after a minute. */
+  async #footprintBytes(models: readonly LoadedModel[]): Promise<number | undefined> {
+    const process = this.#process;
+    if (process === undefined) return undefined;
+    const loaded = JSON.stringify(models);
+    const at = this.#ports.clock.monotonicMs();
+    const last = this.#footprint;
+    if (last?.process === process && last.loaded === loaded && at - last.at < FOOTPRINT_MS) return last.bytes;
+    const bytes = await process.footprintBytes();
+    this.#footprint = bytes === undefined ? undefined : { process, loaded, at, bytes };
+    return bytes;
   }
 
   /** Work on requests, which the models' claims count, shows in the footprint of one process: only the least is its own. */

@@ -263,6 +263,8 @@ export interface Observed {
   readonly request: RequestProof;
   /** Whether it makes progress with its requests. */
   readonly work: Work;
+  /** Since when it has had no work; absent while it has, or none was read. */
+  readonly idleSince?: number | undefined;
   readonly suspicion: Suspicion;
   readonly quiet: Quiet;
   /** Absent until this agent has read it once for this run. */

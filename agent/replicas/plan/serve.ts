@@ -180,10 +180,19 @@ function proveAgainStep(frame: Frame): readonly ServeStep[] {
 /** Rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
 function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; readonly dueInMs: number } {
   const { observed, timings, now } = frame;
-  const due = observed.footprint === undefined ? now : observed.footprint.lastAt + timings.footprintMs;
+  const { footprint } = observed;
+  const everyMs = mayHaveChanged(frame) ? timings.footprintMs : timings.idleFootprintMs;
+  const due = footprint === undefined ? now : footprint.lastAt + everyMs;
   if (now < due) return { steps: [], dueInMs: due - now };
   const because = "the actual footprint is reserved where it exceeds the claim";
   return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
+}
+
+/** Memory grows with requests, and some engines give it back minutes after the last one. Under pressure each figure counts. */
+function mayHaveChanged({ observed, timings }: Frame): boolean {
+  const { footprint, idleSince, pressure } = observed;
+  if (footprint?.bytes === undefined || idleSince === undefined || pressure.at !== "none") return true;
+  return footprint.lastAt - idleSince < timings.footprintMs;
 }
 
 /** One that is announced gets the time in which a gate that has exited is started again. */

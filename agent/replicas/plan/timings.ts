@@ -73,8 +73,9 @@ export interface Timings {
    */
   readonly movedMs: number;
   readonly cutOffMs: number;
-  /** Between readings of a process's actual memory footprint. */
+  /** Between readings of a process's actual memory footprint, and of one that has had no work since long before the last. */
   readonly footprintMs: number;
+  readonly idleFootprintMs: number;
   /** Between readings of the Secrets of a replica behind the gate. */
   readonly secretsMs: number;
   /** For which keys that left a Secret are still accepted: longer than all hosts and clients need to learn of it. */
@@ -124,6 +125,7 @@ export const defaultTimings: Timings = {
   movedMs: 2 * SECOND,
   cutOffMs: 1.5 * SECOND,
   footprintMs: 5 * MINUTE,
+  idleFootprintMs: 30 * MINUTE,
   secretsMs: MINUTE,
   keyOverlapMs: 5 * MINUTE,
   routeMs: 2 * SECOND,

@@ -36,6 +36,7 @@ export function observe(state: ReplicaState, context: RunnerContext): Observed {
     ...observeAddress(run, context),
     slice: { ...state.slice, state: sliceNow(state, context) },
     ...{ health, request, work, suspicion, quiet },
+    idleSince: run?.idleSince,
     ...(footprint === undefined ? {} : { footprint }),
     ...(run?.route === undefined ? {} : { route: run.route }),
     ...(run?.secrets.problem === undefined ? {} : { secretProblem: run.secrets.problem }),
