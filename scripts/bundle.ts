@@ -3,6 +3,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, type BuildResult, build, type Plugin } from "esbuild";
 import { leanClientNode } from "./lean-client-node.ts";
+import { leanHttp } from "./lean-http.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
@@ -30,7 +31,7 @@ export const BUNDLE_OPTIONS = {
   logLevel: "warning",
   // It finds its native part beside its own files.
   external: ["node-pty"],
-  plugins: [leanClientNode, leanZod],
+  plugins: [leanClientNode, leanZod, leanHttp],
   // Sources stay in memory as text. Names are kept, for stacks.
   minifyWhitespace: true,
   minifySyntax: true,
