@@ -11,8 +11,11 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const OLDEST = [22, 19];
 /** The smallest young space would be collected several times a second, and what it hands on too early fills the old one. */
 const YOUNG = ["--min-semi-space-size=2", "--max-semi-space-size=2"];
-/** Ten times V8's: compiling what runs once a second costs an idle agent more than it saves. Loops are compiled as usual. */
-const COMPILE_LATE = "--invocation-count-for-maglev=4000";
+/**
+ * No optimized code: it saves an idle agent little, and with its compilers takes 12 MB, 8 of them of Node's program. Hashes
+ * and TLS are native; a download from loopback takes a tenth longer.
+ */
+const UNOPTIMIZED = ["--no-opt", "--no-maglev"];
 /** A third less memory for what is idle; a collection takes longer, but there is little to collect. */
 const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", ...YOUNG];
 /**
@@ -67,7 +70,7 @@ function becomeSmall() {
 
 function smallFlags() {
   if (process.argv[2] === "server") return QUICK;
-  return isAgent() ? [...SMALL, COMPILE_LATE] : SMALL;
+  return isAgent() ? [...SMALL, ...UNOPTIMIZED] : SMALL;
 }
 
 function isAgent() {

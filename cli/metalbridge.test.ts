@@ -83,7 +83,7 @@ test.skipIf(process.platform !== "linux")(
     agent.stderr.on("data", (chunk) => (text.stderr += chunk));
     await vi.waitFor(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/), 60_000);
     const running = readFileSync(`/proc/${agent.pid}/cmdline`, "utf8").split("\0");
-    expect(running).toEqual(expect.arrayContaining(["--optimize-for-size", ...args]));
+    expect(running).toEqual(expect.arrayContaining(["--optimize-for-size", "--no-opt", ...args]));
     agent.kill("SIGTERM");
     expect(await once(agent, "exit")).toEqual([0, null]);
     expect(text.stdout).toBe("");

@@ -10,7 +10,9 @@ export const leanHttp: Plugin = {
   name: "lean-http",
   setup: (build) => {
     build.onResolve({ filter: /^(node:)?http$/ }, ({ namespace }) =>
-      namespace === NAMESPACE ? { path: "node:http", external: true } : { path: "http", namespace: NAMESPACE },
+      namespace === NAMESPACE
+        ? { path: "node:http", external: true }
+        : { path: "http", namespace: NAMESPACE },
     );
     build.onLoad({ filter: /^http$/, namespace: NAMESPACE }, () => ({
       contents: 'module.exports = require("node:http");',

@@ -100,7 +100,7 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_replica_memory_footprint_bytes",
     type: "gauge",
-    help: "Memory footprint of the engine's processes, as last measured (about every 5 minutes).",
+    help: "Memory footprint of the engine's processes, as last measured (about every 5 minutes, or 30 while it is idle).",
     labels: REPLICA_LABELS,
     read: each(({ footprintBytes }, labels) => known(footprintBytes, labels)),
   },

@@ -35,13 +35,13 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
       name: `${after}: resident`,
       unit: "MB",
       samples: [megabytes(pid, "VmRSS")],
-      targets: [{ statistic: "max", limit: 100 }],
+      targets: [{ statistic: "max", limit: 90 }],
     },
     {
       name: `${after}: anonymous`,
       unit: "MB",
       samples: [megabytes(pid, "RssAnon")],
-      targets: [{ statistic: "max", limit: 50 }],
+      targets: [{ statistic: "max", limit: 30 }],
     },
     {
       name: `${after}: API requests`,
