@@ -1,5 +1,6 @@
 /** What a host gives: to hosts of the cluster alone, what the cluster wants on them, and to strangers not even a moment. */
 import { once } from "node:events";
+import { readdir, readlink, realpath } from "node:fs/promises";
 import { request } from "node:https";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -8,7 +9,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { createFarm, type Farm, type Member } from "./fixtures/farm.ts";
+import { createFarm, type Farm, type Member, type MemberOptions } from "./fixtures/farm.ts";
 import { addressDigest, createGrants, mayHave, type Wanted } from "./grants.ts";
 import { createIdentity, type Identity } from "./identity.ts";
 import { VISITOR_LIMITS } from "./visitors.ts";
@@ -25,8 +26,8 @@ async function begin(): Promise<{ farm: Farm; origin: Origin; source: string }> 
   return { farm: createFarm(), origin, source: `${origin.url}/model.gguf` };
 }
 
-async function join(farm: Farm, name: string): Promise<Member> {
-  const member = await farm.add(name, { limits: { directoryMs: 10_000 } });
+async function join(farm: Farm, name: string, options?: MemberOptions): Promise<Member> {
+  const member = await farm.add(name, { limits: { directoryMs: 10_000 }, ...options });
   onTestFinished(() => member[Symbol.asyncDispose]());
   return member;
 }
@@ -260,3 +261,116 @@ test.skipIf(process.platform !== "linux")(
     await vi.waitFor(() => expect(open).toBe(0), { timeout: 20_000, interval: 100 });
   },
 );
+
+/** A connection of a host. */
+function connectAs({ key, cert }: Identity, port: number): Socket {
+  const socket = connectTls({ host: "127.0.0.1", port, key, cert, rejectUnauthorized: false });
+  onTestFinished(() => void socket.destroy());
+  return socket.on("error", () => undefined);
+}
+
+async function openFiles(): Promise<string[]> {
+  const numbers = await readdir("/proc/self/fd");
+  return Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
+}
+
+/** As bytes on a connection. */
+function chunkRequest(chunk: number): string {
+  const start = chunk * CHUNK_BYTES;
+  return `GET ${path} HTTP/1.1\r\nhost: peer\r\nrange: bytes=${start}-${start + CHUNK_BYTES - 1}\r\n\r\n`;
+}
+
+test(
+  "a host that sends a second request before the first is answered is disconnected",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    let paced = 0;
+    const giver = await join(farm, "giver", {
+      pace: (_, signal) => {
+        paced += 1;
+        return once(signal, "abort").then(() => undefined);
+      },
+    });
+    await fetchOn(giver, source);
+    const { identity } = await join(farm, "member");
+    farm.want("member", { source });
+    const socket = connectAs(identity, giver.port).resume();
+    socket.write(chunkRequest(0).repeat(2_000));
+    await new Promise((resolve) => socket.once("close", resolve));
+    expect(paced).toBeLessThanOrEqual(1);
+  },
+);
+
+test("requests in turn on one connection are all answered", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  farm.want("member", { source });
+  const socket = connectAs(identity, giver.port);
+  for (const chunk of [0, 1, 2, 3, 4, 0, 4, 4, 4]) {
+    const body = content.subarray(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
+    const pieces: Buffer[] = [];
+    socket.write(chunkRequest(chunk));
+    for (let bytes = 0; bytes < body.length; ) {
+      const piece: Buffer | null = socket.read();
+      if (piece === null) {
+        await once(socket, "readable");
+        continue;
+      }
+      bytes += piece.length - (bytes === 0 && pieces.length === 0 ? piece.indexOf("\r\n\r\n") + 4 : 0);
+      pieces.push(piece);
+    }
+    expect(Buffer.concat(pieces).subarray(-body.length).equals(body)).toBe(true);
+  }
+});
+
+test(
+  "one host is given four chunks at once, and the others' requests do not wait for it",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    const waiting: (() => void)[] = [];
+    const giver = await join(farm, "giver", {
+      pace: () => new Promise((resolve) => waiting.push(resolve)),
+    });
+    await fetchOn(giver, source);
+    const greedy = await join(farm, "greedy");
+    const member = await join(farm, "member");
+    for (const name of ["greedy", "member"]) farm.want(name, { source });
+    for (let count = 0; count < 12; count += 1) connectAs(greedy.identity, giver.port).write(chunkRequest(0));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(4));
+    expect((await ask(giver.port, path, greedy.identity, { method: "HEAD" })).status).toBe(200);
+    connectAs(member.identity, giver.port).write(chunkRequest(0));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(5));
+    expect(waiting).toHaveLength(5);
+    // Without bandwidth no file is open.
+    const blob = await realpath(`${giver.dir}/blobs/sha256/${sum}`);
+    expect(process.platform === "linux" ? await openFiles() : []).not.toContain(blob);
+  },
+);
+
+test("a host that does not read what it asked for is disconnected", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const isOver = Promise.withResolvers<void>();
+  const giver = await join(farm, "giver", {
+    giverStallMs: 200,
+    pace: (_, signal) => {
+      signal.addEventListener("abort", () => isOver.resolve(), { once: true });
+      return undefined;
+    },
+  });
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  farm.want("member", { source });
+  const socket = connectAs(identity, giver.port);
+  socket.write(chunkRequest(0));
+  await isOver.promise;
+  let bytes = 0;
+  socket.on("data", (piece) => {
+    bytes += piece.length;
+  });
+  await new Promise((resolve) => socket.once("close", resolve));
+  expect(bytes).toBeLessThan(CHUNK_BYTES);
+});

@@ -1,7 +1,9 @@
 /** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
+import { once } from "node:events";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { Host } from "../../src/api/host.ts";
@@ -9,7 +11,7 @@ import { listenOn } from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { systemCode } from "../atomic-file.ts";
 import type { Contents, Givable } from "../store/content/giving.ts";
-import type { Pace } from "../store/remote/host-limits.ts";
+import { createQueue, type Pace, type Queue } from "../store/remote/host-limits.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { release } from "../store/remote/sink.ts";
 import type { Directory } from "./directory.ts";
@@ -37,18 +39,27 @@ export interface GiverOptions {
   readonly signal: AbortSignal;
   /** How long a request for a chunk that this host is still fetching waits for it. */
   readonly waitMs?: number;
+  /** How long the other side may take to read a block before the connection is closed. */
+  readonly stallMs?: number;
 }
 
 interface Gate extends GiverOptions {
   readonly visitors: Visitors;
   readonly grants: Grants;
+  /** The last response of each connection. */
+  readonly responses: WeakMap<Socket, ServerResponse>;
+  /** Hosts that are being given chunks. */
+  readonly queues: Map<string, Queue>;
 }
 
 const BLOCK_BYTES = 512 << 10;
 const WAIT_MS = 10_000;
+const STALL_MS = 30_000;
 const HANDSHAKE_MS = 5_000;
 const CHECK_MS = 1_000;
 const MOST_CONNECTIONS = 256;
+/** Chunks that one host is given at once; its other requests are queued before they take memory or a file. */
+const MOST_CHUNKS_PER_HOST = 4;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startGiver(options: GiverOptions): Promise<number> {
@@ -59,6 +70,8 @@ export async function startGiver(options: GiverOptions): Promise<number> {
     ...options,
     visitors,
     grants: createGrants((name) => directory.readWanted(name), clock),
+    responses: new WeakMap(),
+    queues: new Map(),
   };
   // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
   const server = createServer(
@@ -97,6 +110,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, gate: 
   response.once("close", () => leave.abort());
   const signal = AbortSignal.any([gate.signal, leave.signal]);
   const socket = request.socket as TLSSocket;
+  if (!(await isNext(socket, response, gate, signal))) return void socket.destroy();
   const host = await hostAt(socket, gate, signal);
   // A stranger gets nothing, not even a reason, and nothing is watched for it.
   if (host === undefined) return void socket.destroy();
@@ -107,6 +121,25 @@ async function answer(request: IncomingMessage, response: ServerResponse, gate: 
   } finally {
     done();
   }
+}
+
+/**
+ * False for a request that was sent before the one before it was answered. An answer that has ended may not be flushed yet,
+ * although its reader has it.
+ */
+async function isNext(
+  socket: Socket,
+  response: ServerResponse,
+  { responses, clock, stallMs = STALL_MS }: Gate,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const before = responses.get(socket);
+  responses.set(socket, response);
+  if (before === undefined || before.closed) return true;
+  if (!before.writableEnded) return false;
+  const cancel = clock.after(stallMs, () => socket.destroy());
+  await once(before, "close", { signal }).finally(cancel);
+  return true;
 }
 
 async function answerHost(
@@ -133,7 +166,7 @@ async function answerHost(
   }
   const start = chunkStart(request.headers.range);
   if (start === undefined) return refuse(response, 416);
-  await give({ sha256, content, start, response, signal }, { ...gate, signal });
+  await give({ host: host.metadata.name, sha256, content, start, response, signal }, { ...gate, signal });
 }
 
 /** Requests are for one whole chunk; the last one is shorter. */
@@ -144,6 +177,7 @@ function chunkStart(range: string | undefined): number | undefined {
 }
 
 interface Giving {
+  readonly host: string;
   readonly sha256: string;
   readonly content: Givable;
   readonly start: number;
@@ -151,10 +185,10 @@ interface Giving {
   readonly signal: AbortSignal;
 }
 
-async function give(giving: Giving, options: GiverOptions): Promise<void> {
-  const { sha256, content, start, response, signal } = giving;
+async function give(giving: Giving, gate: Gate): Promise<void> {
+  const { host, sha256, content, start, response, signal } = giving;
   const chunk = start / CHUNK_BYTES;
-  await whenThere(content, start, options, signal);
+  await whenThere(content, start, gate, signal);
   if (signal.aborted) return;
   const totalBytes = content.totalBytes();
   if (content.isOver()) return refuse(response, 404);
@@ -165,7 +199,7 @@ async function give(giving: Giving, options: GiverOptions): Promise<void> {
     return refuse(response, 503, { [HEADER_AVAILABLE]: String(available), "retry-after": "1" });
   const prefix = end === totalBytes ? sha256 : await content.prefix(chunk);
   if (prefix === undefined) return refuse(response, 404);
-  const file = await content.open();
+  const leave = await enter(host, gate.queues, signal);
   try {
     response.writeHead(206, {
       "content-length": end - start,
@@ -173,15 +207,25 @@ async function give(giving: Giving, options: GiverOptions): Promise<void> {
       [HEADER_PREFIX]: prefix,
       [HEADER_AVAILABLE]: available,
     });
-    if (await send({ file, start, end, response, signal }, options)) response.end();
-    else response.destroy();
+    if (!(await send({ content, start, end, response, signal }, gate))) response.destroy();
   } finally {
-    await file.close();
+    leave();
   }
 }
 
+/** Resolves when it is the host's turn. */
+async function enter(host: string, queues: Map<string, Queue>, signal: AbortSignal): Promise<() => void> {
+  const queue = queues.get(host) ?? createQueue(MOST_CHUNKS_PER_HOST);
+  queues.set(host, queue);
+  const leave = await queue.enter(signal, () => undefined);
+  return () => {
+    leave();
+    if (queue.running() === 0) queues.delete(host);
+  };
+}
+
 interface Sending {
-  readonly file: FileHandle;
+  readonly content: Givable;
   readonly start: number;
   readonly end: number;
   readonly response: ServerResponse;
@@ -189,21 +233,38 @@ interface Sending {
 }
 
 /** Whether all of it was sent: the other side may leave, and a part may be started over while it is read. */
-async function send(sending: Sending, { pace }: GiverOptions): Promise<boolean> {
-  const { file, start, end, response, signal } = sending;
+async function send({ content, ...sending }: Sending, gate: GiverOptions): Promise<boolean> {
+  const { start, end, signal } = sending;
+  const blockBytes = Math.min(BLOCK_BYTES, end - start);
+  // The memory and the file are taken once there is bandwidth for them.
+  await gate.pace(blockBytes, signal);
+  const file = await content.open();
+  try {
+    return await sendBlocks({ file, blockBytes, ...sending }, gate);
+  } finally {
+    await file.close();
+  }
+}
+
+async function sendBlocks(
+  sending: Omit<Sending, "content"> & { readonly file: FileHandle; readonly blockBytes: number },
+  gate: GiverOptions,
+): Promise<boolean> {
+  const { file, blockBytes, start, end, response, signal } = sending;
   // One is filled while the other is sent.
-  const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, end - start)));
+  const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(blockBytes));
   let sent: Promise<void> = Promise.resolve();
   for (let at = start; at < end; ) {
     const [block = Buffer.alloc(0)] = blocks;
     blocks.reverse();
-    await pace(Math.min(block.length, end - at), signal);
+    const length = Math.min(blockBytes, end - at);
+    if (at > start) await gate.pace(length, signal);
     if (signal.aborted) return false;
-    const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at);
+    const { bytesRead } = await file.read(block, 0, length, at);
     if (bytesRead === 0) return false;
     at += bytesRead;
     await sent;
-    sent = write(response, block.subarray(0, bytesRead), signal);
+    sent = write(response, { block: block.subarray(0, bytesRead), isLast: at === end }, gate, signal);
   }
   await sent;
   if (signal.aborted) return false;
@@ -239,16 +300,27 @@ async function whenThere(
   });
 }
 
-/** Resolves when the block may be filled again. */
-function write(response: ServerResponse, block: Buffer, signal: AbortSignal): Promise<void> {
+/**
+ * Resolves when the block may be filled again. The last one ends the response at once: whoever has all of it may send the
+ * next request.
+ */
+function write(
+  response: ServerResponse,
+  { block, isLast }: { readonly block: Buffer; readonly isLast: boolean },
+  { clock, stallMs = STALL_MS }: GiverOptions,
+  signal: AbortSignal,
+): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
+      cancel();
       signal.removeEventListener("abort", finish);
       resolve();
     };
+    const cancel = clock.after(stallMs, () => response.destroy());
     // Without a connection the callback may never come.
     signal.addEventListener("abort", finish, { once: true });
-    response.write(block, finish);
+    if (isLast) response.end(block, finish);
+    else response.write(block, finish);
   });
 }
 
