@@ -124,8 +124,8 @@ async function answer(request: IncomingMessage, response: ServerResponse, gate: 
 }
 
 /**
- * False for a request that was sent before the one before it was answered. An answer that has ended may not be flushed yet,
- * although its reader has it.
+ * False for a request that was sent before the one before it was answered. The end of an answer may reach its reader before
+ * it counts as flushed here.
  */
 async function isNext(
   socket: Socket,

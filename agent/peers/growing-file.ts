@@ -2,7 +2,7 @@
 import type { Received } from "../store/remote/attempt.ts";
 import type { DownloadContext } from "../store/remote/download-context.ts";
 import { firstBytesCheck } from "../store/remote/first-bytes.ts";
-import type { OpenPart } from "../store/remote/part.ts";
+import type { OpenPart, PartMemory } from "../store/remote/part.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { writeAll } from "../store/remote/sink.ts";
 import type { SharedFile } from "../store/types.ts";
@@ -34,6 +34,12 @@ export class GrowingFile {
     this.#hashed = this.#bytes;
     this.totalBytes = totalBytes;
     this.#tell();
+  }
+
+  /** For whoever continues the part: bytes whose write failed are missing from the file, which shows in its size. */
+  remember(memory: PartMemory): void {
+    memory.hash = this.#opened.hash;
+    memory.sizeBytes = this.#hashed;
   }
 
   isWhole(): boolean {

@@ -119,6 +119,23 @@ test(
   },
 );
 
+test(
+  "a peer that offers, says nothing and withdraws ends a download from the source once",
+  PATIENCE,
+  async () => {
+    const { farm, origin, source } = await begin();
+    await using hostile = await startHostile(farm, "hostile", [], () => hostile.offer([]));
+    origin.on("/model.gguf", (request, response) => {
+      if (request.method === "GET") hostile.offer([sum]);
+      sendFile(request, response, content);
+    });
+    const taker = await join(farm, "taker");
+    expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+    expect(dropped(taker)).toEqual(["it ended a download from the source and gave nothing"]);
+    expect(downloads(origin)).toBe(2);
+  },
+);
+
 test("a peer that is as slow as the source stays", PATIENCE, async () => {
   const { farm, origin, source } = await begin();
   const giver = await join(farm, "giver", {

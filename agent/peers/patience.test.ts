@@ -35,6 +35,14 @@ test("n chunks take no longer than what they may and the reserve, however they a
   );
 });
 
+test("waits without a chunk use the reserve up, however short each is", () => {
+  const patience = new Patience(limits);
+  for (let round = 0; round < 40; round += 1) patience.waste(200);
+  expect(patience.deadlineMs(undefined)).toBe(limits.chunkMs);
+  patience.spend(100, undefined);
+  expect(patience.deadlineMs(undefined)).toBe(2 * limits.chunkMs - 100);
+});
+
 test("a peer that was put aside is slow if even the most that it can have given is less than half of the source", () => {
   const peerRate = mostRate(8_500);
   expect(Math.round(peerRate / CHUNK_BYTES / (2 / 8.5))).toBe(1);

@@ -47,6 +47,11 @@ export class Patience {
     const left = this.#reserveMs + allowedMs(rate, this.#limits) - tookMs;
     this.#reserveMs = Math.max(0, Math.min(this.#limits.reserveMs, left));
   }
+
+  /** No chunk came in this time, for whatever reason. */
+  waste(tookMs: number): void {
+    this.#reserveMs = Math.max(0, this.#reserveMs - tookMs);
+  }
 }
 
 /** Whether a peer that could not keep within its patience is worth asking again, now that the source's rate is known. */

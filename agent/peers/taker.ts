@@ -5,7 +5,7 @@ import { LEAST_SHARED_BYTES } from "../store/content/giving.ts";
 import { readFromOrigin } from "../store/content/origins.ts";
 import { giveBackIfFull, type Received } from "../store/remote/attempt.ts";
 import type { DownloadContext } from "../store/remote/download-context.ts";
-import { type OpenPart, openPart, type Part, writeMeta } from "../store/remote/part.ts";
+import { type OpenPart, openPart, type Part, type PartMemory, writeMeta } from "../store/remote/part.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { pause } from "../store/remote/retrying.ts";
 import type { OriginPhase, PeerFlight, PeerTaker, SharedFile } from "../store/types.ts";
@@ -50,7 +50,7 @@ export function createTaker(options: TakerOptions): PeerTaker {
       const done = options.directory.use();
       const flight = new Flight(file, since, reputation, options);
       return {
-        take: (part, context) => flight.take(part, context),
+        take: (part, context, memory) => flight.take(part, context, memory),
         whileOrigin: () => flight.whileOrigin(),
         end: done,
       };
@@ -66,6 +66,10 @@ class Flight implements Omit<PeerFlight, "end"> {
   /** Peers that cannot be used for this content. */
   readonly #dropped = new Set<string>();
   readonly #used = new Set<string>();
+  /** Of the lanes of each peer, whatever it offers and withdraws meanwhile. */
+  readonly #patiences = new Map<string, Patience[]>();
+  /** Peers whose offers ended a download from the source, and that have given nothing since. */
+  readonly #owing = new Set<string>();
   readonly #reputation: Reputation;
   readonly #comparison: Comparison;
   /** By the origin, once it has accepted this host's credentials for the file. */
@@ -87,8 +91,16 @@ class Flight implements Omit<PeerFlight, "end"> {
 
   whileOrigin(): OriginPhase {
     const controller = new AbortController();
+    // Slow ones are compared with the source now, which decides about them.
+    if (!this.#comparison.isUnderWay && !this.#isOriginOnly)
+      for (const name of this.#owing)
+        this.#drop(name, "it ended a download from the source and gave nothing", true);
+    this.#owing.clear();
     const look = (): void => {
-      if (this.#choice().from === "peers") controller.abort();
+      const choice = this.#choice();
+      if (choice.from === "origin" || controller.signal.aborted) return;
+      for (const name of choice.givers) this.#owing.add(name);
+      controller.abort();
     };
     const stopLooking = this.#options.directory.onChange(look);
     const measured = this.#comparison.measure(look);
@@ -104,15 +116,15 @@ class Flight implements Omit<PeerFlight, "end"> {
     };
   }
 
-  async take(part: Part, context: DownloadContext): Promise<Received | undefined> {
+  async take(part: Part, context: DownloadContext, memory: PartMemory): Promise<Received | undefined> {
     const { directory, log } = this.#options;
     if (!(await directory.known(this.#limits.directoryMs, context.signal))) return undefined;
     if (this.#choice().from === "origin") return undefined;
     const totalBytes = await this.#askOrigin(context);
     if (totalBytes === undefined) return undefined;
-    const opened = await this.#open(part, context);
+    const opened = await this.#open(part, context, memory);
+    const growing = new GrowingFile(opened, this.#file, totalBytes, context);
     try {
-      const growing = new GrowingFile(opened, this.#file, totalBytes, context);
       while (this.#choice().from === "peers") {
         context.signal.throwIfAborted();
         await this.#round(growing, context);
@@ -130,15 +142,19 @@ class Flight implements Omit<PeerFlight, "end"> {
     } catch (error) {
       throw await giveBackIfFull(error, opened, part, this.#file);
     } finally {
+      growing.remember(memory);
       await opened.file.close();
     }
   }
 
   /** Whole chunks alone are kept of what is there: prefixes of other lengths have no digest. */
-  async #open(part: Part, { boot, signal }: DownloadContext): Promise<OpenPart> {
+  async #open(part: Part, { boot, signal }: DownloadContext, memory: PartMemory): Promise<OpenPart> {
     const url = plainUrl(this.#file.url);
-    const trust = { url, boot, hasChecksum: true, wholeBytes: CHUNK_BYTES };
-    const opened = await openPart(part, trust, { memory: { sizeBytes: 0 }, signal });
+    const opened = await openPart(
+      part,
+      { url, boot, hasChecksum: true, wholeChunks: true },
+      { memory, signal },
+    );
     if (opened.sizeBytes === 0) await writeMeta(part, { url, boot, validator: {} });
     return opened;
   }
@@ -193,15 +209,20 @@ class Flight implements Omit<PeerFlight, "end"> {
     // A second request under way keeps the line full where there is one giver.
     const lanes = clients.length === 1 ? [...clients, ...clients] : clients;
     try {
-      const runs = lanes.map((client) =>
-        this.#lane(client, growing, signal).catch((error: unknown) => {
-          const isOurs = signal.aborted;
-          over.abort();
-          if (isOurs) return;
-          if (error instanceof SlowPeer) return this.#comparison.compare(client.name, error.rate);
-          if (!(error instanceof PeerFailure || error instanceof PeerLie)) throw error;
-          this.#drop(client.name, error.message, error instanceof PeerLie);
-        }),
+      const runs = lanes.map((client, index) =>
+        this.#lane(client, growing, this.#patienceWith(client.name, index), signal).catch(
+          (error: unknown) => {
+            const isOurs = signal.aborted;
+            over.abort();
+            if (isOurs) return;
+            if (error instanceof SlowPeer) {
+              this.#patiences.delete(client.name);
+              return this.#comparison.compare(client.name, error.rate);
+            }
+            if (!(error instanceof PeerFailure || error instanceof PeerLie)) throw error;
+            this.#drop(client.name, error.message, error instanceof PeerLie);
+          },
+        ),
       );
       const failed = (await Promise.allSettled(runs)).find((run) => run.status === "rejected");
       if (failed !== undefined) throw failed.reason;
@@ -211,10 +232,22 @@ class Flight implements Omit<PeerFlight, "end"> {
     }
   }
 
-  async #lane(client: PeerClient, growing: GrowingFile, signal: AbortSignal): Promise<void> {
+  #patienceWith(peer: string, lane: number): Patience {
+    const lanes = this.#patiences.get(peer) ?? [];
+    this.#patiences.set(peer, lanes);
+    const patience = lanes[lane] ?? new Patience(this.#limits);
+    lanes[lane] = patience;
+    return patience;
+  }
+
+  async #lane(
+    client: PeerClient,
+    growing: GrowingFile,
+    patience: Patience,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { clock } = this.#options;
     const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-    const patience = new Patience(this.#limits);
     for (;;) {
       signal.throwIfAborted();
       const chunk = growing.nextChunk();
@@ -223,10 +256,14 @@ class Flight implements Omit<PeerFlight, "end"> {
       const startedMs = clock.monotonicMs();
       const answer = await within(patience.deadlineMs(rate), { clock, signal }, (inTime) =>
         this.#ask(client, chunk, buffer, inTime),
-      );
+      ).catch((error: unknown) => {
+        patience.waste(clock.monotonicMs() - startedMs);
+        throw error;
+      });
       patience.spend(clock.monotonicMs() - startedMs, rate);
       this.#used.add(client.name);
       await growing.append(chunk, buffer.subarray(0, answer.bytes), answer.prefix, signal);
+      this.#owing.delete(client.name);
     }
   }
 
@@ -257,6 +294,7 @@ class Flight implements Omit<PeerFlight, "end"> {
   /** `isForAll`: for a time it is asked for nothing. */
   #drop(name: string, why: string, isForAll = false): void {
     this.#dropped.add(name);
+    this.#owing.delete(name);
     if (isForAll) this.#reputation.putOff(name);
     this.#options.log.warn({ peer: name, file: this.#file.name, why }, "peer dropped for this file");
   }

@@ -8,7 +8,7 @@ import type { Contents } from "./content/giving.ts";
 import type { Keeping } from "./keeping.ts";
 import type { Received } from "./remote/attempt.ts";
 import type { DownloadContext, StoreFile } from "./remote/download-context.ts";
-import type { Part } from "./remote/part.ts";
+import type { Part, PartMemory } from "./remote/part.ts";
 import type { RangeLimits } from "./remote/ranges.ts";
 import type { Verification } from "./verification.ts";
 
@@ -133,7 +133,7 @@ export interface SharedFile extends StoreFile {
 
 export interface PeerFlight {
   /** Adds to the part while peers are the better choice. The whole content, or undefined: now the origin. Throws MetalbridgeError for the disk. */
-  readonly take: (part: Part, context: DownloadContext) => Promise<Received | undefined>;
+  readonly take: (part: Part, context: DownloadContext, memory: PartMemory) => Promise<Received | undefined>;
   readonly whileOrigin: () => OriginPhase;
   readonly end: () => void;
 }

@@ -9,7 +9,7 @@ import type { Admission } from "../admission.ts";
 import type { Received } from "../remote/attempt.ts";
 import { download, inTurn } from "../remote/download.ts";
 import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
-import { dropPart, type Part, partAt } from "../remote/part.ts";
+import { dropPart, type Part, type PartMemory, partAt } from "../remote/part.ts";
 import type { PeerFlight, PeerTaker } from "../types.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";
@@ -158,10 +158,11 @@ async function bring(
   context: DownloadContext,
   flight: PeerFlight | undefined,
 ): Promise<Received> {
-  if (flight === undefined) return download(file, part, context);
+  const memory: PartMemory = { sizeBytes: 0 };
+  if (flight === undefined) return download(file, part, context, memory);
   try {
     for (;;) {
-      const taken = await flight.take(part, context);
+      const taken = await flight.take(part, context, memory);
       if (taken !== undefined) return taken;
       const origin = flight.whileOrigin();
       const signal = AbortSignal.any([context.signal, origin.signal]);
@@ -170,7 +171,7 @@ async function bring(
         context.onReceived?.(bytes);
       };
       try {
-        return await download(file, part, { ...context, signal, onReceived });
+        return await download(file, part, { ...context, signal, onReceived }, memory);
       } catch (error) {
         context.signal.throwIfAborted();
         if (!origin.signal.aborted && !origin.isDispensable(error)) throw error;

@@ -25,9 +25,13 @@ export async function inTurn<T>(
 }
 
 /** The whole file in its part, synced and hashed. Every attempt that brings at least 1 MiB resets the count of failures. */
-export async function download(file: StoreFile, part: Part, context: DownloadContext): Promise<Received> {
+export async function download(
+  file: StoreFile,
+  part: Part,
+  context: DownloadContext,
+  memory: PartMemory,
+): Promise<Received> {
   let failures = 0;
-  const memory: PartMemory = { sizeBytes: 0 };
   for (;;) {
     context.signal.throwIfAborted();
     let highest = 0;

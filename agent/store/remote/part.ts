@@ -5,7 +5,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
-import { PrefixHash } from "./prefix-hash.ts";
+import { CHUNK_BYTES, PrefixHash } from "./prefix-hash.ts";
 
 export const validatorSchema = z.strictObject({
   etag: z.string().optional(),
@@ -51,12 +51,12 @@ export interface PartMemory {
 /**
  * Opens a part to resume it. The hash state is that of the attempt before where the size still fits, else it is rebuilt by
  * reading the part once, which can be aborted: a large part takes minutes. After a reboot only
- * a part with a known checksum is trusted: what was not synced may be holes. Of what is there, multiples of `wholeBytes` are
- * kept.
+ * a part with a known checksum is trusted: what was not synced may be holes. With `wholeChunks`, the rest behind the last
+ * whole chunk is dropped.
  */
 export async function openPart(
   part: Part,
-  trust: { url: string; boot: string; hasChecksum: boolean; wholeBytes?: number },
+  trust: { url: string; boot: string; hasChecksum: boolean; wholeChunks?: boolean },
   { memory, signal }: { readonly memory: PartMemory; readonly signal: AbortSignal },
 ): Promise<OpenPart> {
   const meta = await readMeta(part);
@@ -66,9 +66,8 @@ export async function openPart(
       meta !== undefined && (trust.hasChecksum || (meta.boot === trust.boot && meta.url === trust.url));
     if (!isUsable) await file.truncate(0);
     else if (meta.contiguousBytes !== undefined) await dropHoles(part, file, meta);
-    const { size: found } = await file.stat();
-    const size = found - (found % (trust.wholeBytes ?? 1));
-    if (size < found) await file.truncate(size);
+    if (trust.wholeChunks === true) await keepWholeChunks(file, memory);
+    const { size } = await file.stat();
     const known = size > 0 && size === memory.sizeBytes ? memory.hash : undefined;
     const hash = known ?? new PrefixHash();
     const sizeBytes = known === undefined ? await hashRange(file, hash, {}, signal) : size;
@@ -79,6 +78,16 @@ export async function openPart(
     await file.close();
     throw error;
   }
+}
+
+async function keepWholeChunks(file: FileHandle, memory: PartMemory): Promise<void> {
+  const { size } = await file.stat();
+  const rest = size % CHUNK_BYTES;
+  if (rest === 0) return;
+  await file.truncate(size - rest);
+  if (size !== memory.sizeBytes) return;
+  memory.hash?.keepWholeChunks();
+  memory.sizeBytes = size - rest;
 }
 
 export async function writeMeta(part: Part, meta: z.infer<typeof metaSchema>): Promise<void> {

@@ -8,6 +8,8 @@ export class PrefixHash {
   /** In hex: entry `n` is the SHA-256 of the first `n + 1` chunks together. */
   readonly prefixes: string[] = [];
   #hash: Hash = createHash("sha256");
+  /** Of the whole chunks alone. */
+  #whole: Hash = this.#hash.copy();
   #bytes = 0;
 
   update(bytes: Uint8Array): void {
@@ -17,7 +19,9 @@ export class PrefixHash {
       this.#hash.update(bytes.subarray(from, until));
       this.#bytes += until - from;
       from = until;
-      if (this.#bytes % CHUNK_BYTES === 0) this.prefixes.push(this.#hash.copy().digest("hex"));
+      if (this.#bytes % CHUNK_BYTES > 0) continue;
+      this.#whole = this.#hash.copy();
+      this.prefixes.push(this.digest());
     }
   }
 
@@ -27,13 +31,22 @@ export class PrefixHash {
     if (hash.copy().digest("hex") !== digest) return false;
     this.#hash = hash;
     this.#bytes += chunk.length;
-    if (this.#bytes % CHUNK_BYTES === 0) this.prefixes.push(digest);
+    if (this.#bytes % CHUNK_BYTES > 0) return true;
+    this.#whole = this.#hash.copy();
+    this.prefixes.push(digest);
     return true;
+  }
+
+  /** Forgets what is behind the last whole chunk. */
+  keepWholeChunks(): void {
+    this.#hash = this.#whole.copy();
+    this.#bytes -= this.#bytes % CHUNK_BYTES;
   }
 
   reset(): void {
     this.prefixes.length = 0;
     this.#hash = createHash("sha256");
+    this.#whole = this.#hash.copy();
     this.#bytes = 0;
   }
 
