@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createSessions, MOST_SESSIONS, type Sessions } from "./http.ts";
+import { answerOnce, createSessions, type Handle, MOST_SESSIONS, type Sessions } from "./http.ts";
 
 const WAIT = { timeout: 60_000, interval: 20 };
 const MINUTE_MS = 60_000;
@@ -13,8 +13,9 @@ const accept = "application/json, text/event-stream";
 
 let nowMs = 0;
 
+const build = () => new McpServer({ name: "test", version: "1" }, { capabilities: { tools: {} } });
+
 async function serve(handle: (sessions: Sessions) => RequestListener): Promise<string> {
-  const build = () => new McpServer({ name: "test", version: "1" }, { capabilities: { tools: {} } });
   const sessions = createSessions(build, { monotonicMs: () => nowMs });
   const server = createServer(handle(sessions)).listen(0, "127.0.0.1");
   onTestFinished(() => {
@@ -94,4 +95,22 @@ test("where all sessions have a stream, the longest silent one is closed after 3
   expect(await begin(url)).toMatch(/-/);
   expect([await ping(first), await ping(second)]).toEqual([200, 404]);
   expect(streams).toHaveLength(MOST_SESSIONS);
+});
+
+test.each([
+  [
+    "one server for each request",
+    () =>
+      (...call: Parameters<Handle>) =>
+        answerOnce(build, ...call),
+  ],
+  ["sessions", ({ handle }: Sessions) => handle],
+])("a batch is refused: %s", async (_, handlerOf) => {
+  const url = await serve((sessions) => async (request, response) => {
+    await handlerOf(sessions)(request, response, JSON.parse(await text(request)));
+  });
+  const headers = { "content-type": "application/json", accept };
+  const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" });
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify([ping(1), ping(2)]) });
+  expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("batches")]);
 });

@@ -13,12 +13,15 @@ export const MOST_SESSIONS = 64;
 const SILENT_STREAM_MS = 30 * 60_000;
 
 /** Keeps nothing between requests, so that any replica may answer the next one. */
-export async function answerOnce(build: () => McpServer, ...[request, response, body]: Parameters<Handle>) {
-  const mcp = build();
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-  response.once("close", () => void mcp.close());
-  await mcp.connect(transport as Transport);
-  await transport.handleRequest(request, response, body);
+export async function answerOnce(build: () => McpServer, ...exchange: Parameters<Handle>): Promise<void> {
+  const handle = withoutBatches(async (request, response, body) => {
+    const mcp = build();
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+    response.once("close", () => void mcp.close());
+    await mcp.connect(transport as Transport);
+    await transport.handleRequest(request, response, body);
+  });
+  await handle(...exchange);
 }
 
 export interface Sessions {
@@ -55,7 +58,7 @@ export function createSessions(
     return session;
   };
   return {
-    handle: async (request, response, body) => {
+    handle: withoutBatches(async (request, response, body) => {
       const id = request.headers["mcp-session-id"];
       const session = id === undefined ? await open() : sessions.get(String(id));
       if (session === undefined)
@@ -74,7 +77,7 @@ export function createSessions(
       }
       // Not an initialization: nothing of it is kept.
       if (session.transport.sessionId === undefined) await session.mcp.close();
-    },
+    }),
     close: async () => {
       await Promise.all([...sessions.values()].map(({ mcp }) => mcp.close()));
     },
@@ -89,6 +92,15 @@ async function closeIdle(sessions: ReadonlyMap<string, Session>, nowMs: number):
   const [oldest] = idle.sort((a, b) => a.streams - b.streams || a.usedMs - b.usedMs);
   await oldest?.mcp.close();
   return oldest !== undefined;
+}
+
+/** The protocol has no batches since 2025-06-18, and the calls of one would all run in the same turn. */
+function withoutBatches(handle: Handle): Handle {
+  return async (request, response, body) => {
+    if (Array.isArray(body))
+      return refuse(response, 400, "send one message in each request: batches are not supported");
+    await handle(request, response, body);
+  };
 }
 
 /** As JSON-RPC, which clients expect. */

@@ -28,7 +28,8 @@ export interface Tool {
 export type Ask = (question: string) => Promise<boolean>;
 
 const LIMIT = 10;
-const MOST_ROWS = 1000;
+/** An answer is built in one turn, and a model reads all of it. */
+const MOST_ROWS = 100;
 export const name = z.string().min(1).max(512);
 export const objectName = z
   .string()

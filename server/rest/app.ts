@@ -56,7 +56,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler((_, reply) => plain(reply, 404, "not found"));
   const watches = createWatches(options);
   app.addHook("onClose", async () => watches.close());
-  app.get(OPENAPI_PATH, { config: { part: "openapi" } }, async () => openApiDocument());
+  let document: object | undefined;
+  app.get(OPENAPI_PATH, { config: { part: "openapi" } }, async () => {
+    document ??= openApiDocument();
+    return document;
+  });
   const { mcp } = options;
   if (mcp !== undefined)
     app.post(MCP_PATH, { config: { part: "mcp" } }, async (request, reply) => {
@@ -70,7 +74,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     app.route({
       method: route.method,
       url: route.path,
-      config: { part: route.part },
+      config: { part: route.part, isRoute: true },
       handler: async (request, reply) => {
         const read = readRequest(route, request);
         if (!read.ok) return plain(reply, 400, read.why);
@@ -144,6 +148,8 @@ async function admit(
   reply: FastifyReply,
 ): Promise<unknown> {
   const verdict = await verdictOf(options, request);
+  // The client disconnected while its rights were checked: `close` has been emitted, and would free no place.
+  if (reply.raw.destroyed) return reply.hijack();
   switch (verdict.at) {
     case "unauthenticated":
       reply.header("www-authenticate", "Bearer");
@@ -158,9 +164,7 @@ async function admit(
       reply.header("retry-after", RETRY_SECONDS);
       if (waiting !== undefined)
         return plain(reply, 503, `fitness cache not available: waiting for ${waiting}`);
-      const isWatch =
-        request.method === "GET" && wantsEvents(request, request.query as Record<string, unknown>);
-      if (!isWatch && !answers.take(verdict.user, reply.raw))
+      if (!isWatch(request) && !answers.take(verdict.user, reply.raw))
         return plain(reply, 503, `too many requests at once: ${verdict.user} has not read earlier answers`);
       reply.removeHeader("retry-after");
       return undefined;
@@ -222,6 +226,13 @@ function answerOf(
 ): RouteAnswer {
   const now = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
   return route.answer({ density, now, query, body, name });
+}
+
+/** Watches have limits of their own. */
+function isWatch(request: FastifyRequest): boolean {
+  const { isRoute = false } = request.routeOptions.config as { readonly isRoute?: boolean };
+  const { method, query } = request;
+  return isRoute && method === "GET" && wantsEvents(request, query as Record<string, unknown>);
 }
 
 function wantsEvents({ headers }: FastifyRequest, { watch }: Record<string, unknown>): boolean {

@@ -1,12 +1,17 @@
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 import type { ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { createDensity } from "../density/density.ts";
 import { createFits } from "../density/fits.ts";
 import { catalogRecords, manyHosts } from "../density/fixtures/fleet.ts";
 import { placeOfHost } from "../density/place.ts";
-import { createAnswerLimit } from "./answer-limit.ts";
+import { ANSWER_LIMITS, createAnswerLimit } from "./answer-limit.ts";
+import { createApp } from "./app.ts";
+import type { Authorize } from "./authorize.ts";
 import { type RouteAnswer, routes } from "./routes.ts";
 
 test("answers under way never exceed the limits, and one that has been read makes room", () => {
@@ -50,4 +55,65 @@ test("whatever limit and offset ask for, a page has at most 1,000 rows, and one 
     }),
     { numRuns: 40 },
   );
+});
+
+/** What is posted to /mcp is never answered; `posted` resolves with each such request. */
+async function listen(authorize: Authorize = async (user) => ({ at: "allowed", user })) {
+  const calls = new EventEmitter();
+  const app = createApp({
+    ...{ density: createDensity(createFits([])), clock: systemClock, log: quietLog, authorize },
+    notReady: () => undefined,
+    mcp: async () => void calls.emit("call"),
+  });
+  onTestFinished(async () => app.close());
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = app.server.address() as AddressInfo;
+  const ask = async (path: string, headers = {}): Promise<number> => {
+    const sent = { authorization: "Bearer alice", ...headers };
+    return (await fetch(`http://127.0.0.1:${port}${path}`, { headers: sent })).status;
+  };
+  const open = async () => {
+    const socket = connect(port, "127.0.0.1");
+    const [accepted] = (await once(app.server, "connection")) as [Socket];
+    return { socket, closed: once(accepted, "close") };
+  };
+  const post = async () => {
+    const { socket, closed } = await open();
+    const called = once(calls, "call");
+    socket.write(`POST /mcp HTTP/1.1\r\n${HEAD}content-length: 2\r\n\r\n{}`);
+    await called;
+    return { socket, closed };
+  };
+  return { app, ask, open, post };
+}
+
+const HEAD = "host: a\r\nauthorization: Bearer alice\r\n";
+const NODES = "/api/v1/density/nodes";
+
+test("a client that leaves while its rights are checked takes no place", async () => {
+  let review: Promise<void> | undefined;
+  const { app, ask, open } = await listen(async (user) => {
+    await review;
+    return { at: "allowed", user };
+  });
+  const checked = Promise.withResolvers<void>();
+  review = checked.promise;
+  for (let count = 0; count < ANSWER_LIMITS.ofUser; count += 1) {
+    const { socket, closed } = await open();
+    const requested = once(app.server, "request");
+    socket.write(`GET ${NODES} HTTP/1.1\r\n${HEAD}\r\n`);
+    await requested;
+    socket.destroy();
+    await closed;
+  }
+  review = undefined;
+  checked.resolve();
+  expect(await ask(NODES)).toBe(200);
+});
+
+test("a header that asks for events takes nothing past the limit where there are none to send", async () => {
+  const { ask, post } = await listen();
+  for (let count = 0; count < ANSWER_LIMITS.ofUser; count += 1) await post();
+  const events = { accept: "text/event-stream" };
+  expect([await ask("/openapi.json", events), await ask("/nothing", events)]).toEqual([503, 503]);
 });
