@@ -131,9 +131,9 @@ export function withUpdates(
   conditions: readonly Condition[] | undefined,
   types: readonly string[],
   updates: readonly (ConditionUpdate | undefined)[],
-  { nowIso, ended = [] }: { readonly nowIso: string; readonly ended?: readonly string[] },
+  { nowIso, ended }: { readonly nowIso: string; readonly ended: readonly string[] },
 ): Condition[] | undefined {
-  const before = (conditions ?? []).filter(({ type }) => types.includes(type));
+  const before = conditions?.filter(({ type }) => types.includes(type)) ?? [];
   let next = before.filter(({ type }) => !ended.includes(type));
   let differs = next.length !== before.length;
   for (const update of updates) {

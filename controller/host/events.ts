@@ -37,7 +37,6 @@ function eventOf(
       return { type: status === "True" ? "Normal" : "Warning", reason, action, note };
     }
     case LOST:
-      return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;
     case FLAPPING:
       return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;
     case DRAINED:

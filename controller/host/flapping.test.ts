@@ -165,3 +165,34 @@ test("whatever happens, little is kept, and a host that rests is steady in the e
     }),
   );
 });
+
+const reachable = (status: "True" | "False" | "Unknown", reason = "R"): Status => ({
+  conditions: [{ type: "Reachable", status, reason, message: "", lastTransitionTime: at(0) }],
+  reachableChanges: [at(0)],
+});
+
+test.each<[string, Status | undefined, Verdict, number, readonly number[]]>([
+  ["a Host without a status has not changed", undefined, down, 5, []],
+  ["one that was awaited has not changed", reachable("Unknown", "HostNeverSeen"), down, 5, [0]],
+  ["one in a mass expiry was up", reachable("Unknown", "MassExpiry"), down, 5, [0, 5]],
+  ["one that is counted has not changed", reachable("False"), { at: "counting" }, 5, [0]],
+  ["a change is kept for less than 20 minutes", reachable("True"), down, 19, [0, 19]],
+  ["and is dropped after them", reachable("True"), down, 20, [20]],
+])("the changes of a host: %s", (_, status, verdict, minute, expected) => {
+  const reachableChanges = changesAfter(status, reachableUpdate(verdict), at(minute));
+  expect(changesOf({ reachableChanges: [...reachableChanges] })).toEqual(expected);
+});
+
+test("of very many changes the newest are kept", () => {
+  const all = Array.from({ length: MOST_CHANGES + 3 }, (_, index) => at(index / 10));
+  const kept = changesAfter({ ...reachable("True"), reachableChanges: all }, reachableUpdate(down), at(5));
+  expect(kept).toEqual([...all.slice(4), at(5)]);
+});
+
+test.each<[string, readonly number[], number, object | undefined]>([
+  ["in any order", [2, 0, 1], 3, { changes: 3, untilMinute: 12 }],
+  ["the third of which is a whole window later", [0, 1, 10], 11, undefined],
+  ["one of which lies a whole window ahead", [0, 1, 15], 5, undefined],
+])("flapping is read from changes %s", (_, minutes, now, expected) => {
+  expect(flapping({ reachableChanges: minutes.map(at) }, now)).toEqual(expected);
+});

@@ -84,6 +84,72 @@ describe("mass expiry", () => {
     expect(at(hosts, 300_000)).toMatchObject({ a: "massExpiry", d: "unreachable", e: "reachable" });
   });
 
+  const silent = (count: number, prefix: string, sign: Partial<HostSign> = {}) =>
+    Array.from({ length: count }, (_, index) => host(`${prefix}${index}`, sign));
+  const off = { reachable: "False", lastChangeMs: 0 } as const;
+  test.each<[string, readonly HostSign[], Record<string, string>]>([
+    [
+      "three of six are not more than half",
+      [...silent(3, "a", { lastChangeMs: 160_000 }), ...silent(3, "b", { lastChangeMs: 190_000 })],
+      { a0: "unreachable", b0: "reachable" },
+    ],
+    [
+      "hosts that have been off for long do not count",
+      [...silent(3, "a", { lastChangeMs: 160_000 }), ...silent(9, "b", off)],
+      { a0: "massExpiry", b0: "unreachable" },
+    ],
+    [
+      "one that was written off less than 40 s ago counts",
+      [...silent(2, "a", { lastChangeMs: 140_000 }), host("b", { ...off, lastChangeMs: 120_001 })],
+      { a0: "massExpiry", b: "unreachable" },
+    ],
+    [
+      "one that was written off 40 s ago does not",
+      [...silent(2, "a", { lastChangeMs: 140_000 }), host("b", { ...off, lastChangeMs: 120_000 })],
+      { a0: "unreachable", b: "unreachable" },
+    ],
+    [
+      "hosts that were never seen do not count",
+      [
+        ...silent(3, "a", { lastChangeMs: 160_000 }),
+        ...silent(3, "b", { lastChangeMs: undefined, reachable: undefined }),
+        ...silent(3, "c", { lastChangeMs: 150_000, hasHolder: false }),
+      ],
+      { a0: "massExpiry", b0: "neverSeen", c0: "neverSeen" },
+    ],
+    [
+      "hosts that were held before a new leader came count",
+      silent(3, "a", { lastChangeMs: undefined, reachable: "Unknown" }),
+      { a0: "massExpiry" },
+    ],
+    [
+      "those that expire 40 s apart expired together",
+      [
+        host("a", { reachable: "Unknown", lastChangeMs: 100_000 }),
+        ...silent(2, "b", { lastChangeMs: 140_000 }),
+      ],
+      { a: "massExpiry", b0: "massExpiry" },
+    ],
+    [
+      "those that expire longer apart did not",
+      [
+        host("a", { reachable: "Unknown", lastChangeMs: 99_999 }),
+        ...silent(2, "b", { lastChangeMs: 140_000 }),
+      ],
+      { a: "unreachable", b0: "unreachable" },
+    ],
+    [
+      "one that expired long before the others is judged alone",
+      [
+        host("a", { reachable: "Unknown", lastChangeMs: 99_999 }),
+        ...silent(3, "b", { lastChangeMs: 140_000 }),
+      ],
+      { a: "unreachable", b0: "massExpiry" },
+    ],
+  ])("%s", (_, hosts, expected) => {
+    expect(at(hosts, 200_000)).toMatchObject(expected);
+  });
+
   test("ignores hosts that have been off for long", () => {
     const off = ["a", "b", "c", "d"].map((name) => host(name, { reachable: "False" }));
     const hosts = [...off, host("e", { lastChangeMs: 500_000 }), host("f", { lastChangeMs: 560_000 })];
@@ -173,6 +239,11 @@ describe("time alone changes the verdict", () => {
   ])("%s", (_, sign, now, verdict, recheckAfterMs) => {
     const plan = planLiveness({ hosts: [host("a", sign)], countedFromMs: 0 }, now);
     expect([plan.verdicts.get("a")?.at, plan.recheckAfterMs]).toEqual([verdict, recheckAfterMs]);
+  });
+
+  test("a reachable host whose watch was interrupted is counted again from its own last change", () => {
+    const seen = host("a", { lastChangeMs: 10_000 });
+    expect(planLiveness({ hosts: [seen], countedFromMs: 20_000 }, 30_000).recheckAfterMs).toBe(20_000);
   });
 
   test("the soonest of all hosts counts, and a mass expiry is judged again after the time of a Lease", () => {

@@ -65,7 +65,7 @@ export type Verdict =
 
 export interface LivenessPlan {
   readonly verdicts: ReadonlyMap<string, Verdict>;
-  readonly recheckAfterMs?: number;
+  readonly recheckAfterMs?: number | undefined;
 }
 
 /**
@@ -84,7 +84,7 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
     const inMs = untilNext(silence, verdict, now);
     if (inMs !== undefined) recheckAfterMs = Math.min(recheckAfterMs ?? inMs, inMs);
   }
-  return recheckAfterMs === undefined ? { verdicts } : { verdicts, recheckAfterMs };
+  return { verdicts, recheckAfterMs };
 }
 
 /**
@@ -127,12 +127,11 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   const silentMs = Math.max(0, now - sinceMs);
   const expiresAtMs = sinceMs + SILENCE_MS;
   const awaited = isAwaited(host);
-  const isFresh = !awaited && lastChangeMs !== undefined && now - lastChangeMs < SILENCE_MS;
+  const isFresh = !awaited && now - (lastChangeMs ?? Number.NEGATIVE_INFINITY) < SILENCE_MS;
   const isExpired = silentMs >= SILENCE_MS;
   const wasSeen = !awaited && (reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined);
   const isWrittenOff = reachable === "False" && !isFresh;
-  const justWrittenOff = isWrittenOff && lastChangeMs !== undefined && now - expiresAtMs < SILENCE_MS;
-  const counts = wasSeen && (!isWrittenOff || justWrittenOff);
+  const counts = wasSeen && (!isWrittenOff || now - expiresAtMs < SILENCE_MS);
   const justReturned = isFresh && absence !== undefined && now - absence.toMs < RETURN_MS;
   const expiredMs = justReturned ? absence.fromMs + SILENCE_MS : isExpired ? expiresAtMs : undefined;
   return {

@@ -5,14 +5,14 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import type { ReportedEvent } from "../cache/events.ts";
 import type { Verdict } from "./liveness.ts";
-import { type HostStep, isServing, planHost } from "./plan.ts";
+import { type HostObserved, type HostStep, isServing, planHost } from "./plan.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 
 interface ShortInput {
   readonly verdict: Verdict;
-  /** What Reachable says now; `deleted` for a Host that is gone. */
-  readonly host: "True" | "False" | "Unknown" | "new" | "deleted";
+  /** What Reachable says now; `bare` for a Host without a status, `deleted` for one that is gone. */
+  readonly host: "True" | "False" | "Unknown" | "new" | "bare" | "deleted";
   /** `<name> <HostReachable, or new> <hostLostSeconds> [leaving] [free]`; each drains for 30 s. */
   readonly replicas?: readonly string[];
   /** For how many seconds each replica has been leaving. */
@@ -35,6 +35,7 @@ function condition(type: string, status: string, reason = "Before"): object {
 
 function host({ host: word, drain = false, also = [], changes }: ShortInput): Host | undefined {
   if (word === "deleted") return undefined;
+  if (word === "bare") return { metadata: { name: "mac-1" }, spec: { drain } } as unknown as Host;
   const others = also.map((one) => condition(...(one.split(" ") as [string, string, string])));
   const conditions = [...(word === "new" ? [] : [condition("Reachable", word)]), ...others];
   const status = { conditions, reachableChanges: changes };
@@ -75,7 +76,10 @@ function tell(step: HostStep): string[] {
     return ["clear the declaration", ...tellEvents(step.event ? [step.event] : [])];
   const isHost = step.do === "setHostConditions";
   const name = isHost ? step.host.metadata.name : step.replica.metadata.name;
-  const said = step.conditions.map(({ type, status, reason }) => `${type}=${status} (${reason})`);
+  const said = step.conditions.map(
+    ({ type, status, reason, lastTransitionTime }) =>
+      `${type}=${status} (${reason}${lastTransitionTime === NOW ? "" : ", as before"})`,
+  );
   const drained = step.conditions.find(({ type }) => type === "Drained");
   return [
     `${name}: ${said.join(", ")}`,
@@ -89,23 +93,60 @@ function tellEvents(events: readonly ReportedEvent[]): string[] {
   return events.map(({ type, reason }) => `event ${type} ${reason}`);
 }
 
+const observe = (short: ShortInput): HostObserved => ({
+  name: "mac-1",
+  host: host(short),
+  verdict: short.verdict,
+  isDeclaredInVain: short.isDeclaredInVain ?? false,
+  whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
+  replicas: (short.replicas ?? []).map(replica),
+  leavingMs: new Map(Object.entries(short.leaving ?? {}).map(([name, s]) => [name, s * 1000])),
+  slices: (short.slices ?? []).map(slice),
+});
+
+/** What the Host and its replicas say once the steps are done. */
+function written(observed: HostObserved, steps: readonly HostStep[] = planHost(observed, NOW).steps) {
+  const done = <T extends { readonly status?: object | undefined }>(object: T): T => {
+    const step = steps.find(
+      (one) =>
+        (one.do === "setHostConditions" && one.host === (object as unknown)) ||
+        (one.do === "setReplicaReachable" && one.replica === (object as unknown)),
+    );
+    if (step === undefined || !("conditions" in step)) return object;
+    const { conditions } = step;
+    const changes = "reachableChanges" in step ? { reachableChanges: step.reachableChanges } : {};
+    return { ...object, status: { ...object.status, conditions, ...changes } };
+  };
+  return { ...observed, host: observed.host && done(observed.host), replicas: observed.replicas.map(done) };
+}
+
+const conditionsIn = (steps: readonly HostStep[]) => steps.filter((step) => "conditions" in step);
+
 describe("golden", () => {
   testGoldens(`${import.meta.dirname}/golden`, (short: ShortInput) => {
-    const { steps, needsProof } = planHost(
-      {
-        name: "mac-1",
-        host: host(short),
-        verdict: short.verdict,
-        isDeclaredInVain: short.isDeclaredInVain ?? false,
-        whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
-        replicas: (short.replicas ?? []).map(replica),
-        leavingMs: new Map(Object.entries(short.leaving ?? {}).map(([name, s]) => [name, s * 1000])),
-        slices: (short.slices ?? []).map(slice),
-      },
-      NOW,
-    );
+    const observed = observe(short);
+    const { steps, needsProof } = planHost(observed, NOW);
+    // What is written is not written again.
+    expect(conditionsIn(planHost(written(observed, steps), "2026-01-01T00:00:01Z").steps)).toEqual([]);
     return { needsProof, steps: steps.flatMap(tell) };
   });
+});
+
+test("only what follows from silence needs a proof of it", () => {
+  const short = { host: "True", verdict: { at: "unreachable", silentMs: 50_000 } } as const;
+  const silent = written(observe(short));
+  const proofOf = (more: Partial<HostObserved>) => {
+    const { steps, needsProof } = planHost({ ...silent, ...more }, NOW);
+    return [steps.map((step) => step.do), needsProof];
+  };
+  expect(proofOf({})).toEqual([[], false]);
+  const drained = silent.host && { ...silent.host, spec: { ...silent.host.spec, drain: true } };
+  expect(proofOf({ host: drained })).toEqual([["setHostConditions"], false]);
+  expect(proofOf({ isDeclaredInVain: true })).toEqual([["clearDeclaration"], false]);
+  const behind = { replicas: [replica("a True 300")] };
+  expect(proofOf(behind)).toEqual([["setReplicaReachable"], true]);
+  const both = { ...behind, isDeclaredInVain: true };
+  expect(proofOf(both)).toEqual([["clearDeclaration", "setReplicaReachable"], true]);
 });
 
 test("an endpoint without conditions is served by kube-proxy", () => {

@@ -84,11 +84,11 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   }
   for (const replica of observed.replicas) {
     const update = replicaUpdate(name, host, verdict, replica);
-    const conditions = withUpdates(replica.status?.conditions, [HOST_REACHABLE], [update], { nowIso });
+    const options = { nowIso, ended: [] };
+    const conditions = withUpdates(replica.status?.conditions, [HOST_REACHABLE], [update], options);
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
-  if (isGone) steps.push(...lossesOf(observed));
-  steps.push(...overdueDeletions(observed));
+  steps.push(...lossesOf(observed), ...overdueDeletions(observed));
   return { steps, needsProof: isJudgedSilent(observed) && steps.some(isOfSilence), flapping };
 }
 

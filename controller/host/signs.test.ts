@@ -31,6 +31,13 @@ test("only a new renewal by a holder is a sign, and a list at the start shows no
   expect(signs.hosts()).toEqual(["a"]);
 });
 
+test("a Lease that has changed before it is listed again is a sign", () => {
+  const { signs, note } = signsAt(0);
+  note(1_000, "x", "1", true);
+  expect(note(2_000, "x", "2", true)).toBe(true);
+  expect(signs.lastChangeMs("a")).toBe(2_000);
+});
+
 test("a Lease that appears after the first lists is a sign", () => {
   const { signs, note } = signsAt(0);
   expect(note(5_000, "x", "1")).toBe(true);

@@ -1,9 +1,11 @@
-import { describe } from "vitest";
+import { describe, expect, test } from "vitest";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { type Candidate, chooseMove, NOTHING_SEEN, noteMove, observeFitness } from "./plan.ts";
 
 interface Input {
   readonly settings?: object;
+  /** Seconds since when replicas are on their machines; 0 unless given. */
+  readonly since?: Readonly<Record<string, number>>;
   /** Seconds, then `replica@machine: score`, and what else there is. */
   readonly passes: readonly {
     readonly at: number;
@@ -17,14 +19,15 @@ interface Input {
 
 const DEFAULTS = { threshold: 0.3, observations: 3, cooldownMs: 600_000, minimumStayMs: 600_000 };
 
-/** Replicas are there since 0, named service/ordinal; the machines of `others` are free. */
-function run({ settings: given, passes }: Input) {
+/** Replicas are named service/ordinal; the machines of `others` are free. */
+function run({ settings: given, since = {}, passes }: Input) {
   const settings = { ...DEFAULTS, ...given };
   let state = NOTHING_SEEN;
   return passes.map(({ at, scores, others = {}, full = {} }) => {
     const observations = Object.entries(scores).map(([key, score]) => {
       const [replica = "", on = ""] = key.split("@");
-      return { replica, on, score: score ?? undefined, service: replica.split("/")[0] ?? "", sinceMs: 0 };
+      const sinceMs = (since[replica] ?? 0) * 1000;
+      return { replica, on, score: score ?? undefined, service: replica.split("/")[0] ?? "", sinceMs };
     });
     const candidatesIn = (machines: Readonly<Record<string, number>>, isOpen: boolean): Candidate[] =>
       Object.entries(machines).map(([name, score]) => ({ name, score, isOpen }));
@@ -43,3 +46,10 @@ function run({ settings: given, passes }: Input) {
 }
 
 describe("golden", () => testGoldens(`${import.meta.dirname}/golden`, run));
+
+test("a move is forgotten once its cool-down has elapsed", () => {
+  const moved = noteMove(NOTHING_SEEN, "chat", 1_000);
+  const kept = (nowMs: number) => [...observeFitness(moved, [], DEFAULTS, nowMs).state.movedAtMs];
+  expect(kept(600_999)).toEqual([["chat", 1_000]]);
+  expect(kept(601_000)).toEqual([]);
+});

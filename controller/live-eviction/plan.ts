@@ -53,21 +53,26 @@ export function observeFitness(
   nowMs: number,
 ): { readonly state: LiveEvictionState; readonly due: readonly Due[] } {
   const { threshold, cooldownMs, minimumStayMs } = settings;
+  const movedAtMs = new Map([...before.movedAtMs].filter(([, atMs]) => nowMs - atMs < cooldownMs));
   const tracked = new Map<string, Tracked>();
-  const due = new Map<string, Due>();
-  for (const one of [...observations].sort((a, b) => (a.score ?? 0) - (b.score ?? 0))) {
+  const fallen: Due[] = [];
+  for (const one of observations) {
     const { replica, service, score, sinceMs } = one;
     const last = before.tracked.get(replica) ?? { best: 0, low: 0 };
     const best = Math.max(last.best, score ?? 0);
-    // One that is not known ends the row; what was the best remains.
-    const low = score !== undefined && score <= best * (1 - threshold) ? last.low + 1 : 0;
-    if (best > 0) tracked.set(replica, { best, low });
-    const movedAtMs = before.movedAtMs.get(service) ?? Number.NEGATIVE_INFINITY;
-    const isRested = nowMs - movedAtMs >= cooldownMs && nowMs - sinceMs >= minimumStayMs;
-    const isDue = best > 0 && low >= settings.observations && isRested;
-    if (isDue && !due.has(service)) due.set(service, { ...one, score: score ?? 0, best });
+    if (score === undefined || best === 0 || score > best * (1 - threshold)) {
+      // One that is not known ends the row; what was the best remains.
+      tracked.set(replica, { best, low: 0 });
+      continue;
+    }
+    const low = last.low + 1;
+    tracked.set(replica, { best, low });
+    const isRested = !movedAtMs.has(service) && nowMs - sinceMs >= minimumStayMs;
+    if (low >= settings.observations && isRested) fallen.push({ ...one, score, best });
   }
-  const movedAtMs = new Map([...before.movedAtMs].filter(([, atMs]) => nowMs - atMs < cooldownMs));
+  const due = new Map<string, Due>();
+  for (const one of fallen.sort((a, b) => a.score - b.score))
+    if (!due.has(one.service)) due.set(one.service, one);
   return { state: { tracked, movedAtMs }, due: [...due.values()] };
 }
 

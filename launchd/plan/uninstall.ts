@@ -20,16 +20,10 @@ export const MODEL_STORE = "models";
 export function planUninstall({ layout, observed, purge, stateEntries }: UninstallInput): readonly Step[] {
   const places = placesBelow(layout.prefix);
   const { engines = 0 } = observed;
-  const paths = [
-    layout.definition,
-    layout.command,
-    layout.configFile,
-    ...(layout.crashLog === undefined ? [] : [layout.crashLog]),
-  ];
-  const folders = [layout.configFile, ...(layout.crashLog === undefined ? [] : [layout.crashLog])].map(
-    dirname,
-  );
-  const keepsModels = !purge && (stateEntries ?? []).includes(MODEL_STORE);
+  const inOwnFolders = [layout.configFile, layout.crashLog].filter((path) => path !== undefined);
+  const paths = [layout.definition, layout.command, ...inOwnFolders];
+  const folders = inOwnFolders.map((path) => dirname(path));
+  const keepsModels = !purge && stateEntries?.includes(MODEL_STORE) === true;
   return [
     ...(observed.job.at === "loaded" ? [{ do: "unload" } as const] : []),
     ...(engines > 0 ? [{ do: "stop engines", count: engines } as const] : []),

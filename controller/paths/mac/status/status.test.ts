@@ -3,74 +3,9 @@ import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
-import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
-import type { Obstacle } from "../../../service/apply/run.ts";
 import { draftService, NO_FINDINGS } from "../plan/plan.ts";
+import { type Case, model, NOW, statusOf, unplaced } from "./fixtures/status.ts";
 import { planStatus } from "./status.ts";
-
-const NOW = "2026-01-01T00:00:00Z";
-const model = {
-  metadata: { name: "tiny", namespace: "default" },
-  spec: { source: "file:///models/tiny.gguf", hardware: { accelerator: "metal" } },
-  status: { phase: "Ready" },
-} as unknown as Model;
-
-interface Case {
-  readonly spec?: object;
-  readonly phases?: readonly string[];
-  readonly reachable?: string;
-  readonly before?: object;
-  readonly obstacle?: Obstacle;
-  readonly unplaced?: readonly Unplaced[];
-  readonly model?: Model | undefined;
-  /** Of every replica. */
-  readonly annotations?: Record<string, string>;
-  /** Of every replica. */
-  readonly auth?: object;
-}
-
-function statusOf({
-  spec,
-  phases = [],
-  reachable = "True",
-  before,
-  obstacle = { at: "none" },
-  ...rest
-}: Case) {
-  const service = {
-    metadata: { name: "chat", namespace: "default", uid: "u1", generation: 3 },
-    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...spec }),
-    status: before as never,
-  };
-  const nothing = { replicas: [], slices: [], kubeServices: [], revisions: [], hosts: new Map() };
-  const observed = { service, model: "model" in rest ? rest.model : model, ...nothing };
-  const bare = draftService(observed);
-  const revision = bare.input.revision ?? "";
-  const replicas = phases.map((words, ordinal) => {
-    const [phase, reason, message] = words.split("|");
-    const conditions = [
-      { type: "HostReachable", status: reachable, reason: "HostUnreachable", message: "the agent is silent" },
-    ];
-    return {
-      metadata: { name: `chat-${ordinal}-aa`, namespace: "default", annotations: rest.annotations },
-      spec: { template: { hostName: "mac-1", revision, model: { source: "" }, auth: rest.auth } },
-      status: { phase, reason, message, conditions },
-    } as unknown as InferenceReplica;
-  });
-  const draft = draftService({ ...observed, replicas });
-  return planStatus({ draft, unplaced: rest.unplaced ?? [], created: [], obstacle }, NOW);
-}
-
-const unplaced: Unplaced = {
-  service: "default/chat",
-  ordinal: 0,
-  code: "NoHostWithMemory",
-  message: "mac-1: needs 41.2 GiB, 30.1 GiB of 96 GiB left",
-  queuePosition: 2,
-  waitingFor: "41.2 GiB of memory",
-  misses: [{ host: "mac-1", code: "HostMemoryShort", message: "needs 41.2 GiB" }],
-  counts: { HostMemoryShort: 1 },
-};
 
 test.each<[string, Case, object]>([
   ["nothing yet", {}, { phase: "Creating", ready: "0/1" }],
@@ -225,10 +160,10 @@ function rolling(
   return { phase, ready, updatedReplicas, current, progressing: `${state} ${reason}: ${message}` };
 }
 
-test.each<[string, ReturnType<typeof rolling>, object]>([
+test.each<[string, () => ReturnType<typeof rolling>, object]>([
   [
     "half way",
-    rolling(["0 new Ready", "1 old Ready", "1 new Fetching", "2 old Ready"]),
+    () => rolling(["0 new Ready", "1 old Ready", "1 new Fetching", "2 old Ready"]),
     {
       phase: "Progressing",
       ready: "3/3",
@@ -240,7 +175,7 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
   ],
   [
     "stopped",
-    rolling(["0 old Ready", "0 new Failed", "1 old Ready", "2 old Ready"], { failing: "chat-0-new" }),
+    () => rolling(["0 old Ready", "0 new Failed", "1 old Ready", "2 old Ready"], { failing: "chat-0-new" }),
     {
       phase: "Degraded",
       ready: "3/3",
@@ -252,22 +187,22 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
   ],
   [
     "done",
-    rolling(["0 new Ready", "1 new Ready", "2 new Ready"]),
+    () => rolling(["0 new Ready", "1 new Ready", "2 new Ready"]),
     { phase: "Ready", current: "new", progressing: "False RolloutComplete: 3 of 3 updated" },
   ],
   [
     "the last slot, whose old replica made room, is no outage",
-    rolling(["0 new Ready", "1 new Ready", "2 new Starting"], { readyBefore: 3 }),
+    () => rolling(["0 new Ready", "1 new Ready", "2 new Starting"], { readyBefore: 3 }),
     { phase: "Progressing", ready: "2/3" },
   ],
   [
     "as far as there is room: what serves is the new one",
-    rolling(["0 new Ready", "1 new Ready"]),
+    () => rolling(["0 new Ready", "1 new Ready"]),
     { ready: "2/3", current: "new", progressing: "True NewRevisionRollingOut: 2 of 3 updated" },
   ],
   [
     "the very first, on its way",
-    rolling(["0 new Starting"], { before: "", want: 1 }),
+    () => rolling(["0 new Starting"], { before: "", want: 1 }),
     {
       phase: "Creating",
       current: undefined,
@@ -276,7 +211,7 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
   ],
   [
     "the very first, failing: there is nothing to go back to",
-    rolling(["0 new Failed"], { before: "", want: 1, failing: "chat-0-new" }),
+    () => rolling(["0 new Failed"], { before: "", want: 1, failing: "chat-0-new" }),
     {
       phase: "Failed",
       progressing: "False RolloutStopped: 1 of 1 updated, 0 ready; it fails; correct the spec",
@@ -284,11 +219,11 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
   ],
   [
     "two that answer in one slot count once",
-    rolling(["0 new Ready", "0 old Ready", "1 old Starting"], { want: 2 }),
+    () => rolling(["0 new Ready", "0 old Ready", "1 old Starting"], { want: 2 }),
     { ready: "1/2" },
   ],
-])("a rollout: %s", (_, status, expected) => {
-  expect(status).toMatchObject(expected);
+])("a rollout: %s", (_, roll, expected) => {
+  expect(roll()).toMatchObject(expected);
 });
 
 test("a context that the model was not trained for is a warning, not a refusal", () => {
@@ -386,4 +321,36 @@ test.each<[string, object, object, object]>([
     ...{ name: "tiny", source: "file:///models/tiny.gguf", sizeBytes: 5 },
     ...expected,
   });
+});
+
+test("a slot without a host says who took the last one, and what each host lacks", () => {
+  const misses = [
+    { host: "mac-1", code: "HostMemoryShort", message: "needs 41.2 GiB", shortBytes: 5 },
+  ] as const;
+  const preempted = { slot: 1, by: "default/other", host: "mac-2" };
+  const given = { spec: { replicas: 2, mode: "embedding" }, phases: ["Ready"], preempted: [preempted] };
+  const { conditions, ...status } = statusOf({ ...given, unplaced: [{ ...unplaced, ordinal: 1, misses }] });
+  expect(status).toEqual({
+    ...{ phase: "WaitingForCapacity", reason: "NoHostWithMemory", message: unplaced.message },
+    ...{ observedGeneration: 3, mode: "embedding", runtime: "llamacpp" },
+    ...{ currentRevision: status.updateRevision, updateRevision: expect.stringMatching(/^\w+$/) },
+    ...{ replicas: 1, readyReplicas: 1, updatedReplicas: 1, desiredReplicas: 2, ready: "1/2" },
+    ...{ selector: "metalbridge.dev/service=chat", endpoint: expect.stringContaining("chat.default") },
+    placement: {
+      chosen: [{ replica: "chat-0-aa", host: "mac-1" }],
+      preempted: [preempted],
+      misses: [{ host: "mac-1", reason: "HostMemoryShort", message: "needs 41.2 GiB", shortBytes: 5 }],
+      reasons: { HostMemoryShort: 1 },
+    },
+    ...{ queuePosition: 2, waitingFor: "41.2 GiB of memory", effectivePriority: 10_000 },
+    model: { name: "tiny", source: "file:///models/tiny.gguf" },
+  });
+});
+
+test.each<[string, Case, object]>([
+  ["known", {}, { mode: "chat", runtime: "llamacpp" }],
+  ["new and not read yet", { model: { ...model, status: undefined } }, { model: { name: "tiny" } }],
+  ["missing", { model: undefined, spec: { runtime: "omlx" } }, { runtime: "omlx", model: { name: "tiny" } }],
+])("the runtime of a service whose Model is %s", (_, given, expected) => {
+  expect(statusOf(given)).toMatchObject(expected);
 });
