@@ -285,3 +285,22 @@ test("a process killed in the middle of a download leaves a part that the next o
   const start = Number(/^bytes=(\d+)-/.exec(origin.seen.at(-1)?.headers.range ?? "")?.[1]);
   expect(start).toBeGreaterThanOrEqual(3 * MIB);
 });
+
+test("what abandoned downloads left goes before any model, and what is being fetched stays", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 2_500_000 });
+  for (const seed of [1, 2]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
+  const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+  await at.store.fetch({ source: source(1) }, fetchOptions());
+  const [part, blob] = [
+    join(at.dir, "partial", "0".repeat(40)),
+    join(at.dir, "blobs/sha256", "0".repeat(64)),
+  ];
+  writeFileSync(`${part}.part`, Buffer.alloc(700_000));
+  writeFileSync(blob, Buffer.alloc(700_000));
+  await at.store.fetch({ source: source(2) }, fetchOptions());
+  expect((await at.store.list()).map((model) => model.source)).toEqual([source(1), source(2)]);
+  expect([existsSync(`${part}.part`), existsSync(blob)]).toContain(false);
+  await at.store.clean();
+  expect([existsSync(`${part}.part`), existsSync(blob)]).toEqual([false, false]);
+});

@@ -167,7 +167,7 @@ export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, 
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
   /** Removes every ref of a source (that was fetched by then), and the blobs that nothing else names; none of it while a part is in use or pinned. */
   readonly remove: (source: string, fetchedBy?: string) => Promise<Removal>;
-  /** Removes what is neither in use nor pinned nor prefetched, and what is in quarantine. */
+  /** Removes what is neither in use nor pinned nor prefetched, what is in quarantine, and what abandoned downloads left. */
   readonly clean: () => Promise<readonly StoredModelInfo[]>;
   /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */
   readonly collect: () => Promise<readonly StoredModelInfo[]>;

@@ -8,6 +8,7 @@ import { createTurns } from "../turns.ts";
 import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
 import { type Layout, namesIn } from "./content/layout.ts";
 import type { Keeping } from "./keeping.ts";
+import { createLeftovers, type Leftovers } from "./leftovers.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
@@ -28,10 +29,12 @@ export interface Usage {
   readonly isInUse: (ref: Ref) => boolean;
   /** Who holds content of it. */
   readonly ownersOf: (ref: Ref) => readonly string[];
+  /** Keeps the part of this key, and what `publish` names, until the result is called. */
+  readonly beginFetch: Leftovers["beginFetch"];
   readonly usedBytes: () => Promise<number>;
   /** False when it is in use. */
   readonly removeRef: (ref: Ref) => Promise<boolean>;
-  /** Removes what is in quarantine, then unused models, least recently used first, until so many bytes are free: prefetched ones last, pinned ones never. */
+  /** Removes what is in quarantine, then what abandoned downloads left, oldest first, then unused models, least recently used first, until so many bytes are free: prefetched ones last, pinned ones never. */
   readonly makeRoom: (bytes: number, options?: RoomOptions) => Promise<readonly StoredModelInfo[]>;
   /** Moves damaged content aside, if its blob is still the file of this inode. Its models are fetched again when they are wanted. */
   readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
@@ -53,6 +56,7 @@ export function createUsage(
     [...holds].flatMap(([owner, held]) => (files.some(({ sha256 }) => held.includes(sha256)) ? [owner] : []));
   const isInUse = (ref: Ref): boolean => ownersOf(ref).length > 0;
   const inTurn = createTurns();
+  const leftovers = createLeftovers(layout, refs, holds, log);
   const removeUnused = async (ref: Ref): Promise<boolean> => {
     if (isInUse(ref)) return false;
     await refs.remove(ref.key);
@@ -79,6 +83,7 @@ export function createUsage(
       }),
     isInUse,
     ownersOf,
+    beginFetch: leftovers.beginFetch,
     usedBytes,
     removeRef,
     quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
@@ -86,6 +91,8 @@ export function createUsage(
       const removed: StoredModelInfo[] = [];
       const before = await usedBytes();
       await emptyFolder(layout.quarantine);
+      const isEnough = async () => before - (await usedBytes()) >= bytes;
+      await inTurn(() => leftovers.remove(isEnough));
       const rank = (ref: Ref) => (keeping.isPrefetched(ref) ? 1 : 0);
       const oldestFirst = refs
         .all()
@@ -94,7 +101,7 @@ export function createUsage(
       const left = bytes - (before - (await usedBytes()));
       if (allOrNothing && freedBy(oldestFirst, refs.all()) < left) return [];
       for (const ref of oldestFirst) {
-        if (before - (await usedBytes()) >= bytes) break;
+        if (await isEnough()) break;
         // A replica may have taken it up while others were removed.
         if (!(await removeRef(ref))) continue;
         log.info(

@@ -6,11 +6,13 @@ import { plainUrl } from "../../../src/hub/failure.ts";
 import type { Log } from "../../../src/ports.ts";
 import { makeFolder } from "../../folder.ts";
 import type { Admission } from "../admission.ts";
+import type { RunningFetch } from "../leftovers.ts";
 import type { Received } from "../remote/attempt.ts";
 import { download, inTurn } from "../remote/download.ts";
 import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
 import { dropPart, type Part, type PartMemory, partAt } from "../remote/part.ts";
 import type { PeerFlight, PeerTaker } from "../types.ts";
+import type { Usage } from "../usage.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";
 import { createFlights } from "./flights.ts";
@@ -44,22 +46,27 @@ export interface Sharing {
   readonly giving: Giving;
   readonly peers: PeerTaker | undefined;
   readonly origins: Origins;
+  readonly usage: Pick<Usage, "beginFetch">;
 }
 
 export function createFetchContent(
   layout: Layout,
   settings: DownloadSettings,
-  { admission, giving, peers, origins }: Sharing,
+  { admission, giving, peers, origins, usage }: Sharing,
   mismatch: "keep" | "remove",
 ): FetchContent {
   const flights = createFlights<Content & { readonly secret: string | undefined }>();
-  return async (file, ask) => {
-    const key = contentKey(file);
+  const bringOne = async (
+    file: StoreFile,
+    key: string,
+    ask: Parameters<FetchContent>[1],
+    running: RunningFetch,
+  ): Promise<Content> => {
     for (;;) {
       const present = await findStored(layout, file, key, { ...ask, ...settings, origins });
       if (present !== undefined) return present;
       const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
-        fly({ layout, giving, peers, origins }, { ...file, source: ask.name }, key, {
+        fly({ layout, giving, peers, origins, running }, { ...file, source: ask.name }, key, {
           ...settings,
           ...ask,
           signal,
@@ -80,6 +87,15 @@ export function createFetchContent(
       const isGiven = flight.isOwn || fetched?.secret === ask.secret;
       const kept = fetched === undefined || !isGiven ? undefined : await ask.take(fetched);
       if (kept !== undefined) return kept;
+    }
+  };
+  return async (file, ask) => {
+    const key = contentKey(file);
+    const running = usage.beginFetch(key);
+    try {
+      return await bringOne(file, key, ask, running);
+    } finally {
+      running.end();
     }
   };
 }
@@ -110,7 +126,16 @@ function admitFor(
 }
 
 async function fly(
-  { layout, giving, peers, origins }: Omit<Sharing, "admission"> & { readonly layout: Layout },
+  {
+    layout,
+    giving,
+    peers,
+    origins,
+    running,
+  }: Pick<Sharing, "giving" | "peers" | "origins"> & {
+    readonly layout: Layout;
+    readonly running: RunningFetch;
+  },
   file: StoreFile & { readonly source: string },
   key: string,
   context: DownloadContext,
@@ -131,6 +156,7 @@ async function fly(
     const { sha256, sizeBytes, validator } = received;
     await origins.note(sha256, address, isPublic);
     if ((await blobSize(layout, sha256)) === undefined) {
+      running.publish(sha256);
       await keepPrefixes(layout, sha256, received);
       await publishBlob(layout, sha256, part.path);
       const path = blobPath(layout, sha256);

@@ -9,7 +9,7 @@ import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
 import type { StoreFile } from "../remote/download-context.ts";
 import { validatorSchema } from "../remote/part.ts";
 import { blobSize } from "./blobs.ts";
-import type { Layout } from "./layout.ts";
+import { type Layout, namesIn } from "./layout.ts";
 
 export interface Content {
   readonly sha256: string;
@@ -49,6 +49,13 @@ export async function findFinished(
     if (error instanceof SourceFailure) return undefined;
     throw error;
   }
+}
+
+/** Checksums of all of them. */
+export async function finishedContents(layout: Layout): Promise<readonly string[]> {
+  const names = (await namesIn(layout.partial)).filter((name) => name.endsWith(".finished"));
+  const all = await Promise.all(names.map((name) => read(join(layout.partial, name))));
+  return all.flatMap((content) => (content === undefined ? [] : [content.sha256]));
 }
 
 async function read(path: string): Promise<Content | undefined> {
