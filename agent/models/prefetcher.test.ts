@@ -140,3 +140,17 @@ test("two models that do not fit together do not replace each other", async () =
   ]);
   expect((await on.store.list()).map(({ source }) => source)).toEqual([orders[0]?.model.source]);
 });
+
+test("what is on disk is ready while another model is downloaded", async () => {
+  await using origin = await startOrigin();
+  await using on = await startPrefetcher();
+  const source = serve(origin, "tiny", 1);
+  await on.store.fetch({ source, format: "gguf" }, { signal: new AbortController().signal });
+  origin.on("/slow.gguf", (_, response) => {
+    response.writeHead(200, { "content-length": 10_000_000 });
+    response.write(ggufBytes(SIZE, 3));
+  });
+  on.prefetcher.want([order(`${origin.url}/slow.gguf`, "slow"), order(source)]);
+  await on.until([{ phase: "Downloading" }, { source, phase: "Ready", bytes: SIZE }]);
+  on.prefetcher.want([]);
+});

@@ -13,7 +13,7 @@ import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
 
 export interface PrefetcherOptions {
-  readonly store: Pick<ModelStore, "fetch" | "list">;
+  readonly store: Pick<ModelStore, "fetch" | "list" | "resolve">;
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
@@ -67,7 +67,12 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         tasks.delete(key);
         task.end.abort();
       }
-      for (const [key, order] of wanted) if (!tasks.has(key)) tasks.set(key, newTask(order, clock));
+      for (const [key, order] of wanted) {
+        if (tasks.has(key)) continue;
+        const task = newTask(order, clock);
+        tasks.set(key, task);
+        void findOnDisk(task, options);
+      }
       wake.abort();
       if (isRunning || tasks.size === 0) return;
       isRunning = true;
@@ -95,6 +100,18 @@ function newTask(order: PrefetchOrder, clock: Clock): Task {
     ...{ order, text: JSON.stringify(order), state, failures: 0 },
     ...{ nextAt: clock.monotonicMs(), end: new AbortController() },
   };
+}
+
+/** Not in turn: what is on disk does not wait for another model's download. */
+async function findOnDisk(task: Task, { clock, onChange, store }: PrefetcherOptions): Promise<void> {
+  const { namespace, model } = task.order;
+  // The attempt reports why it cannot be read.
+  const stored = await store.resolve(requestFor(model, namespace)).catch(() => undefined);
+  if (stored === undefined || task.end.signal.aborted || task.state.phase !== "Pending") return;
+  const { sizeBytes } = stored;
+  task.state = { ...aboutOf(task), phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
+  task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
+  onChange();
 }
 
 async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
