@@ -107,6 +107,18 @@ test.runIf(isRoot)(
   },
 );
 
+test.each(["kubeconfig", "kubeconfig.metalbridge-new"])(
+  "a folder %s in the way of a file is named with how to remove it, and stays",
+  async (name) => {
+    await using folder = await temporaryFolder();
+    const at = path.join(folder.path, name);
+    mkdirSync(at);
+    const write = () => replaceFile(path.join(folder.path, "kubeconfig"), "new", { mode: 0o600 });
+    expect(write).toThrow(`${at} is a folder, where a file belongs: remove it (rm -r '${at}') and retry`);
+    expect(await readdir(folder.path)).toEqual([name]);
+  },
+);
+
 test.runIf(isRoot)("a path is as trustworthy as the first folder or link that is not root's", async () => {
   await using two = await twoFolders();
   expect(accountOnTheWay(two.victim)).toBeUndefined();

@@ -98,6 +98,7 @@ export function replaceFile(
   inFolderOf(path, ids, () => {
     mkdirSync(dirname(path), { recursive: true });
     const temporary = temporaryOf(path);
+    for (const place of [temporary, path]) refuseFolder(place);
     rmSync(temporary, { force: true });
     try {
       const file = openSync(temporary, "wx", 0o600);
@@ -130,6 +131,15 @@ function inFolderOf(path: string, ids: Ids | undefined, work: () => void): void 
 /** Always the same: what a killed run left is replaced by the next. */
 export function temporaryOf(path: string): string {
   return `${path}.metalbridge-new`;
+}
+
+/** Removing one with all it holds is for whoever reads this: it is not ours, and what is in it is not known. */
+function refuseFolder(path: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw refused(
+      "EISDIR",
+      `${path} is a folder, where a file belongs: remove it (rm -r '${path}') and retry`,
+    );
 }
 
 function setOwner(path: string, mode: number, ids: Ids | undefined): void {

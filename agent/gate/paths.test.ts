@@ -1,8 +1,9 @@
 /** Which routes clients reach, by the engine's API and version. */
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
 import { CHAT_PATH, post, startPair } from "./fixtures/route.ts";
-import { admit, passagesOf } from "./paths.ts";
+import { admit, isRefusal, passagesOf } from "./paths.ts";
 
 const outcome = (method: string, path: string, protocol: "openai" | "ollama", engineVersion?: string) => {
   const found = admit(method, path, passagesOf({ protocol, ...(engineVersion && { engineVersion }) }));
@@ -41,4 +42,36 @@ test("a request for messages reaches the daemon with its model, and the client's
   expect(JSON.parse(pair.daemon.received[0]?.body ?? "")).toEqual({ ...body, model: pair.route.model });
   expect(pair.daemon.received[0]?.headers).not.toHaveProperty("x-api-key");
   expect((await post(pair.url + CHAT_PATH, body)).status).toBe(200);
+});
+
+test("no spelling of a path reaches a daemon but the listed one, with its method and without a query", () => {
+  const listed = Object.values(GATED_ROUTES).flatMap((routes) => routes.map(({ path }) => path));
+  const path = fc.constantFrom(...listed, "/health", "/api/delete", "/models/load", "/slots/0", "/metrics");
+  const noise = fc.oneof(
+    fc.constantFrom("/", "//", "/.", "/..", "%2f", "%00", ";x", "\\", " ", "\t", "?model=x", "#x", "@h"),
+    fc.string({ maxLength: 3 }),
+  );
+  const target = fc.oneof(
+    path,
+    fc.tuple(path, noise, fc.nat(20)).map(([known, more, at]) => known.slice(0, at) + more + known.slice(at)),
+    fc.tuple(noise, path).map(([before, known]) => before + known),
+    path.map((known) => known.toUpperCase()),
+    path.map((known) => `http://127.0.0.1${known}`),
+    fc.string(),
+  );
+  const method = fc.constantFrom("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE");
+  const protocol = fc.constantFrom("openai" as const, "ollama" as const);
+  fc.assert(
+    fc.property(method, target, protocol, (verb, asked, api) => {
+      const found = admit(verb, asked, passagesOf({ protocol: api, engineVersion: "99" }));
+      if (isRefusal(found)) return void expect(found.status).toBeGreaterThanOrEqual(400);
+      const [plain] = asked.split("?", 1);
+      const route = GATED_ROUTES[api].find((one) => one.path === plain);
+      expect(route?.kind ?? (plain === "/health" ? "health" : "not listed")).toBe(found.kind);
+      if (found.kind === "json") expect(verb).toBe("POST");
+      else expect(["GET", "HEAD"]).toContain(verb);
+      if ("path" in found) expect(found.path).toBe(plain);
+    }),
+    { numRuns: 2_000 },
+  );
 });

@@ -4,7 +4,7 @@ import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { createLlmfitRest, type LlmfitRest, type RestFacts } from "../../src/fitness/llmfit/rest/rest.ts";
 import { readBody } from "../../src/http/body.ts";
 import type { Answer } from "../../src/http/listener.ts";
-import { isFromProgram, isLoopback } from "../../src/http/loopback.ts";
+import { isLoopback } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { listenPatiently } from "./server.ts";
 
@@ -43,8 +43,6 @@ export function serveLlmfit(options: LlmfitOptions): void {
     return reading;
   };
   const otherwise = async (request: IncomingMessage): Promise<Answer> => {
-    if (tokenFile === undefined && !isFromProgram(request.headers))
-      return { status: 403, body: { error: "only programs of this machine may ask" } };
     const body = await readBody(request, MOST_BODY_BYTES);
     if (body === undefined) return { status: 413, body: "length limit exceeded" };
     const { method = "", url = "", headers, socket } = request;

@@ -5,6 +5,7 @@ import { get } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { EventSourceParserStream } from "eventsource-parser/stream";
+import fc from "fast-check";
 import type { FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -159,6 +160,18 @@ test.each([
 ])("simulating %s is refused: %s", async (body, text) => {
   const answer = await start().post(body);
   expect([answer.statusCode, answer.body]).toEqual([400, expect.stringContaining(text)]);
+});
+
+test("a body of 64 KiB is read, and one of a byte more is refused before it is parsed", async () => {
+  const { post } = start();
+  const near = fc.integer({ min: -3, max: 3 }).map((more) => 64 * 1024 + more);
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(near, fc.nat(300_000)), async (length) => {
+      const { statusCode } = await post("x".repeat(length));
+      expect(statusCode).toBe(length > 64 * 1024 ? 413 : 400);
+    }),
+    { numRuns: 40 },
+  );
 });
 
 test("a body of a megabyte is refused, and so is a query string beyond the limit of headers", async () => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import { createServer as createHttpServer } from "node:http";
+import { createServer as createHttpServer, get } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
+import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { systemClock } from "../kube/system-clock.ts";
@@ -112,4 +113,44 @@ test("an aborted signal gives the port back", async () => {
   const next = createServer();
   await new Promise<void>((resolve, reject) => next.once("error", reject).listen(port, "127.0.0.1", resolve));
   next.close();
+});
+
+/** The status of GET /metrics with these headers. */
+async function statusWith(port: number, headers: Record<string, string>): Promise<number | undefined> {
+  const request = get({ host: "127.0.0.1", port, path: "/metrics", headers });
+  const [response] = await once(request, "response");
+  response.resume();
+  return response.statusCode;
+}
+
+const anyHost = fc.oneof(
+  fc.domain(),
+  fc.ipV4(),
+  fc.ipV6().map((address) => `[${address}]`),
+  fc.constantFrom("localhost.example", "127.0.0.1.nip.example", "127.0.0.1@page.example", "1.127.0.0.1"),
+);
+
+test("on loopback a request is answered only if its Host is this machine, so no web page that a name leads here", async () => {
+  const metrics = () => ({ status: 200, body: "up 1\n" });
+  await using server = await serve({ "/metrics": metrics });
+  const { port } = server;
+  for (const host of ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "LOCALHOST"])
+    for (const suffix of ["", `:${port}`, ":9465"])
+      expect([host, suffix, await statusWith(port, { host: host + suffix })]).toEqual([host, suffix, 200]);
+  await fc.assert(
+    fc.asyncProperty(anyHost, fc.constantFrom("", `:${port}`), async (host, suffix) => {
+      const isOwn = /^(127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
+      expect(await statusWith(port, { host: host + suffix })).toBe(isOwn ? 200 : 403);
+    }),
+  );
+  expect(await statusWith(port, { origin: "https://page.example" })).toBe(403);
+  expect(await statusWith(port, { origin: "http://localhost:3000" })).toBe(200);
+});
+
+test("on other addresses, where pods are probed and scraped, any Host is answered", async () => {
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const routes = { "/metrics": () => ({ status: 200, body: "up 1\n" }) };
+  const port = await listen({ address: "0.0.0.0", port: 0, routes, signal: end.signal });
+  expect(await statusWith(port, { host: "metalbridge-controller.metalbridge-system:9464" })).toBe(200);
 });

@@ -12,6 +12,7 @@ import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Clock, Log } from "../ports.ts";
+import { isFromProgram, isLoopback } from "./loopback.ts";
 
 export interface Answer {
   readonly status: number;
@@ -32,7 +33,10 @@ export interface ListenOptions {
   readonly otherwise?: (request: IncomingMessage) => Promise<Answer>;
   /** Closes the listener and its connections. */
   readonly signal: AbortSignal;
-  /** Every request must send the token in this file; it is read for each request, so a new token takes effect at once. */
+  /**
+   * Every request must send the token in this file; it is read for each request, so a new token takes effect at once.
+   * Absent: on loopback only programs of this machine are answered, and no web page.
+   */
   readonly tokenFile?: string;
 }
 
@@ -44,7 +48,8 @@ const GUARDED_CONNECTIONS = 32;
 export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
   const limits =
     options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
-  const server = createServer(limits, requestListener(options));
+  const isForPrograms = options.tokenFile === undefined && (address === "localhost" || isLoopback(address));
+  const server = createServer(limits, requestListener({ ...options, isForPrograms }));
   if (options.tokenFile !== undefined) server.maxConnections = GUARDED_CONNECTIONS;
   return listenOn(server, { address, port, signal });
 }
@@ -158,8 +163,16 @@ function requestListener({
   routes,
   otherwise,
   tokenFile,
-}: Pick<ListenOptions, "routes" | "otherwise" | "tokenFile">): RequestListener {
+  isForPrograms,
+}: Pick<ListenOptions, "routes" | "otherwise" | "tokenFile"> & {
+  readonly isForPrograms: boolean;
+}): RequestListener {
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<Answer> => {
+    if (isForPrograms && !isFromProgram(request.headers))
+      return {
+        status: 403,
+        body: "only programs of this machine may ask, by the name localhost or its address\n",
+      };
     const path = request.url?.split("?")[0] ?? "";
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
     if (route === undefined && otherwise === undefined) return { status: 404, body: "not found\n" };

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Fetched, parseFetchResult, renderFetchResult } from "./fetch-result.ts";
 
@@ -46,4 +47,38 @@ test.each([
   "[]",
 ])("%j is no result", (text) => {
   expect(parseFetchResult(text)).toBeUndefined();
+});
+
+test("whatever a container wrote is a result or none", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+      expect(parseFetchResult(text)).toBeUndefined();
+    }),
+  );
+});
+
+const names = fc.string({ unit: "binary", minLength: 1, maxLength: 1000 });
+
+test("any result fits a termination message, and is read back from it", () => {
+  const failures = fc.record({
+    ...{ code: fc.constant("SourceNotFound" as const), isRetryable: fc.boolean() },
+    message: fc.oneof(
+      fc.string({ unit: "binary" }),
+      // What JSON writes with two or with six characters.
+      fc.constantFrom('"', "\u0000", "\ud800", "é", "x").map((one) => one.repeat(3000)),
+    ),
+  });
+  const results = fc.record({
+    ...{ code: fc.constant("Fetched" as const), sizeBytes: fc.maxSafeNat(), file: names },
+    files: fc.array(names, { maxLength: 512 }),
+  });
+  fc.assert(
+    fc.property(fc.oneof(failures, results), (result) => {
+      const text = renderFetchResult(result);
+      expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(4096);
+      const read = parseFetchResult(text);
+      if (result.code === "SourceNotFound") expect(read).toMatchObject({ isRetryable: result.isRetryable });
+      expect([result.code, "FileNameNotAllowed"]).toContain(read?.code);
+    }),
+  );
 });

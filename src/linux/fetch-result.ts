@@ -53,7 +53,12 @@ const MAX_BYTES = 4096;
 
 /** As it is written, at most 4096 bytes: what is too long for that is shortened, the facts an engine needs last. */
 export function renderFetchResult(result: FetchResult): string {
-  if (!isFetched(result)) return JSON.stringify({ ...result, message: truncateBytes(result.message, 2048) });
+  if (!isFetched(result)) {
+    const cutTo = (bytes: number) =>
+      JSON.stringify({ ...result, message: truncateBytes(result.message, bytes) });
+    // JSON may write six bytes for one.
+    return sizeOf(cutTo(2048)) <= MAX_BYTES ? cutTo(2048) : cutTo(512);
+  }
   const { gguf, ...rest } = result;
   const { sizing: _, ...counts } = gguf ?? {};
   const withGguf = gguf === undefined ? rest : { ...rest, gguf };

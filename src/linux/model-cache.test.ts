@@ -12,6 +12,7 @@ import {
   cacheKeyOf,
   downloadKey,
   fetchJobName,
+  linkOf,
   type VolumeWish,
 } from "./model-cache.ts";
 
@@ -169,10 +170,13 @@ test("names stay within their limits, and one folder of one claim has one Job na
   );
 });
 
-test("the key changes with the files and with the volume, and with nothing else", () => {
+test("the key changes with the files, the Secret and the volume, and with nothing else", () => {
   const wish = volume(model(cpu));
   const key = downloadKey(model(cpu), wish, "1");
   expect(downloadKey(model({ ...cpu, resources: { cpu: 1 } }, "other"), wish, "1")).toBe(key);
   expect(downloadKey(model(cpu), wish, "2")).not.toBe(key);
   expect(downloadKey(model({ ...cpu, sha256: "0".repeat(64) }), wish, "1")).not.toBe(key);
+  const secrets = ["a", "b"].map((name) => model({ ...cpu, sourceSecretRef: { name } }));
+  for (const keyOf of [(of: Model) => downloadKey(of, wish, "1"), linkOf])
+    expect(new Set([model(cpu), ...secrets].map(keyOf)).size).toBe(3);
 });

@@ -113,9 +113,11 @@ export function linkOf(model: Model): string {
   return `model-${hash(canonicalJson(requestOf(model, model.status?.pinned?.revision)), 16)}`;
 }
 
+/** The Secret too: it may choose the endpoint, and what it opens is not for a Model that names another. */
 function requestOf({ spec }: Model, revision: string | undefined) {
-  const { source, files, mmproj, sha256, quantization, format } = spec;
-  return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision };
+  const { source, files, mmproj, sha256, quantization, format, sourceSecretRef } = spec;
+  const secret = sourceSecretRef?.name;
+  return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision, secret };
 }
 
 /** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */

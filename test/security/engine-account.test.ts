@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { stringify } from "yaml";
 import {
   isRoot,
   type Machine,
@@ -30,6 +31,15 @@ import {
 const SECRET = "the-secret-of-root";
 const OTHER_HOST = { uid: 65_533, gid: 65_533 };
 
+/** Of a cluster that does not answer: the agent keeps trying, and a new credential with the same trouble is no fault of its own. */
+const credential = (token: string) =>
+  stringify({
+    clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
+    users: [{ name: "u", user: { token } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  });
+
 describe.runIf(isRoot)("the account of the engines", () => {
   let releases: Releases;
   let machine: Machine;
@@ -39,8 +49,12 @@ describe.runIf(isRoot)("the account of the engines", () => {
   beforeAll(async () => {
     releases = await prepareReleases();
     machine = await startMachine();
-    expect(await machine.run(releases.make("1.0.0"), ["install", ...PATIENT])).toMatchObject({ code: 0 });
     mkdirSync(machine.at("root"));
+    const given = machine.at("root/given");
+    writeFileSync(given, credential("first"), { mode: 0o600 });
+    const args = ["install", "--kubeconfig", given, ...PATIENT];
+    expect(await machine.run(releases.make("1.0.0"), args)).toMatchObject({ code: 0 });
+    execFileSync("rm", [given]);
     writeFileSync(machine.at("root/secret"), SECRET, { mode: 0o600 });
     const other = machine.at("other-host");
     mkdirSync(other, { mode: 0o700 });
@@ -125,27 +139,30 @@ describe.runIf(isRoot)("the account of the engines", () => {
   });
 
   test.each([
-    ["a link in place of the credential", 'rm -f kubeconfig; ln -s "$ROOT/root/secret" kubeconfig'],
+    ["a link in place of the credential", 'rm -f kubeconfig; ln -s "$ROOT/root/secret" kubeconfig', 1],
     [
       "a link in place of the next credential",
       'rm -f kubeconfig*; ln -s "$ROOT/root/secret" kubeconfig.metalbridge-new',
+      0,
     ],
-    ["a folder in place of the next credential", "rm -rf kubeconfig*; mkdir kubeconfig.metalbridge-new"],
-    ["links in place of the logs", 'rm -rf logs; ln -s "$ROOT/root" logs'],
-    ["a link in place of the engines", 'rm -rf engines; ln -s "$ROOT/root" engines'],
-    ["a link in place of the models", 'rm -rf models; ln -s "$ROOT/root" models'],
-  ])("what root installs over %s changes and shows nothing outside", async (_, script) => {
+    ["a folder in place of the next credential", "rm -rf kubeconfig*; mkdir kubeconfig.metalbridge-new", 1],
+    ["links in place of the logs", 'rm -rf logs; ln -s "$ROOT/root" logs', 1],
+    ["a link in place of the engines", 'rm -rf engines; ln -s "$ROOT/root" engines', 0],
+    ["a link in place of the models", 'rm -rf models; ln -s "$ROOT/root" models', 1],
+  ])("what root installs over %s changes and shows nothing outside", async (name, script, code) => {
     expect(asAccount(script)).toBeDefined();
     const given = machine.at("root/given");
-    writeFileSync(given, "users: []\n", { mode: 0o600 });
-    const args = ["install", "--kubeconfig", given, "--timeout-seconds", "1"];
+    writeFileSync(given, credential(name), { mode: 0o600 });
+    const args = ["install", "--kubeconfig", given, "--timeout-seconds", code === 0 ? "90" : "1"];
     const ran = await machine.run(machine.installed, args);
+    expect(ran).toMatchObject({ code });
     expect(ran.out + ran.err).not.toContain(SECRET);
     execFileSync("rm", [given]);
     expect(readFileSync(machine.at("root/secret"), "utf8")).toBe(SECRET);
     expect(lstatSync(machine.at("root/secret"))).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
     expect(readdirSync(machine.at("root"))).toEqual(["secret"]);
     expect(lstatSync(machine.at("root"))).toMatchObject({ uid: 0, mode: 0o40755 });
+    if (code === 0) expect(asAccount("cat kubeconfig; rm kubeconfig")).toBe(credential(name));
     asAccount("rm -rf kubeconfig* logs engines models");
   });
 

@@ -177,6 +177,17 @@ test("another Model's Job for the same files is shared, for other files it is wa
   expect(ended.steps).toMatchObject([{ do: "removeJob" }]);
 });
 
+test("what another Model's Job downloaded is not for a Model with another Secret, which may name another server", () => {
+  const pods = [pod(0, { code: "Fetched", sizeBytes: 5, file: "views/a/m.gguf", files: ["m.gguf"] })];
+  const ended = { job: job({ type: "Complete", ago: 0 }, model("other")), pods };
+  expect(plan(ended).state.status.phase).toBe("Ready");
+  const spec = { ...model().spec, sourceSecretRef: { name: "mine" } };
+  expect(plan({ ...ended, model: { ...model(), spec } })).toMatchObject({
+    steps: [{ do: "removeJob", because: "it downloads something else" }],
+    state: { status: { phase: "Pending" } },
+  });
+});
+
 const waitingFor = (reason: string, message: string): Pod => ({
   metadata: { name: "p" },
   spec: { containers: [] },

@@ -208,7 +208,7 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Pla
   if (end === undefined || seen.pods.some(isLive)) return planActive(seen, place);
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
   if (fetched !== undefined) return downloaded(seen, fetched, place);
-  // The other Model may have no token, or a wrong one.
+  // The other Model's Job may have had less memory, or other nodes.
   if (!isOwn && place.attempts === undefined) return restart(place, job, "it failed for another Model");
   return planFailed(seen, job, end.atMs, place);
 }

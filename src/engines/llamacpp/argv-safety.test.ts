@@ -1,7 +1,10 @@
 /** What must not get into a command line, or not without being asked for. */
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
+import { ALLOWED_FLAGS } from "./allowed-flags.ts";
 import { buildArgv } from "./argv.ts";
+import { checkExtraArgs } from "./extra-args.ts";
 import { PINNED } from "./pinned.ts";
 
 function build(settings: Partial<EngineSettings>) {
@@ -73,3 +76,29 @@ it.each(["--threads", "-t", "--threads-batch", "--threads_batch"])(
       ]);
   },
 );
+
+it("whatever extraArgs hold, the engine reads allowed flags with one value each, and no other word", () => {
+  const flag = fc.constantFrom(...PINNED.flags.keys());
+  const word = fc.oneof(
+    flag,
+    flag.map((name) => name.replaceAll("-", "_").replace(/^__/, "--")),
+    flag.map((name) => `${name}=x`),
+    flag.map((name) => name.toUpperCase()),
+    fc.constantFrom("0", "513", "/etc/passwd", "--", "-", "x", "\u2013\u2013host"),
+    fc.string(),
+  );
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 12 }), (extraArgs) => {
+      const { argv } = checkExtraArgs(extraArgs, PINNED);
+      for (let index = 0; index < argv.length; index += 1) {
+        const found = PINNED.flags.get(argv[index] ?? "");
+        expect(found?.names.some((name) => ALLOWED_FLAGS.has(name))).toBe(true);
+        if (found?.value === undefined) continue;
+        index += 1;
+        expect(index).toBeLessThan(argv.length);
+        if (found.names.includes("--threads")) expect(Number(argv[index])).toBeLessThanOrEqual(512);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});

@@ -1,10 +1,12 @@
 /** Bucket servers in the shape of S3, Google Cloud Storage and OSS, and what they do wrong. */
 import { createVerify, generateKeyPairSync } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
 import { s3Service } from "./s3.ts";
+import { parseError, parsePage } from "./xml.ts";
 
 const header = headerBytes(10);
 const model = ranged(header, header.length + TENSOR_BYTES);
@@ -99,7 +101,7 @@ test("the clock of signatures follows the server's, once", async () => {
   const never = await serveBucket([], skewed);
   expect(await failureOf(never.inspect("s3://b/dir"))).toMatchObject({
     code: "SourceUnauthorized",
-    message: "s3://b/dir: RequestTimeTooSkewed: it <says> so",
+    message: "s3://b/dir: the server answered RequestTimeTooSkewed",
   });
 });
 
@@ -134,6 +136,35 @@ test.each([
     expect(failure).toMatchObject({ code, isTransient });
     expect(failure.message).not.toContain("s3cret");
   }
+});
+
+test.each(["Two words", "https://page.example", "c0de", "x".repeat(65), "", "&lt;Code&gt;"])(
+  "a server's code that is no word is not quoted, nor is its message: %j",
+  async (code) => {
+    const bucket = await serveBucket([], refuse(403, code));
+    const { message } = await failureOf(bucket.inspect("s3://b/dir"));
+    expect(message).toBe(`${bucket.url}/b/ answered 403`);
+  },
+);
+
+test("whatever a server answers is a page, an error by its code, or neither", () => {
+  const tag = fc.constantFrom("Error", "Code", "Message", "ListBucketResult", "Contents", "Key", "Size");
+  const piece = fc.oneof(
+    fc.string(),
+    tag.map((name) => `<${name}>`),
+    tag.map((name) => `</${name}>`),
+    fc.constantFrom("&#x110000;", "&#9999999;", "&lt;", "&amp;", "AccessDenied", "12", "%zz"),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+      const xml = pieces.join("");
+      expect(parseError(xml)?.code ?? "None").toMatch(/^[A-Za-z]{1,64}$/);
+      for (const { key, sizeBytes } of parsePage(xml)?.objects ?? []) {
+        expect(typeof key).toBe("string");
+        expect(Number.isSafeInteger(sizeBytes ?? 0)).toBe(true);
+      }
+    }),
+  );
 });
 
 test.each(["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/m.gguf"])(

@@ -1,7 +1,6 @@
 /** A folder or a file of a bucket: what S3, Google Cloud Storage and OSS have in common. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { RemoteSource } from "../../models/source/source.ts";
-import { truncate } from "../../text.ts";
 import { type Answer, type Authority, type HttpRules, readText, send } from "../client.ts";
 import { below, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
@@ -134,7 +133,7 @@ function judgeOf(shown: string, service: BucketService): NonNullable<Authority["
       service.setClock(serverMs);
       return url;
     }
-    throw failureOf(`${shown}: ${error.code}: ${truncate(error.message, 200)}`, error.code, answer, service);
+    throw failureOf(`${shown}: the server answered ${error.code}`, error.code, answer, service);
   };
 }
 

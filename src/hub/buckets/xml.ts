@@ -13,9 +13,9 @@ export interface Page {
   readonly next: string | undefined;
 }
 
+/** Without the server's message: whoever runs the server could write anything there. */
 export interface BucketError {
   readonly code: string;
-  readonly message: string;
   /** Where the bucket is, if the server says so. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
@@ -40,13 +40,14 @@ export function parsePage(xml: string): Page | undefined {
   return { objects, next: isCut ? textOf(around, "NextContinuationToken") : undefined };
 }
 
-/** Undefined for text that is no error. */
+const CODE = /^[A-Za-z]{1,64}$/;
+
+/** Undefined for text that is no error, or one whose code is no word. */
 export function parseError(xml: string): BucketError | undefined {
   const code = xml.includes("<Error>") ? textOf(xml, "Code") : undefined;
-  if (code === undefined) return undefined;
+  if (code === undefined || !CODE.test(code)) return undefined;
   return {
     code,
-    message: textOf(xml, "Message") ?? "",
     region: textOf(xml, "Region"),
     endpoint: textOf(xml, "Endpoint"),
   };
