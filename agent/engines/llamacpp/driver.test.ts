@@ -52,6 +52,21 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" });
   });
 
+  it.each([
+    [undefined, { failed: expect.stringContaining("Pooling type 'none'") }],
+    ["mean", "ok"],
+  ] as const)("answers for embeddings with a chat model and pooling %s: %j", async (pooling, expected) => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(
+      folder,
+      { mode: "embedding", pooling },
+      { embedding: false },
+    );
+    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await healthy(driver, target);
+    expect(await driver.probeRequest(target)).toEqual(expected);
+  });
+
   it("asks for its key everywhere but at /health", async () => {
     await using folder = runFolder();
     const { driver, dir, target, launch } = await prepareTiny(folder);
