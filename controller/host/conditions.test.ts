@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { flappingUpdate, lostUpdate, replicaUpdate, withUpdates } from "./conditions.ts";
+import { flappingUpdate, lostUpdate, reachableUpdate, replicaUpdate, withUpdates } from "./conditions.ts";
 import type { Verdict } from "./liveness.ts";
 
 const THEN = "2025-01-01T00:00:00Z";
@@ -77,6 +77,17 @@ test.each([
   const host = "replicas are rescheduled; start the agent again, or delete the Host";
   expect(lostUpdate(verdict)?.message).toBe(`${why}; ${host}`);
   expect(replicaUpdate("mac-1", bare, verdict, replica)?.message).toBe(`host mac-1 is lost: ${why}`);
+});
+
+test("a host that an operator has forced lost says so in both conditions", () => {
+  const messages = (verdict: Verdict) =>
+    [reachableUpdate(verdict), lostUpdate(verdict)].map((one) => one?.message);
+  const forced = { ...lost(true), isForced: true } as const;
+  const [reachable = "", lostMessage] = messages(forced);
+  expect(reachable).toContain("with --force");
+  expect(lostMessage).toBe(reachable);
+  expect(messages(lost(true))).not.toContain(reachable);
+  expect(messages({ at: "unreachable", silentMs: 1 })[0]).toMatch(/^no renewal of the agent's Lease/);
 });
 
 test("a Host and a replica without a status say nothing while the controller still counts", () => {

@@ -179,7 +179,8 @@ describe("a host that an operator declared lost", () => {
 
   test("by force is lost at once, whatever it renews, and stays so", () => {
     const forced = host("a", { isForcedLost: true });
-    expect(at([forced], 0)).toEqual({ a: "lost" });
+    const { verdicts } = planLiveness({ hosts: [forced], countedFromMs: 0 }, 0);
+    expect(verdicts.get("a")).toEqual({ at: "lost", silentMs: 0, isDeclared: true, isForced: true });
     expect(at([{ ...forced, lastChangeMs: undefined, reachable: undefined, hasHolder: false }], 0)).toEqual({
       a: "lost",
     });
