@@ -47,3 +47,58 @@ test("a file that the host may not read or does not have is tried on other hosts
   const remote = [replica("Failed", "SourceNotAllowed")];
   expect(readRefusals(EMPTY_BOOK, remote, 0).recheckAfterMs).toBeUndefined();
 });
+
+const isRefused = (one: InferenceReplica) =>
+  readRefusals(EMPTY_BOOK, [one], 0).recheckAfterMs === PATIENCE_MS;
+const leaving = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+
+test.each<[string, InferenceReplica, boolean]>([
+  ["one that waits for memory", replica("Waiting", "MemoryPressure"), true],
+  ["one that starts after it", replica("Starting", "MemoryPressure"), false],
+  ["one without a status", { ...replica("Waiting"), status: undefined }, false],
+  [
+    "one that is being deleted",
+    { ...replica("Evicted"), metadata: { ...replica("Evicted").metadata, ...leaving } },
+    false,
+  ],
+  ["one whose file is missing", replica("Failed", "SourceNotFound", "/models/a.gguf"), true],
+  ["one that found it since", replica("Ready", "SourceNotFound", "/models/a.gguf"), false],
+  ["one whose file has another fault", replica("Failed", "EngineBadModel", "/models/a.gguf"), false],
+  ["one of a folder on the hub", replica("Failed", "SourceNotFound", "hf://org/model/"), false],
+])("is refused: %s", (_, one, expected) => {
+  expect(isRefused(one)).toBe(expected);
+});
+
+test("a host is remembered once, by its last refusal, beside others; the soonest patience counts", () => {
+  const on = (hostName: string, uid: string, reason?: string): InferenceReplica => {
+    const one = replica("Evicted", reason);
+    const template = { ...one.spec.template, hostName };
+    return { ...one, metadata: { ...one.metadata, name: uid, uid }, spec: { ...one.spec, template } };
+  };
+  const began = { since: new Map([["a", 0]]), refusals: [] };
+  const first = readRefusals(began, [on("mac-1", "a", "MemoryPressure")], PATIENCE_MS);
+  const book = {
+    ...first.book,
+    since: new Map([
+      ["b", 0],
+      ["c", 5_000],
+      ["d", 9_000],
+    ]),
+  };
+  const all = [on("mac-2", "b"), on("mac-3", "d"), on("mac-3", "c")];
+  const second = readRefusals(book, all, PATIENCE_MS + 1);
+  expect(second.recheckAfterMs).toBe(4_999);
+  expect(second.book.refusals.map(({ host, message }) => `${host} ${message}`)).toEqual([
+    "mac-1 MemoryPressure",
+    "mac-2 refused",
+  ]);
+  const again = readRefusals(
+    { ...second.book, since: new Map([["e", 0]]) },
+    [on("mac-1", "e")],
+    PATIENCE_MS + 2,
+  );
+  expect(again.book.refusals.map(({ host, atMs }) => [host, atMs])).toEqual([
+    ["mac-2", PATIENCE_MS + 1],
+    ["mac-1", PATIENCE_MS + 2],
+  ]);
+});

@@ -26,7 +26,7 @@ export interface RefusalReading {
   readonly book: RefusalBook;
   /** Names of replicas that were refused for longer than the patience. */
   readonly displaced: ReadonlySet<string>;
-  readonly recheckAfterMs?: number;
+  readonly recheckAfterMs?: number | undefined;
 }
 
 export const EMPTY_BOOK: RefusalBook = { since: new Map(), refusals: [] };
@@ -58,8 +58,7 @@ export function readRefusals(
   const remembered = book.refusals.filter(
     ({ host, atMs }) => now - atMs < REFUSAL_MS && !fresh.some((refusal) => refusal.host === host),
   );
-  const reading = { book: { since, refusals: [...remembered, ...fresh] }, displaced };
-  return recheckAfterMs === undefined ? reading : { ...reading, recheckAfterMs };
+  return { book: { since, refusals: [...remembered, ...fresh] }, displaced, recheckAfterMs };
 }
 
 function isRefused({ metadata, spec, status }: InferenceReplica): boolean {

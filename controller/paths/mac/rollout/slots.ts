@@ -56,7 +56,7 @@ export function slotsOf(input: RolloutInput, revision: string, isStopped: boolea
   });
   return slots
     .map((slot) => ({ slot, place: placeOf(slot, input) }))
-    .sort((a, b) => (a.place < b.place ? -1 : a.place > b.place ? 1 : a.slot.ordinal - b.slot.ordinal))
+    .sort((a, b) => (a.place < b.place ? -1 : a.place > b.place ? 1 : 0))
     .map(({ slot }) => slot);
 }
 
