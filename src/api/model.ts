@@ -152,6 +152,7 @@ const modelCacheStatusSchema = z.object({
   bytes: bytes("Bytes that are on the volume.").optional(),
   totalBytes: bytes("Bytes of all files, where the source says it.").optional(),
   attempts: z.int().min(0).describe("Download Jobs of this key that have failed.").optional(),
+  failedAt: timestamp("When the last Job of this key failed. Another is created after a delay.").optional(),
   filledBy: z
     .enum(["Job", "Pods"])
     .describe(

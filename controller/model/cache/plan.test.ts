@@ -4,7 +4,7 @@ import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload
 import { cacheWish } from "../../../src/linux/cache-wish.ts";
 import { buildFetchJob, downloadKey, type VolumeWish } from "../../../src/linux/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
-import { type CacheObservation, planCache } from "./plan.ts";
+import { type CacheObservation, planCache, RECHECK_MS } from "./plan.ts";
 
 const NOW = Date.parse("2026-01-02T03:04:05Z");
 const MINUTE = 60_000;
@@ -154,8 +154,10 @@ test("results are waited for while the pods that are seen are older than the end
 });
 
 test("a Job that failed for another Model is replaced by one of this Model, once", () => {
-  const theirs = job({ type: "Failed", ago: 0 }, model("other"));
+  const theirs = job({ type: "Failed", ago: RECHECK_MS }, model("other"));
   const pods = [pod(1, failure(false, "SourceUnauthorized"))];
+  const justNow = plan({ job: job({ type: "Failed", ago: 0 }, model("other")), pods });
+  expect(justNow).toMatchObject({ steps: [], recheckAfterMs: RECHECK_MS });
   expect(plan({ job: theirs, pods }).steps).toMatchObject([{ do: "removeJob" }]);
   const { status } = plan({ job: job({ type: "Failed", ago: 0 }), pods }).state;
   expect(plan({ model: model("u", { cache: status }), job: theirs, pods })).toMatchObject({
@@ -173,13 +175,15 @@ test("another Model's Job for the same files is shared, for other files it is wa
   const spec = { ...model().spec, sha256: "0".repeat(64) };
   const waits = plan({ model: { ...model(), spec }, job: theirs });
   expect(waits).toMatchObject({ steps: [], state: { status: { reason: "WaitingForDownload" } } });
-  const ended = plan({ model: { ...model(), spec }, job: job({ type: "Complete", ago: 0 }, model("other")) });
-  expect(ended.steps).toMatchObject([{ do: "removeJob" }]);
+  const ended = (ago: number) =>
+    plan({ model: { ...model(), spec }, job: job({ type: "Complete", ago }, model("other")) });
+  expect(ended(0)).toMatchObject({ steps: [], recheckAfterMs: RECHECK_MS });
+  expect(ended(RECHECK_MS).steps).toMatchObject([{ do: "removeJob" }]);
 });
 
 test("what another Model's Job downloaded is not for a Model with another Secret, which may name another server", () => {
   const pods = [pod(0, { code: "Fetched", sizeBytes: 5, file: "views/a/m.gguf", files: ["m.gguf"] })];
-  const ended = { job: job({ type: "Complete", ago: 0 }, model("other")), pods };
+  const ended = { job: job({ type: "Complete", ago: RECHECK_MS }, model("other")), pods };
   expect(plan(ended).state.status.phase).toBe("Ready");
   const spec = { ...model().spec, sourceSecretRef: { name: "mine" } };
   expect(plan({ ...ended, model: { ...model(), spec } })).toMatchObject({

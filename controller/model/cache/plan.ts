@@ -1,4 +1,5 @@
 /** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
+import { type ErrorCode, errorCatalogue } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
@@ -95,14 +96,44 @@ function planDownload(seen: CacheObservation): CachePlan {
   const key = downloadKey(model, wish, uid, revision);
   const before = model.status?.cache;
   if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
-  const attempts = before?.key === key ? before.attempts : undefined;
-  const place = { ...placeOf(wish), key, ...(attempts === undefined ? {} : { attempts }) };
+  const place = { ...placeOf(wish), key, ...failuresOf(model, key) };
   if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
   if (isFilledByPods(seen) && (job === undefined || endOf(job)?.at === "failed")) return filledByPods(place);
+  const delayed = isJobOf(key, job) ? undefined : planDelay(seen, place);
+  if (delayed !== undefined) return delayed;
   if (job !== undefined) return planJob(seen, job, place);
-  const download: Download = { model, wish, key, attempt: (attempts ?? 0) + 1, revision };
+  const download: Download = { model, wish, key, attempt: (place.attempts ?? 0) + 1, revision };
   const state = waiting(place, "StartingDownload", "creating the download Job");
   return { state, steps: [{ do: "createJob", download }] };
+}
+
+/** Of Jobs that may be gone: another Model that downloads to the same folder has replaced them. A new spec is tried at once. */
+function failuresOf({ metadata, status }: Model, key: string): Pick<Place, "attempts" | "failedAt"> {
+  const { cache, observedGeneration } = status ?? {};
+  if (cache?.key !== key) return {};
+  const { attempts, failedAt } = cache;
+  const isSameSpec = observedGeneration === metadata.generation;
+  return {
+    ...(attempts === undefined ? {} : { attempts }),
+    ...(failedAt === undefined || !isSameSpec ? {} : { failedAt }),
+  };
+}
+
+function isJobOf(key: string, job: Job | undefined): boolean {
+  const { annotations, deletionTimestamp } = job?.metadata ?? {};
+  return annotations?.[ANNOTATION_FETCH_KEY] === key && deletionTimestamp === undefined;
+}
+
+/** The delay after a failure, where no Job is there that has it. */
+function planDelay({ model, nowMs }: CacheObservation, place: Place): CachePlan | undefined {
+  const { attempts, failedAt } = place;
+  const before = model.status?.cache;
+  if (before === undefined || failedAt === undefined) return undefined;
+  const waitMs = retryDelay(attempts ?? 1, Date.parse(failedAt), nowMs);
+  if (waitMs <= 0) return undefined;
+  const { reason, message } = before;
+  const trouble = reason in errorCatalogue ? { code: reason as ErrorCode, message } : undefined;
+  return { state: { status: before, trouble }, steps: [], recheckAfterMs: waitMs };
 }
 
 /** A Job would decide which node the volume is on, without knowing which one has the GPU. A Job that runs may end. */
@@ -192,9 +223,9 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
   const isSameSpec =
     metadata.annotations?.[ANNOTATION_GENERATION] === String(seen.model.metadata.generation ?? 0);
   if (metadata.annotations?.[ANNOTATION_FETCH_KEY] !== place.key)
-    return isOwn || end !== undefined
+    return isOwn
       ? restart(place, job, "it downloads something else")
-      : otherModels(job, place);
+      : otherModels(seen, job, place, "it downloads something else");
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
   return planResult(seen, job, isOwn, place);
@@ -209,13 +240,14 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Pla
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
   if (fetched !== undefined) return downloaded(seen, fetched, place);
   // The other Model's Job may have had less memory, or other nodes.
-  if (!isOwn && place.attempts === undefined) return restart(place, job, "it failed for another Model");
+  if (!isOwn && place.attempts === undefined)
+    return otherModels(seen, job, place, "it failed for another Model");
   return planFailed(seen, job, end.atMs, place);
 }
 
 function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
   const { file, mmproj } = fetched;
-  const { attempts: _, ...rest } = place;
+  const { attempts: _, failedAt: __, ...rest } = place;
   const status = {
     ...rest,
     phase: "Ready" as const,
@@ -236,9 +268,14 @@ function planHeldOpen(seen: CacheObservation, job: Job, pod: Pod, place: Place):
   return { ...downloaded(seen, fetched, place), steps: [{ do: "removeJob", job, because }] };
 }
 
-function otherModels({ metadata }: Job, place: Place): CachePlan {
-  const message = `waiting for Job ${metadata.name}, which downloads other files of the source for another Model`;
-  return { state: waiting(place, "WaitingForDownload", message), steps: [] };
+/** The Model whose Job it is reads the result first; then it is another one's turn. */
+function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, because: string): CachePlan {
+  const { metadata } = job;
+  const end = endOf(job);
+  const waitMs = end && Math.min(RECHECK_MS, end.atMs + RECHECK_MS - nowMs);
+  if (waitMs !== undefined && waitMs <= 0) return restart(place, job, because);
+  const message = `waiting for Job ${metadata.name}, which downloads files of the source for another Model`;
+  return { state: waiting(place, "WaitingForDownload", message), steps: [], recheckAfterMs: waitMs };
 }
 
 function planActive({ pods, jobTrouble, progress, model }: CacheObservation, place: Place): CachePlan {
@@ -285,15 +322,23 @@ function planFailed(
   const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
   const result = newestResult(pods, (one) => !isFetched(one));
   const trouble = describeFailure(result, job, newest(pods));
-  const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20));
-  // Another machine's clock: never longer than the delay itself.
-  const waitMs = Math.min(delayMs, failedAtMs + delayMs - nowMs);
-  if (waitMs <= 0)
-    return restart({ ...place, attempts }, job, "it failed, and its delay has elapsed", trouble);
-  const at = isoSeconds(failedAtMs + delayMs);
+  const waitMs = retryDelay(attempts, failedAtMs, nowMs);
+  const failed = { ...place, attempts, failedAt: isoSeconds(failedAtMs) };
+  if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", trouble);
+  const at = isoSeconds(failedAtMs + delayAfter(attempts));
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
-  return { state: troubled({ ...place, attempts }, shown, phase), steps: [], recheckAfterMs: waitMs };
+  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs: waitMs };
+}
+
+function delayAfter(attempts: number): number {
+  return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20));
+}
+
+/** What is left of the delay. By another machine's clock: never longer than the delay itself. */
+function retryDelay(attempts: number, failedAtMs: number, nowMs: number): number {
+  const delayMs = delayAfter(attempts);
+  return Math.min(delayMs, failedAtMs + delayMs - nowMs);
 }
 
 function restart(place: Place, job: Job, because: string, trouble?: Trouble): CachePlan {

@@ -1,5 +1,6 @@
 /** Why a claim is not bound, or a Job has no pod: the objects themselves do not say, their class and Events do. */
 import { EVENTS, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+import type { KubeEvent } from "../../../src/kube/objects.ts";
 import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
 import { type Trouble, troubleOf } from "./job.ts";
@@ -37,10 +38,18 @@ async function lastNote(
     namespace: metadata.namespace ?? "default",
     fieldSelector: `regarding.uid=${metadata.uid}`,
   });
-  if (!listed.ok) return undefined;
-  const found = listed.value.items.filter(({ reason = "" }) => reasons.includes(reason));
+  return listed.ok ? newestFailure(listed.value.items, reasons) : undefined;
+}
+
+/** Repeated for as long as a provisioner tries: they neither confirm nor refute the failure before them. */
+const ATTEMPTS: readonly string[] = ["Provisioning", "ExternalProvisioning"];
+
+/** The note of the newest Event of one object, if that is a failure: an older failure may have been corrected since. */
+export function newestFailure(events: readonly KubeEvent[], failures: readonly string[]): string | undefined {
+  const outcomes = events.filter(({ reason = "" }) => !ATTEMPTS.includes(reason));
   // Of one object: the order of resource versions is the order in which Events were last repeated.
-  return found.sort((a, b) => versionOf(b) - versionOf(a))[0]?.note;
+  const newest = outcomes.sort((a, b) => versionOf(b) - versionOf(a))[0];
+  return failures.includes(newest?.reason ?? "") ? newest?.note : undefined;
 }
 
 function versionOf({ metadata }: KubeObject): number {
