@@ -15,11 +15,21 @@ export function sendJson(
   response.end(text);
 }
 
+/** For which the client may take to read that. */
+const LAST_WORD_MS = 1_000;
+
+/** Nothing can be said to a client before its handshake is over. */
+export function isOfHandshake(code: string | undefined): boolean {
+  return code?.startsWith("ERR_TLS") === true || code?.startsWith("ERR_SSL") === true;
+}
+
 /** To a request that the parser refuses, so that there is no response to write to. */
 export function endUnreadable(socket: Duplex, status: string, reason: string): void {
   const body = JSON.stringify({
     error: { message: status, type: reason, code: Number.parseInt(status, 10) },
   });
   const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
+  const late = setTimeout(() => socket.destroy(), LAST_WORD_MS);
+  socket.once("close", () => clearTimeout(late));
   socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
 }

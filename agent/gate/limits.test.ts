@@ -92,6 +92,66 @@ test("more requests at once than the limit are 503, those of one connection incl
   raw.socket.destroy();
 });
 
+test("a connection that sends on without waiting for its answers is cut off, and costs little until then", async () => {
+  await using pair = await startPair({ keyFiles: [] });
+  const raw = await openRaw(pair.port);
+  raw.socket.write("GET /x HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000));
+  await until(() => expect(raw.socket.destroyed).toBe(true));
+  expect(pair.counters.refused).toMatchObject({ unauthorized: 8, pipelined: 1 });
+  await until(() => expect(pair.server.status()).toMatchObject({ inFlight: 0, connections: 0 }));
+});
+
+test("answers of the gate itself that are left unread hold no place for long", async () => {
+  await using pair = await startPair({ keyFiles: [], limits: { unreadMs: 200 } });
+  const raw = await openRaw(pair.port);
+  raw.socket.pause();
+  const target = `/${"x".repeat(8_000)}`;
+  // Until neither side's buffers take more.
+  const fill = async (): Promise<void> => {
+    for (let sent = 0; !raw.socket.destroyed && sent < 20_000; sent += 1) {
+      const isTaken = raw.socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      if (!isTaken) await new Promise((resolve) => raw.socket.once("drain", resolve).once("close", resolve));
+    }
+  };
+  void fill();
+  await until(() => expect(pair.server.status().connections).toBe(0));
+  expect(pair.server.status().inFlight).toBe(0);
+  raw.socket.destroy();
+});
+
+test("a body in chunks of one byte is refused", async () => {
+  await using pair = await startPair();
+  const raw = await openRaw(pair.port);
+  const chunk = "1\r\n \r\n";
+  raw.socket.write(
+    `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(5_000)}`,
+  );
+  await until(() => expect(raw.text).toContain("tiny_chunks"));
+  expect(pair.daemon.received).toEqual([]);
+  await using direct = await startRoute(routeTo(pair.daemon.port, { protocol: "any" }));
+  const other = await openRaw(direct.port);
+  other.socket.write(
+    `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(5_000)}`,
+  );
+  await until(() => expect(other.socket.destroyed).toBe(true));
+  raw.socket.destroy();
+});
+
+test.each([
+  ["a name of colons", { protocol: "ollama" as const }, `{"model":"${":".repeat(60_000)}/"}`, ""],
+  ["a header of spaces", {}, "{}", `Connection: a${" ".repeat(15_000)}b\r\n`],
+  ["a header of names", {}, "{}", `Connection: ${"a,".repeat(3_000)}\r\n${"b:\r\n".repeat(700)}`],
+])("%s takes no time", async (_, changes, body, header) => {
+  await using pair = await startPair(changes);
+  const before = process.cpuUsage();
+  const request = `POST ${CHAT} HTTP/1.1\r\nHost: x\r\n${header}Content-Length: ${body.length}\r\n\r\n${body}`;
+  for (let count = 0; count < 10; count += 1)
+    expect(await statusFor(pair.port, request)).toMatch(/^(200|404)/);
+  const { user } = process.cpuUsage(before);
+  // The slow ways took 150 ms to 3 s of each.
+  expect(user / 10).toBeLessThan(75_000);
+});
+
 test("more connections at once than the limit are closed, and idle ones make room for new ones", async () => {
   await using pair = await startPair({ limits: { connections: 2 } });
   const idle = await Promise.all([openRaw(pair.port), openRaw(pair.port)]);

@@ -1,6 +1,7 @@
 /** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { observe } from "../../src/http/metrics/histogram.ts";
+import { crumbs } from "./body/crumbs.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Refusal, refuse, retryLater } from "./paths.ts";
 
@@ -96,6 +97,10 @@ export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = 
     else exchange.refuse(refuse(502, "upstream", `the model's server closed the connection: ${error.code}`));
   });
   if (body === "stream") {
+    const areCrumbs = crumbs();
+    request.on("data", (piece: Buffer) => {
+      if (areCrumbs(piece)) request.destroy();
+    });
     request.pipe(call);
     return;
   }
@@ -110,10 +115,17 @@ function isUnreachable(code = ""): boolean {
 
 function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): void {
   const { response, counters } = exchange;
-  response.writeHead(answer.statusCode ?? 502, headersOf(answer, exchange));
+  const { statusCode = 0 } = answer;
+  // Node reads it, and throws where it is sent on.
+  if (statusCode < 200 || statusCode > 999) {
+    answer.destroy();
+    exchange.refuse(refuse(502, "upstream", `the model's server answered with the status ${statusCode}`));
+    return;
+  }
+  response.writeHead(statusCode, headersOf(answer, exchange));
   // In one packet with the first bytes where those are here already, and no later than that.
   setImmediate(() => response.flushHeaders());
-  const unread = watchReading(exchange);
+  const unread = watchReading(response, exchange);
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
@@ -134,7 +146,10 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
 }
 
 /** Ends a client that reads nothing: called when something waits to be read. */
-function watchReading({ response, unreadMs, breakOff }: Exchange): () => void {
+export function watchReading(
+  response: ServerResponse,
+  { unreadMs, breakOff }: Pick<Exchange, "unreadMs" | "breakOff">,
+): () => void {
   let late: NodeJS.Timeout | undefined;
   const read = (): void => clearTimeout(late);
   response.on("drain", read).once("finish", read).once("close", read);
@@ -162,7 +177,9 @@ function rewriteAnswer(
     const text = rewrite(Buffer.concat(chunks));
     if (text === undefined) return fail("gave no list of models");
     const headers = ["content-type", "application/json", "content-length", String(Buffer.byteLength(text))];
+    const unread = watchReading(exchange.response, exchange);
     exchange.response.writeHead(200, [...headers, ...lastHeaders(exchange)]).end(text);
+    unread();
   });
 }
 
@@ -202,10 +219,15 @@ function appendEndToEnd(
   connection: string | undefined,
   without: Set<string>,
 ): void {
-  const named = connection?.toLowerCase().split(/\s*,\s*/);
+  const named = new Set(
+    connection
+      ?.toLowerCase()
+      .split(",")
+      .map((name) => name.trim()),
+  );
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
     const lower = name.toLowerCase();
-    if (!without.has(lower) && named?.includes(lower) !== true) to.push(name, raw[index + 1] ?? "");
+    if (!without.has(lower) && !named.has(lower)) to.push(name, raw[index + 1] ?? "");
   }
 }

@@ -2,7 +2,17 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
-import { CHAT_PATH as CHAT, openRaw, post, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
+import {
+  CHAT_PATH as CHAT,
+  openRaw,
+  post,
+  routeTo,
+  startDaemon,
+  startPair,
+  startRoute,
+  statusFor,
+  steppedStream,
+} from "./fixtures/route.ts";
 
 const head = (line: string, ...headers: string[]) => [line, "Host: x", ...headers, "", ""].join("\r\n");
 const postHead = (...headers: string[]) => head(`POST ${CHAT} HTTP/1.1`, ...headers);
@@ -341,3 +351,18 @@ test("time to the first byte and the gaps after it are counted", async () => {
   expect(sum(pair.counters.firstByte.counts)).toBe(1);
   expect(sum(pair.counters.gaps.counts)).toBe(2);
 });
+
+test.each(["000", "099"])(
+  "an engine's answer with the status %s is 502, and the gate serves on",
+  async (status) => {
+    await using engine = await startDaemon();
+    engine.server.removeAllListeners("request").on("request", ({ socket }) => {
+      socket.end(`HTTP/1.1 ${status} X\r\nContent-Length: 2\r\n\r\nhi`);
+    });
+    await using gate = await startRoute(routeTo(engine.port));
+    for (let count = 0; count < 2; count += 1) {
+      const answer = await post(`${gate.url}${CHAT}`, {});
+      expect([answer.status, await answer.text()]).toEqual([502, expect.stringContaining("status")]);
+    }
+  },
+);

@@ -11,10 +11,10 @@ import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
-import { endUnreadable, sendJson } from "./answers.ts";
+import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
 import type { BodyBudget } from "./body/budget.ts";
-import { narrowList, sameModel } from "./body/lists.ts";
-import { type Naming, withoutLoadOptions } from "./body/name-model.ts";
+import { narrowList } from "./body/lists.ts";
+import { namingOf } from "./body/name-model.ts";
 import { readBody } from "./body/read.ts";
 import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
@@ -28,7 +28,8 @@ import {
   retryLater,
   unreadable,
 } from "./paths.ts";
-import { createPool, type Exchange, relay, type Target } from "./relay.ts";
+import { Pipelines } from "./pipelines.ts";
+import { createPool, type Exchange, relay, type Target, watchReading } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
 import { tlsServers } from "./tls-servers.ts";
 
@@ -57,6 +58,7 @@ export class RouteServer {
   /** Responses that are not over. */
   readonly #open = new Set<ServerResponse>();
   readonly #broken = new WeakSet<ServerResponse>();
+  readonly #pipelines = new Pipelines();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
   #passages: Passages;
@@ -204,11 +206,16 @@ export class RouteServer {
 
   #handle(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
+    if (!this.#pipelines.begin(socket, this.#limits.pipelined)) {
+      count(this.#ports.counters.refused, "pipelined");
+      return;
+    }
     this.#open.add(response);
     const share = this.#ports.bodies.open(this.#route.id, () => giveUp());
     const over = (): void => {
       if (!this.#open.delete(response)) return;
       socket.off("close", over);
+      this.#pipelines.end(socket);
       share.release();
       const isWhole = response.writableFinished;
       count(
@@ -235,7 +242,11 @@ export class RouteServer {
     else if (passage.kind === "list") this.#relay(request, response, passage);
     else if (passage.kind === "raw") this.#relay(request, response, passage, "stream");
     else {
-      const reading = { limitBytes: this.#limits.bodyBytes, share, naming: this.#naming(passage.nameKeys) };
+      const reading = {
+        limitBytes: this.#limits.bodyBytes,
+        share,
+        naming: namingOf(this.#route, passage.nameKeys),
+      };
       const stop = readBody(request, reading, (body) => {
         if (isRefusal(body)) refuseBody(body);
         else this.#relay(request, response, passage, body, share.release);
@@ -275,18 +286,6 @@ export class RouteServer {
     return { ...refusal, headers: { "www-authenticate": "Bearer" } };
   }
 
-  #naming(keys: readonly string[]): Naming {
-    const { model, service, protocol } = this.#route;
-    const isOllama = protocol === "ollama";
-    return {
-      keys,
-      model,
-      accepts: (name) => name === service || (isOllama && sameModel(name, service)),
-      // How long the model stays is the agent's decision: a client's 0 would unload it under all others.
-      overrides: isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {},
-    };
-  }
-
   #relay(
     request: IncomingMessage,
     response: ServerResponse,
@@ -311,15 +310,18 @@ export class RouteServer {
       keyRefused: () => {
         this.#target = { ...this.#target, key: this.#targetKey() };
       },
-      breakOff: () => {
-        this.#broken.add(response);
-        // An HTTP/1.0 client would take the end of the connection for the end of the answer.
-        if (request.httpVersion === "1.0") this.#reset(request.socket);
-        else response.destroy();
-      },
+      breakOff: () => this.#breakOff(response),
       ...(passage.kind === "list" ? { rewrite } : {}),
     };
     relay(exchange, body, sent);
+  }
+
+  #breakOff(response: ServerResponse): void {
+    const { req: request } = response;
+    this.#broken.add(response);
+    // An HTTP/1.0 client would take the end of the connection for the end of the answer.
+    if (request.httpVersion === "1.0") this.#reset(request.socket);
+    else response.destroy();
   }
 
   /** With TLS the connection below it: the socket that requests come by has none to reset. */
@@ -352,7 +354,10 @@ export class RouteServer {
   }
 
   #send(response: ServerResponse, status: number, body: object, headers: Refusal["headers"] = {}): void {
+    const { unreadMs } = this.#limits;
+    const unread = watchReading(response, { unreadMs, breakOff: () => this.#breakOff(response) });
     sendJson(response, status, body, this.#isLast() ? { ...headers, connection: "close" } : headers);
+    unread();
   }
 
   /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
@@ -360,7 +365,8 @@ export class RouteServer {
     const [status, reason] = unreadable(code);
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
     if (code !== "ECONNRESET") count(this.#ports.counters.refused, reason);
-    if (!socket.writable || isAnswering || code === "ECONNRESET") return void socket.destroy();
+    const isDeaf = !socket.writable || code === "ECONNRESET" || isOfHandshake(code);
+    if (isAnswering || isDeaf) return void socket.destroy();
     endUnreadable(socket, status, reason);
   }
 

@@ -53,6 +53,8 @@ export interface GateLimits {
   readonly connections: number;
   /** Whose responses are not over, at once. */
   readonly requests: number;
+  /** Of these on one connection: a client that sends on without reading is cut off. */
+  readonly pipelined: number;
 }
 
 export const DEFAULT_LIMITS: GateLimits = {
@@ -63,6 +65,7 @@ export const DEFAULT_LIMITS: GateLimits = {
   unreadMs: 120_000,
   connections: 1_024,
   requests: 1_024,
+  pipelined: 8,
 };
 
 export interface RouteStatus {

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
 import { until } from "../fixtures/until.ts";
-import { startPair, statusFor, steppedStream } from "./fixtures/route.ts";
+import { openRaw, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
 interface Answer {
   readonly status: number | undefined;
@@ -77,6 +77,20 @@ test.skipIf(whyNoAuthority())(
     kept.destroy();
     await until(() => expect(pair.server.status().inFlight).toBe(0));
     authority.remove();
+  },
+);
+
+test.skipIf(whyNoAuthority())(
+  "a connection that sends nothing ends with the time for a handshake",
+  async () => {
+    await using folder = await temporaryFolder();
+    const { certificate, key } = createTestAuthority().issue("gate", { organization: "gate" });
+    const file = join(folder.path, "pem");
+    writeFileSync(file, `${certificate}\n${key}`);
+    await using pair = await startPair({ tls: { certFile: file, keyFile: file }, limits: { headMs: 200 } });
+    const silent = await openRaw(pair.port);
+    await until(() => expect(silent.isEnded || silent.error !== undefined).toBe(true));
+    expect(pair.server.status().connections).toBe(0);
   },
 );
 

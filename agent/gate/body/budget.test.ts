@@ -53,6 +53,19 @@ test("a slow body of another route makes room where the sum is short", () => {
   expect(ended).toEqual(["a"]);
 });
 
+test("what a route has of its own makes no room for others, and no body ends for nothing", () => {
+  const { clock, ended, open } = budgetBed();
+  open("small").take(5);
+  open("large", "a").take(40);
+  clock.now = 10;
+  const fresh = open("fresh", "b");
+  fresh.take(50);
+  expect(open("more", "c").take(60)).toBe(false);
+  expect(ended).toEqual([]);
+  expect(open("less", "c").take(40)).toBe(true);
+  expect(ended).toEqual(["large"]);
+});
+
 test("a body that is itself the slowest gets no more", () => {
   const { clock, ended, open } = budgetBed();
   const only = open("a");

@@ -37,6 +37,11 @@ interface Holding {
   isArriving: boolean;
 }
 
+interface Held {
+  readonly total: number;
+  readonly routes: ReadonlyMap<string, number>;
+}
+
 export class BodyBudget {
   readonly #limits: BodyLimits;
   readonly #now: () => number;
@@ -68,31 +73,55 @@ export class BodyBudget {
   }
 
   #take(holding: Holding, bytes: number): boolean {
-    for (let what = this.#short(holding.route, bytes); what !== undefined; ) {
-      const slowest = this.#slowest(what === "route" ? holding.route : undefined);
-      if (slowest === undefined || slowest === holding) return false;
-      slowest.makeRoom();
+    for (const slow of this.#inTheWay(holding, bytes)) {
+      slow.makeRoom();
       // Whatever it did: no body is asked twice.
-      slowest.isArriving = false;
-      what = this.#short(holding.route, bytes);
+      slow.isArriving = false;
     }
+    if (this.#short(holding.route, bytes, this.#held()) !== undefined) return false;
     this.#add(holding, bytes);
     return true;
   }
 
-  /** Whose limit is in the way. */
-  #short(route: string, bytes: number): "route" | "total" | undefined {
-    const { totalBytes, routeBytes, ownBytes } = this.#limits;
-    const ofRoute = (this.#routes.get(route) ?? 0) + bytes;
-    if (ofRoute > routeBytes) return "route";
-    return ofRoute > ownBytes && this.bytes + bytes > totalBytes ? "total" : undefined;
+  #held(): Held {
+    return { total: this.bytes, routes: this.#routes };
   }
 
-  #slowest(route: string | undefined): Holding | undefined {
+  /** Whose limit is in the way. */
+  #short(route: string, bytes: number, { total, routes }: Held): "route" | "total" | undefined {
+    const { totalBytes, routeBytes, ownBytes } = this.#limits;
+    const ofRoute = (routes.get(route) ?? 0) + bytes;
+    if (ofRoute > routeBytes) return "route";
+    return ofRoute > ownBytes && total + bytes > totalBytes ? "total" : undefined;
+  }
+
+  /** The slow bodies that have to end for these bytes, the oldest first; none where that would not be enough. */
+  #inTheWay(holding: Holding, bytes: number): readonly Holding[] {
+    const ends = new Set<Holding>();
+    const routes = new Map(this.#routes);
+    let total = this.bytes;
+    for (;;) {
+      const what = this.#short(holding.route, bytes, { total, routes });
+      if (what === undefined) return [...ends];
+      const slowest = this.#slowest(what === "route" ? holding.route : undefined, routes, ends);
+      if (slowest === undefined || slowest === holding) return [];
+      ends.add(slowest);
+      routes.set(slowest.route, (routes.get(slowest.route) ?? 0) - slowest.bytes);
+      total -= slowest.bytes;
+    }
+  }
+
+  /** Of one route, or of all that hold more than what each has of its own. */
+  #slowest(
+    route: string | undefined,
+    routes: ReadonlyMap<string, number>,
+    ends: ReadonlySet<Holding>,
+  ): Holding | undefined {
     const before = this.#now() - this.#limits.protectedMs;
     for (const one of this.#holdings) {
-      const isOf = route === undefined || one.route === route;
-      if (one.since <= before && one.isArriving && one.bytes > 0 && isOf) return one;
+      const isIn =
+        route === undefined ? (routes.get(one.route) ?? 0) > this.#limits.ownBytes : one.route === route;
+      if (isIn && one.since <= before && one.isArriving && one.bytes > 0 && !ends.has(one)) return one;
     }
     return undefined;
   }

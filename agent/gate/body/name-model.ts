@@ -1,6 +1,8 @@
 /** The daemon's model named in a request's JSON without touching the rest, digits and bytes included. */
 import { type Refusal, refuse } from "../paths.ts";
+import type { GateRoute } from "../routes.ts";
 import type { HeldBytes } from "./held-bytes.ts";
+import { sameModel } from "./lists.ts";
 import { MemberScanner, parsed } from "./members.ts";
 
 /** Limits a member that is read: a model's name, or Ollama's options. */
@@ -14,6 +16,21 @@ export interface Naming {
   readonly model: string;
   /** Members whose value is replaced where they are given; JSON text from JSON text, by key. */
   readonly overrides: Readonly<Record<string, (value: string) => string>>;
+}
+
+/** How a route's requests name its model, under these members. */
+export function namingOf(
+  { model, service, protocol }: Pick<GateRoute, "model" | "service" | "protocol">,
+  keys: readonly string[],
+): Naming {
+  const isOllama = protocol === "ollama";
+  return {
+    keys,
+    model,
+    accepts: (name) => name === service || (isOllama && sameModel(name, service)),
+    // How long the model stays is the agent's decision: a client's 0 would unload it under all others.
+    overrides: isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {},
+  };
 }
 
 /** For a body whose bytes arrive now. */

@@ -2,8 +2,15 @@
 import type { IncomingMessage } from "node:http";
 import { type Refusal, refuse, retryLater } from "../paths.ts";
 import type { BodyShare } from "./budget.ts";
+import { crumbs } from "./crumbs.ts";
 import { HeldBytes } from "./held-bytes.ts";
 import { type Naming, nameModel, notJson, scannerFor } from "./name-model.ts";
+
+const TINY_CHUNKS = refuse(
+  400,
+  "tiny_chunks",
+  "the body comes in thousands of chunks of a few bytes; send larger ones",
+);
 
 interface Reading {
   readonly limitBytes: number;
@@ -37,8 +44,9 @@ export function readBody(
     const problem = scanner.push(piece);
     return problem === undefined ? undefined : notJson(problem);
   };
+  const areCrumbs = crumbs();
   const take = (piece: Buffer): void => {
-    const refusal = hold(piece);
+    const refusal = areCrumbs(piece) ? TINY_CHUNKS : hold(piece);
     if (refusal !== undefined) finish(refusal);
   };
   const end = (): void => {

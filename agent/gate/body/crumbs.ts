@@ -1,0 +1,15 @@
+/** A body in chunks of a few bytes: each costs the process as much as one of 64 KiB, and all services of the host wait for it. */
+
+const PIECES = 4_096;
+const AVERAGE_BYTES = 16;
+
+/** Asked with each piece; true once there are many, and they are tiny. */
+export function crumbs(): (piece: Buffer) => boolean {
+  let pieces = 0;
+  let bytes = 0;
+  return ({ length }) => {
+    pieces += 1;
+    bytes += length;
+    return pieces > PIECES && bytes < pieces * AVERAGE_BYTES;
+  };
+}
