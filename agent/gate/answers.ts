@@ -18,7 +18,7 @@ export function sendJson(
 /** For which the client may take to read that. */
 const LAST_WORD_MS = 1_000;
 
-/** Nothing can be said to a client before its handshake is over. */
+/** Nothing can be said to a client before its handshake has finished. */
 export function isOfHandshake(code: string | undefined): boolean {
   return code?.startsWith("ERR_TLS") === true || code?.startsWith("ERR_SSL") === true;
 }
