@@ -92,7 +92,7 @@ test.runIf(isRoot)(
               expect(asOwnerOf(two.theirs, () => readPlainFile(at, { maxBytes: 100 }))).not.toContain(
                 "root's",
               );
-            if (what === "remove") removeTree(two.theirs);
+            if (what === "remove") removeTree(two.theirs, "account");
           } catch (error) {
             // Refused by the system, or by the readers themselves.
             expect(error).toHaveProperty("code");
@@ -151,6 +151,30 @@ test("a file is read up to the limit, and its end when asked for", async () => {
   );
 });
 
+test.runIf(isRoot)("what an account has led elsewhere is removed with its rights", async () => {
+  await using two = await twoFolders();
+  const state = path.join(two.theirs, "state");
+  symlinkSync(two.victim, state);
+  const remove = () => removeTree(path.join(state, "file"), "account");
+  expect(remove).toThrow(expect.objectContaining({ code: "EACCES" }));
+  expect(two.untouched()).toEqual(two.before);
+  expect(process.geteuid?.()).toBe(0);
+  execFileSync("rm", [state]);
+  mkdirSync(state);
+  chownSync(state, OTHER.uid, OTHER.gid);
+  put("file", path.join(state, "own"), two.victim);
+  removeTree(state, "account");
+  expect(existsSync(state)).toBe(false);
+});
+
+test.runIf(isRoot)("root's files in a folder of another account are removed by root", async () => {
+  await using two = await twoFolders();
+  const own = path.join(two.theirs, "own");
+  mkdirSync(path.join(own, "versions"), { recursive: true });
+  removeTree(own, "installer");
+  expect(existsSync(own)).toBe(false);
+});
+
 test("a tree is removed with its links, and what they lead to stays", async () => {
   await using folder = await temporaryFolder();
   const [tree, kept] = [path.join(folder.path, "tree"), path.join(folder.path, "kept")];
@@ -158,12 +182,12 @@ test("a tree is removed with its links, and what they lead to stays", async () =
   mkdirSync(kept);
   writeFileSync(path.join(tree, "a/b/file"), "");
   symlinkSync(kept, path.join(tree, "a/link"));
-  removeTree(tree);
-  removeTree(tree);
+  removeTree(tree, "installer");
+  removeTree(tree, "installer");
   expect([existsSync(tree), existsSync(kept)]).toEqual([false, true]);
   symlinkSync(kept, tree);
   expect(readlinkSync(tree)).toBe(kept);
-  removeTree(tree);
+  removeTree(tree, "installer");
   expect(existsSync(kept)).toBe(true);
 });
 

@@ -23,6 +23,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import type { Owner } from "./plan/entries.ts";
 
 export interface Ids {
   readonly uid: number;
@@ -163,15 +164,20 @@ function give(file: number, mode: number, ids: Ids | undefined): void {
 }
 
 /**
- * Removes a file or a folder with all it holds; nothing to do when it is gone. Each folder is entered, and then known by
- * its inode: whoever may change a folder meanwhile cannot lead the removal elsewhere.
+ * Removes a file or a folder with all it holds; nothing to do when it is gone. Each folder in it is entered, and then known
+ * by its inode: whoever may change a folder meanwhile cannot lead the removal elsewhere. What stands above has no such
+ * proof: what is the account's is removed with the rights of whoever can change where the path leads.
  */
-export function removeTree(path: string): void {
+export function removeTree(path: string, owner: Owner): void {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   const before = currentFolder();
-  process.chdir(dirname(path));
-  try {
+  const remove = () => {
+    process.chdir(dirname(path));
     removeEntry(basename(path));
+  };
+  try {
+    if (owner === "installer") remove();
+    else asOwnerOf(dirname(path), remove);
   } finally {
     process.chdir(existsSync(before) ? before : "/");
   }

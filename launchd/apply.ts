@@ -48,7 +48,7 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
       case "stop engines":
         return drainEngines(ports, layout, socketOf(layout));
       case "remove":
-        return removeTree(step.path);
+        return removeTree(step.path, step.owner);
       case "remove if empty":
         return rmdir(step.path).catch(() => undefined);
       default:

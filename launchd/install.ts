@@ -139,7 +139,11 @@ async function rollBack(
     throw new MetalbridgeError("RollbackFailed", `${why}; version ${previous}: ${back.why}${logs}`);
   const files = state.replaced.map(({ path }) => path).join(", ");
   const restored = files === "" ? "" : `, with ${files} as before`;
-  const bad: Step = { do: "remove", path: `${placesBelow(layout.prefix).versions}/${version}` };
+  const bad: Step = {
+    do: "remove",
+    path: `${placesBelow(layout.prefix).versions}/${version}`,
+    owner: "installer",
+  };
   const after = await observe(ports, choices, given);
   await applyAll(ports, [bad, ...planCleanup(layout, after)], state.apply);
   throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${previous} runs again${restored}${logs}`);

@@ -25,7 +25,7 @@ export function planCleanup(layout: Layout, observed: Observed): readonly Step[]
     (version) => version !== observed.current && version !== observed.previous,
   );
   const remove = [...unneeded, ...observed.partials].map(
-    (name): Step => ({ do: "remove", path: `${versions}/${name}` }),
+    (name): Step => ({ do: "remove", path: `${versions}/${name}`, owner: "installer" }),
   );
   return [...approve, ...remove];
 }

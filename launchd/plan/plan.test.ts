@@ -130,8 +130,8 @@ test("after success only the version and the one before stay, and leftovers of i
   });
   expect(steps).toEqual([
     { do: "approve", version: "1.1.0" },
-    { do: "remove", path: `${layout.prefix}/versions/0.9.0` },
-    { do: "remove", path: `${layout.prefix}/versions/.1.1.0.7.partial` },
+    { do: "remove", path: `${layout.prefix}/versions/0.9.0`, owner: "installer" },
+    { do: "remove", path: `${layout.prefix}/versions/.1.1.0.7.partial`, owner: "installer" },
   ]);
 });
 
@@ -177,7 +177,7 @@ test("uninstall ends the service first and removes its own record last; models a
   const stateEntries = ["models", "engines", "agent.sock"];
   const steps = planUninstall({ layout, observed: { ...installed, engines: 2 }, purge: false, stateEntries });
   expect(names(steps).slice(0, 3)).toEqual(["unload", "stop engines", "remove"]);
-  expect(steps.at(-1)).toEqual({ do: "remove", path: layout.prefix });
+  expect(steps.at(-1)).toEqual({ do: "remove", path: layout.prefix, owner: "installer" });
   expect(names(steps)).not.toContain("remove account");
   const paths = steps.flatMap((step) => ("path" in step ? [step.path] : []));
   expect(paths).toContain(`${layout.stateDir}/engines`);
@@ -185,7 +185,7 @@ test("uninstall ends the service first and removes its own record last; models a
   const all = planUninstall({ layout, observed: installed, purge: true, stateEntries });
   expect(all).toEqual(
     expect.arrayContaining([
-      { do: "remove", path: layout.stateDir },
+      { do: "remove", path: layout.stateDir, owner: "account" },
       { do: "remove account", name: "_metalbridge" },
     ]),
   );

@@ -1,5 +1,5 @@
 /** The steps of install, upgrade and uninstall. Each is safe to repeat, and each says what it does. */
-import type { Entry } from "./entries.ts";
+import type { Entry, Owner } from "./entries.ts";
 
 export type Step =
   | { readonly do: "create account"; readonly name: string }
@@ -17,7 +17,7 @@ export type Step =
   | { readonly do: "unload" }
   | { readonly do: "forget" }
   | { readonly do: "stop engines"; readonly count: number }
-  | { readonly do: "remove"; readonly path: string }
+  | { readonly do: "remove"; readonly path: string; readonly owner: Owner }
   /** A folder that may hold what others put there. */
   | { readonly do: "remove if empty"; readonly path: string };
 

@@ -29,14 +29,14 @@ function stepsOf(
 
 test("a machine on which everything is gone has nothing to stop", () => {
   expect(stepsOf(daemon)).toEqual([
-    "remove /Library/LaunchDaemons/dev.metalbridge.agent.plist",
-    "remove /usr/local/bin/metalbridge",
-    "remove /usr/local/etc/metalbridge/agent.yaml",
-    "remove /Library/Logs/Metalbridge/agent.crash.log",
+    "remove /Library/LaunchDaemons/dev.metalbridge.agent.plist installer",
+    "remove /usr/local/bin/metalbridge installer",
+    "remove /usr/local/etc/metalbridge/agent.yaml installer",
+    "remove /Library/Logs/Metalbridge/agent.crash.log installer",
     "remove if empty /usr/local/etc/metalbridge",
     "remove if empty /Library/Logs/Metalbridge",
-    "remove /usr/local/lib/metalbridge/versions",
-    "remove /usr/local/lib/metalbridge",
+    "remove /usr/local/lib/metalbridge/versions installer",
+    "remove /usr/local/lib/metalbridge installer",
   ]);
 });
 
@@ -45,14 +45,14 @@ test("an agent of systemd is stopped first, and its unit is forgotten before it 
     "unload",
     "stop engines 2",
     "forget",
-    "remove /etc/systemd/system/metalbridge-agent.service",
-    "remove /usr/local/bin/metalbridge",
-    "remove /etc/metalbridge/agent.yaml",
+    "remove /etc/systemd/system/metalbridge-agent.service installer",
+    "remove /usr/local/bin/metalbridge installer",
+    "remove /etc/metalbridge/agent.yaml installer",
     "remove if empty /etc/metalbridge",
-    "remove /var/lib/metalbridge",
+    "remove /var/lib/metalbridge account",
     "remove account metalbridge",
-    "remove /usr/local/lib/metalbridge/versions",
-    "remove /usr/local/lib/metalbridge",
+    "remove /usr/local/lib/metalbridge/versions installer",
+    "remove /usr/local/lib/metalbridge installer",
   ]);
 });
 
@@ -68,13 +68,27 @@ test.each<[number | undefined, readonly string[]]>([
 const ACCOUNT = "remove account _metalbridge";
 const STATE = daemon.stateDir;
 test.each<[string, typeof daemon, readonly string[] | undefined, boolean, Observed["account"], string[]]>([
-  ["the model store and its account stay", daemon, ["models", "e"], false, "present", [`remove ${STATE}/e`]],
-  ["both are purged", daemon, ["models"], true, "present", [`remove ${STATE}`, ACCOUNT]],
-  ["without a store all goes", daemon, ["e"], false, "present", [`remove ${STATE}`, ACCOUNT]],
+  [
+    "the model store and its account stay",
+    daemon,
+    ["models", "e"],
+    false,
+    "present",
+    [`remove ${STATE}/e account`],
+  ],
+  ["both are purged", daemon, ["models"], true, "present", [`remove ${STATE} account`, ACCOUNT]],
+  ["without a store all goes", daemon, ["e"], false, "present", [`remove ${STATE} account`, ACCOUNT]],
   ["without a state folder too", daemon, undefined, false, "present", [ACCOUNT]],
-  ["an account that is gone is no step", daemon, ["e"], false, "missing", [`remove ${STATE}`]],
+  ["an account that is gone is no step", daemon, ["e"], false, "missing", [`remove ${STATE} account`]],
   ["one half made is removed", daemon, undefined, false, "incomplete", [ACCOUNT]],
-  ["a user keeps the own account", launchAgent, [], false, "none wanted", [`remove ${launchAgent.stateDir}`]],
+  [
+    "a user keeps the own account",
+    launchAgent,
+    [],
+    false,
+    "none wanted",
+    [`remove ${launchAgent.stateDir} account`],
+  ],
 ])("of the state folder and the account: %s", (_, layout, stateEntries, purge, account, expected) => {
   const steps = stepsOf(layout, { account }, stateEntries, purge);
   expect(steps.filter((step) => step.includes("account") || step.includes(layout.stateDir))).toEqual(

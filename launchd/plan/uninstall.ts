@@ -29,14 +29,14 @@ export function planUninstall({ layout, observed, purge, stateEntries }: Uninsta
     ...(engines > 0 ? [{ do: "stop engines", count: engines } as const] : []),
     // launchd reads its folder at boot: without the plist there is nothing to forget.
     ...(layout.manager === "systemd" ? [{ do: "forget" } as const] : []),
-    ...paths.map((path) => ({ do: "remove", path }) as const),
+    ...paths.map((path) => ({ do: "remove", path, owner: "installer" }) as const),
     ...folders.map((path) => ({ do: "remove if empty", path }) as const),
     ...stateSteps(layout, keepsModels, stateEntries),
     ...(layout.account !== undefined && !keepsModels && observed.account !== "missing"
       ? [{ do: "remove account", name: layout.account } as const]
       : []),
-    { do: "remove", path: places.versions },
-    { do: "remove", path: layout.prefix },
+    { do: "remove", path: places.versions, owner: "installer" },
+    { do: "remove", path: layout.prefix, owner: "installer" },
   ];
 }
 
@@ -47,8 +47,8 @@ function stateSteps(
   stateEntries: readonly string[] | undefined,
 ): readonly Step[] {
   if (stateEntries === undefined) return [];
-  if (!keepsModels) return [{ do: "remove", path: stateDir }];
+  if (!keepsModels) return [{ do: "remove", path: stateDir, owner: "account" }];
   return stateEntries
     .filter((name) => name !== MODEL_STORE)
-    .map((name) => ({ do: "remove", path: `${stateDir}/${name}` }));
+    .map((name) => ({ do: "remove", path: `${stateDir}/${name}`, owner: "account" }));
 }

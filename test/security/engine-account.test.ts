@@ -172,4 +172,39 @@ describe.runIf(isRoot)("the account of the engines", () => {
     expect(readFileSync(machine.at("root/secret"), "utf8")).toBe(SECRET);
     expect(lstatSync(machine.at("root/secret"))).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
   });
+
+  test("what it leads elsewhere while root waits for the agent's end is removed with its rights only", async () => {
+    const alice = { uid: 65_532, gid: 65_532 };
+    await using home = await startMachine({
+      commands: {
+        launchctl: (call) => {
+          // The names were listed before: root removes them next.
+          if (call.args[0] === "bootout")
+            execFileSync("/bin/sh", ["-ec", 'mv "$STATE" "$STATE.own"; ln -s "$ROOT/root" "$STATE"'], {
+              ...alice,
+              env: { PATH: "/usr/bin:/bin", ROOT: home.root, STATE: state },
+            });
+          return home.launchd.launchctl(call);
+        },
+      },
+    });
+    const state = home.at("Users/alice/Library/metalbridge");
+    home.directory.add("alice", alice.uid);
+    mkdirSync(path.dirname(state), { recursive: true });
+    for (const at of ["Users/alice", "Users/alice/Library"]) chownSync(home.at(at), alice.uid, alice.gid);
+    const placed = ["--user", "alice", "--state-dir", state];
+    expect(await home.run(releases.make("1.0.0"), ["install", ...placed, ...PATIENT])).toMatchObject({
+      code: 0,
+    });
+    mkdirSync(home.at("root/logs"), { recursive: true });
+    for (const name of ["kubeconfig", "logs/secret"]) writeFileSync(home.at(`root/${name}`), SECRET);
+    writeFileSync(path.join(state, "kubeconfig"), "");
+    const ran = await home.run(home.installed, ["uninstall"]);
+    const left = readdirSync(home.at("root"), { recursive: true, encoding: "utf8" });
+    expect(left.sort()).toEqual(["kubeconfig", "logs", "logs/secret"]);
+    expect(ran).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^InstallFailed: cannot remove .*EACCES/),
+    });
+  }, 200_000);
 });
