@@ -314,3 +314,20 @@ test("pages of a ranking join without gaps", () => {
   const speeds = all.map(({ model }) => model.estimated_tps);
   expect(speeds).toEqual([...speeds].sort((a, b) => b - a));
 });
+
+test("the fits of a host that has measured every model cost in proportion to their number", () => {
+  const density = densityOf();
+  const sources = records.map(({ name }) => `hf://${name}`);
+  const placeWith = (count: number) => {
+    const models = sources.slice(0, count).map((source) => ({ source, tokensPerSecond: 10 }));
+    const place = placeOfHost(aHost("a", { status: { models } }));
+    const before = process.cpuUsage();
+    density.setPlace("Host", "a", place);
+    const { user, system } = process.cpuUsage(before);
+    return user + system;
+  };
+  const few = Math.floor(sources.length / 8);
+  const least = (count: number) => Math.min(...Array.from({ length: 7 }, () => placeWith(count)));
+  // Looking up all names for each of them costs 64 times as much for 8 times as many.
+  expect(least(few * 8)).toBeLessThan(30 * Math.max(least(few), 200));
+});

@@ -2,8 +2,7 @@
 
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
-import type { Machine } from "../../src/fitness/machine.ts";
-import { type Fit, type Fits, fitOn, type MachineClass, type Summary, summarize } from "./fits.ts";
+import { type Fit, type Fits, type MachineClass, type Summary, summarize } from "./fits.ts";
 import type { Place } from "./place.ts";
 
 /** A replica on a host, or a pod on a node, and what is reserved for it. */
@@ -139,7 +138,7 @@ class State {
       place,
       group: machine === undefined ? undefined : this.#fits.join(machine),
       held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
-      own: machine === undefined ? new Map() : this.#ownFits(machine),
+      own: machine === undefined ? new Map() : this.#fits.ownFits(machine),
       summary: undefined,
     };
   }
@@ -184,8 +183,7 @@ class State {
   modelOf({ namespace, service }: Held): ReturnType<Density["modelOf"]> {
     const name = this.services.get(`${namespace}/${service}`) ?? service;
     const source = this.models.get(`${namespace}/${name}`);
-    const match = source === undefined ? undefined : this.#fits.match(source);
-    return { name, record: match?.at === "one" ? match.record : undefined };
+    return { name, record: source === undefined ? undefined : this.#fits.recordOf(source) };
   }
 
   fitOf(site: Known, record: CatalogRecord): Fit | undefined {
@@ -209,11 +207,6 @@ class State {
     if (place.silence !== undefined) return true;
     const heard = this.#heard.get(`${place.kind}/${place.name}`);
     return heard !== undefined && monotonicMs - heard.monotonicMs > STALE_MS;
-  }
-
-  #ownFits(machine: Machine): Map<CatalogRecord, Fit | undefined> {
-    const measured = this.#fits.measuredOn(machine);
-    return new Map([...measured].map((record) => [record, fitOn(record, machine)]));
   }
 
   #countOwn(record: CatalogRecord, by: number): void {

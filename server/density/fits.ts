@@ -76,8 +76,10 @@ export interface Fits {
   readonly summaryOf: (one: MachineClass) => Summary;
   /** Works out at most so many fits that nothing has asked for yet; false once there are none left. */
   readonly workAhead: (count: number) => boolean;
-  /** The records that a machine has measured speeds of. */
-  readonly measuredOn: (machine: Machine) => ReadonlySet<CatalogRecord>;
+  /** The one record that a source means, remembered. */
+  readonly recordOf: (source: string) => CatalogRecord | undefined;
+  /** Of the records that a machine has measured speeds of, which its class does not know. */
+  readonly ownFits: (machine: Machine) => Map<CatalogRecord, Fit | undefined>;
 }
 
 /** Of sources whose record is remembered: a fleet has the same few over and over. */
@@ -136,7 +138,16 @@ export function createFits(given: readonly CatalogRecord[]): Fits {
       }
       return false;
     },
-    measuredOn: ({ measured }) => new Set(measured.flatMap(({ source }) => recordOf(source) ?? [])),
+    recordOf,
+    ownFits: (machine) => {
+      const measured = Map.groupBy(machine.measured, ({ source }) => recordOf(source));
+      // Each with its own measurements only: every fit looks up the names of all that its machine has.
+      return new Map(
+        [...measured].flatMap(([record, own]) =>
+          record === undefined ? [] : [[record, fitOn(record, { ...machine, measured: own })] as const],
+        ),
+      );
+    },
   };
 }
 

@@ -5,7 +5,7 @@ import { isAtLeast } from "../../src/fitness/fitness.ts";
 import { categoryOf, round } from "../../src/fitness/llmfit/score.ts";
 import { runtimeOf, type System, sizeOf } from "../../src/fitness/llmfit/system.ts";
 import type { FitLevel } from "../../src/fitness/score.ts";
-import { compare, type Density, type Held, type Site } from "./density.ts";
+import { compare, type Density, type Site } from "./density.ts";
 import type { Fit, MachineClass } from "./fits.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
@@ -316,8 +316,7 @@ export function cost(
     .flatMap((site) => costsOn(density, site))
     .filter(({ namespace }) => wanted === undefined || namespace === wanted)
     .sort((a, b) => b.memoryRequiredGb - a.memoryRequiredGb || compare(keyOfCost(a), keyOfCost(b)));
-  const namespaces = new Map<string, CostRow[]>();
-  for (const row of models) namespaces.set(row.namespace, [...(namespaces.get(row.namespace) ?? []), row]);
+  const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
   return {
     models,
     namespaces: [...namespaces]
@@ -340,11 +339,7 @@ export function keyOfCost({ namespace, name, service, placedNode }: CostRow): st
 
 function costsOn(density: Density, site: Site): readonly CostRow[] {
   const budget = site.place.machine.at === "known" ? site.place.machine.machine.budgetBytes : 0;
-  const services = new Map<string, Held[]>();
-  for (const one of site.held.values()) {
-    const key = `${one.namespace}/${one.service}`;
-    services.set(key, [...(services.get(key) ?? []), one]);
-  }
+  const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
   return [...services.values()].flatMap((all) => {
     const [first] = all;
     if (first === undefined) return [];

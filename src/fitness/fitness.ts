@@ -1,5 +1,5 @@
 /** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
-import { matchName } from "./catalog/match.ts";
+import { createMatcher } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
 import { type CacheType, claimsOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
@@ -315,9 +315,11 @@ function reasonsOf(
 
 /** By model and quantization. A source counts for the one model and the one file that it means. */
 function measuredOn(records: readonly CatalogRecord[], { measured }: Machine): ReadonlyMap<string, number> {
+  if (measured.length === 0) return new Map();
+  const matchName = createMatcher(records);
   return new Map(
     measured.flatMap(({ source, tokensPerSecond }) => {
-      const match = matchName(records, source);
+      const match = matchName(source);
       if (match.at !== "one") return [];
       const quantization = quantizationIn(source) ?? match.record.quantization;
       return [[measuredKey(match.record, quantization), tokensPerSecond] as const];
