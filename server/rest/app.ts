@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { GROUP } from "../../src/api/group.ts";
+import { limitConnections } from "../../src/http/connections.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Density } from "../density/density.ts";
 import type { Handle } from "../mcp/http.ts";
@@ -31,6 +32,9 @@ const MOST_BODY_BYTES = 64 * 1024;
 /** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
 const MOST_NAME = 800;
 const REQUEST_MS = 30_000;
+const HANDSHAKE_MS = 10_000;
+/** Many readers may come by one proxy. */
+const CONNECTIONS = { total: 512, perAddress: 256 };
 /** A client that neither sends nor reads for this long is disconnected; watches send something every 15 s. */
 const SILENCE_MS = 60_000;
 const RETRY_SECONDS = "2";
@@ -44,8 +48,9 @@ export function createApp(options: AppOptions): FastifyInstance {
     connectionTimeout: SILENCE_MS,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: MOST_NAME },
-    ...(options.tls === undefined ? {} : { https: options.tls }),
+    ...(options.tls === undefined ? {} : { https: { ...options.tls, handshakeTimeout: HANDSHAKE_MS } }),
   }) as unknown as FastifyInstance;
+  limitConnections(app.server, CONNECTIONS);
   acceptAnyJson(app);
   const answers = createAnswerLimit();
   const encode = createEncode();

@@ -12,6 +12,7 @@ import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Clock, Log } from "../ports.ts";
+import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
 
 export interface Answer {
@@ -42,7 +43,7 @@ export interface ListenOptions {
 
 /** Where strangers may connect, slow and numerous clients must not cost us. */
 const GUARDED_MS = 10_000;
-const GUARDED_CONNECTIONS = 32;
+const CONNECTIONS = { total: 64, perAddress: 32 };
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
@@ -50,7 +51,7 @@ export async function listen({ address, port, signal, ...options }: ListenOption
     options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
   const isForPrograms = options.tokenFile === undefined && (address === "localhost" || isLoopback(address));
   const server = createServer(limits, requestListener({ ...options, isForPrograms }));
-  if (options.tokenFile !== undefined) server.maxConnections = GUARDED_CONNECTIONS;
+  limitConnections(server, CONNECTIONS);
   return listenOn(server, { address, port, signal });
 }
 
