@@ -32,7 +32,7 @@ export interface InstallInput {
 export async function install(ports: Ports, input: InstallInput): Promise<void> {
   const { choices, given, source, dryRun } = input;
   const { version } = source.manifest;
-  const observed = await observe(ports, choices, given);
+  const observed = await observe(ports, choices, given, source.manifest);
   await refuse(ports, input, observed);
   const steps = planInstall(choices.layout, version, observed);
   if (dryRun) return printSteps(ports, steps);

@@ -10,12 +10,19 @@ import { placesBelow, socketOf } from "./layout.ts";
 import { type Choices, type Entry, entriesOf, type Given } from "./plan/entries.ts";
 import type { EntryState, Observed } from "./plan/observed.ts";
 import type { Ports } from "./ports.ts";
+import type { Manifest } from "./release/manifest.ts";
 import { listVersions } from "./release/stage.ts";
 
 /** Maximum size of a configuration, a credential or a definition. */
 const MAX_BYTES = 1 << 20;
 
-export async function observe(ports: Ports, choices: Choices, given: Given = {}): Promise<Observed> {
+/** `release` is what is to be installed: its version counts only where all its files are in place. */
+export async function observe(
+  ports: Ports,
+  choices: Choices,
+  given: Given = {},
+  release?: Manifest,
+): Promise<Observed> {
   const { layout } = choices;
   const { versions, current, previous } = placesBelow(layout.prefix);
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
@@ -27,7 +34,7 @@ export async function observe(ports: Ports, choices: Choices, given: Given = {})
   for (const entry of entriesOf(choices, given))
     entries.push({ entry, state: await observeEntry(entry, uids, layout.prefix) });
   return {
-    ...(await listVersions(versions)),
+    ...(await listVersions(versions, release)),
     account: account?.at ?? "none wanted",
     current: await versionOf(current),
     previous: await versionOf(previous),

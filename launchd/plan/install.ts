@@ -91,7 +91,7 @@ function versionSteps(version: string, { versions, current, previous }: Observed
 }
 
 function serviceSteps(layout: Layout, version: string, observed: Observed): readonly Step[] {
-  const { job, agent, entries } = observed;
+  const { job, agent, entries, current, versions } = observed;
   if (job.at === "absent" || job.isLeaving) return [{ do: "load" }];
   const isChanged = entries.some(
     ({ entry, state }) => entry.path === layout.definition && state.is !== "as wanted",
@@ -99,6 +99,7 @@ function serviceSteps(layout: Layout, version: string, observed: Observed): read
   if (isChanged) return [{ do: "reload" }];
   // Configuration is read at start. The agent may be a stranger in a terminal: then the restart says so.
   const hasNewFiles = entries.some(({ entry, state }) => entry.kind === "file" && state.is !== "as wanted");
-  const runsIt = agent.at === "answers" && agent.version === version;
-  return runsIt && !hasNewFiles && observed.current === version ? [] : [{ do: "restart" }];
+  const isInPlace = current === version && versions.includes(version);
+  const runsIt = isInPlace && agent.at === "answers" && agent.version === version;
+  return runsIt && !hasNewFiles ? [] : [{ do: "restart" }];
 }

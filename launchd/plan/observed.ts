@@ -41,9 +41,9 @@ export type EntryState =
 
 export interface Observed {
   readonly account: "present" | "missing" | "incomplete" | "none wanted";
-  /** Complete ones: a version appears by one rename. */
+  /** Complete ones: a version appears by one rename, and the one to install is checked file by file. */
   readonly versions: readonly string[];
-  /** What interrupted runs left in the versions folder. */
+  /** What interrupted runs left in the versions folder, and a damaged version. */
   readonly partials: readonly string[];
   readonly current: string | undefined;
   readonly previous: string | undefined;

@@ -52,6 +52,14 @@ test("what is as wanted is left alone", () => {
   expect(planCleanup(layout, installed)).toEqual([]);
 });
 
+test("a damaged version is replaced, and the agent that still runs from it is restarted", () => {
+  const damaged = { ...installed, versions: [], proven: [], partials: ["1.0.0"] };
+  expect(planInstall(layout, "1.0.0", damaged)).toEqual([
+    { do: "stage", version: "1.0.0" },
+    { do: "restart" },
+  ]);
+});
+
 test("an upgrade remembers the version before, switches, and restarts without reloading", () => {
   expect(planInstall(layout, "1.1.0", installed)).toEqual([
     { do: "stage", version: "1.1.0" },

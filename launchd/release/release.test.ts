@@ -6,12 +6,15 @@ import { afterAll, expect, test } from "vitest";
 import {
   archiveOf,
   isRoot,
+  LABEL,
   PATIENT,
   PREFIX,
   prepareReleases,
   startMachine,
   sumOf,
 } from "../../test/bed/launchd/machine.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { MANIFEST } from "./manifest.ts";
 
 const releases = await prepareReleases();
 const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
@@ -53,6 +56,55 @@ test.runIf(isRoot)(
 );
 
 test.runIf(isRoot)(
+  "a version whose files a power cut left empty is installed again, and the agent is started from it",
+  async () => {
+    await using machine = await startMachine();
+    expect((await machine.run(one, ["install", ...PATIENT])).code).toBe(0);
+    const archive = archiveOf(one, machine.at("one.tar.gz"));
+    const before = machine.read(`${PREFIX}/versions/1.0.0/cli/metalbridge.mjs`);
+    for (const empty of ["cli/metalbridge.mjs", MANIFEST]) {
+      const pid = machine.launchd.pidOf(LABEL);
+      truncateSync(machine.at(`${PREFIX}/versions/1.0.0/${empty}`));
+      const ran = await machine.run(one, ["install", "--archive", archive, ...PATIENT]);
+      expect(ran).toMatchObject({ code: 0, err: "", out: expect.stringContaining("copy version 1.0.0") });
+      expect(machine.read(`${PREFIX}/versions/1.0.0/cli/metalbridge.mjs`)).toBe(before);
+      expect(machine.versions()).toEqual(["1.0.0"]);
+      expect(machine.launchd.pidOf(LABEL)).not.toBe(pid);
+      expect(await machine.service()).toMatchObject({ agent: { version: "1.0.0", phase: "serving" } });
+    }
+  },
+  200_000,
+);
+
+test.each(["a folder", "an archive"])(
+  "a version from %s is on the disk before it is in its place",
+  async (from) => {
+    await using folder = await temporaryFolder();
+    const at = (name: string) => path.join(folder.path, name);
+    const versions = at("versions");
+    mkdirSync(versions);
+    const { files } = JSON.parse(readFileSync(path.join(one, MANIFEST), "utf8"));
+    const [source, trace] = [from === "a folder" ? one : archiveOf(one, at("one.tar.gz")), at("trace")];
+    execFileSync(process.execPath, [
+      ...["--trace-event-categories", "node.fs.async", "--trace-event-file-pattern", trace],
+      ...[path.join(import.meta.dirname, "../fixtures/staged.ts"), source, versions],
+    ]);
+    const synced: string[] = [];
+    const order = callsIn(trace).flatMap(({ name, path: what = "" }) => {
+      if (name === "rename" && what === path.join(versions, "1.0.0"))
+        return [`rename after ${synced.length} files`];
+      if (name !== "fsync") return [];
+      if (what === versions) return ["sync versions"];
+      if (statSync(path.join(versions, "1.0.0", withinPartial(what))).isFile())
+        synced.push(withinPartial(what));
+      return [];
+    });
+    expect(synced.sort()).toEqual([MANIFEST, ...Object.keys(files)].sort());
+    expect(order).toEqual([`rename after ${synced.length} files`, "sync versions"]);
+  },
+);
+
+test.runIf(isRoot)(
   "an archive is installed only with its sum, whole, and for this machine",
   async () => {
     await using machine = await startMachine();
@@ -91,3 +143,22 @@ test.runIf(isRoot)(
   },
   200_000,
 );
+
+/** Asynchronous calls to the file system as Node traces them; one that has no path has that of the last open file. */
+function callsIn(trace: string): readonly { readonly name: string; readonly path: string | undefined }[] {
+  const { traceEvents } = JSON.parse(readFileSync(trace, "utf8"));
+  let opened: string | undefined;
+  return traceEvents.flatMap(({ ph, name, args }: TraceEvent) => {
+    if (ph !== "b") return [];
+    if (name === "open") opened = args.path;
+    return [{ name, path: args.new_path ?? opened }];
+  });
+}
+
+interface TraceEvent {
+  readonly ph: string;
+  readonly name: string;
+  readonly args: { readonly path?: string; readonly new_path?: string };
+}
+
+const withinPartial = (file: string) => file.replace(/^.*\.partial\/?/, "");

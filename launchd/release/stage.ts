@@ -37,12 +37,7 @@ export async function sourceFromFolder(folder: string, platform: string): Promis
   await checkFiles(folder, manifest);
   return {
     manifest,
-    stage: (versions) =>
-      inPartial(versions, manifest.version, async (partial) => {
-        await copyRelease(folder, partial, manifest);
-        // The copies: what is started later is what was checked.
-        await checkFiles(partial, manifest);
-      }),
+    stage: (versions) => copyInto(versions, folder, manifest),
     discard: async () => undefined,
   };
 }
@@ -81,7 +76,7 @@ export async function sourceFromArchive(input: ArchiveInput): Promise<Source> {
     if (manifest === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
     checkPlatform(manifest, platform);
     await checkFiles(partial, manifest);
-    return { manifest, discard, stage: (folder) => rename(partial, join(folder, manifest.version)) };
+    return { manifest, discard, stage: (folder) => publish(partial, folder, manifest) };
   } catch (error) {
     await discard();
     throw error;
@@ -115,22 +110,54 @@ function unpackError(archive: string, result: CommandResult): Error {
   return Object.assign(new Error(`${archive}: ${reason}`), { code: "ENOSPC" });
 }
 
-async function inPartial(
-  versions: string,
-  version: string,
-  fill: (partial: string) => Promise<void>,
-): Promise<void> {
-  const partial = join(versions, partialName(version));
+async function copyInto(versions: string, folder: string, manifest: Manifest): Promise<void> {
+  const partial = join(versions, partialName(manifest.version));
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true });
-    await fill(partial);
-    await rename(partial, join(versions, version));
+    await copyRelease(folder, partial, manifest);
+    // The copies: what is started later is what was checked.
+    await checkFiles(partial, manifest);
+    await publish(partial, versions, manifest);
   } catch (error) {
     await rm(partial, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** A version must survive a power cut right after the switch, so all of it is on the disk before it has its name. */
+async function publish(partial: string, versions: string, { version, files }: Manifest): Promise<void> {
+  const paths = [MANIFEST, ...Object.keys(files)];
+  for (const path of [...paths, ...foldersOf(paths)]) await syncPath(join(partial, path));
+  await replaceFolder(partial, join(versions, version));
   await syncPath(versions);
+}
+
+/** With all folders above them, and the one that they are relative to. */
+function foldersOf(paths: readonly string[]): ReadonlySet<string> {
+  const folders = new Set(["."]);
+  for (const path of paths)
+    for (let folder = dirname(path); folder !== "."; folder = dirname(folder)) folders.add(folder);
+  return folders;
+}
+
+/** A damaged version that the agent may still run is moved aside, and removed after the new one has served. */
+async function replaceFolder(from: string, to: string): Promise<void> {
+  const aside = join(dirname(to), partialName(`${basename(to)}.damaged`));
+  await rm(aside, { recursive: true, force: true });
+  const isReplaced = await rename(to, aside).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      return false;
+    },
+  );
+  try {
+    await rename(from, to);
+  } catch (error) {
+    if (isReplaced) await rename(aside, to);
+    throw error;
+  }
 }
 
 async function copyRelease(from: string, to: string, { files }: Manifest): Promise<void> {
@@ -140,11 +167,9 @@ async function copyRelease(from: string, to: string, { files }: Manifest): Promi
     await copyFile(join(from, path), target, constants.COPYFILE_FICLONE);
     const { mode } = await stat(join(from, path));
     await chmod(target, (mode & 0o111) === 0 ? 0o644 : 0o755);
-    await syncPath(target);
   }
 }
 
-/** A version must survive a power cut right after the switch. */
 async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
@@ -163,16 +188,27 @@ export interface Installed {
   readonly partials: readonly string[];
 }
 
-/** What is in the versions folder; a folder without release.json is no version. */
-export async function listVersions(versions: string): Promise<Installed> {
+/** What is in the versions folder; a folder without release.json is no version, nor is one that is not as `release` has it. */
+export async function listVersions(versions: string, release?: Manifest): Promise<Installed> {
   const names = await readdir(versions).catch(() => []);
   const has = async (path: string) => (await stat(path).catch(() => undefined)) !== undefined;
   const kept: string[] = [];
   const proven: string[] = [];
   for (const name of names) {
     if (isPartial(name) || !(await has(join(versions, name, MANIFEST)))) continue;
+    if (name === release?.version && !(await isWhole(join(versions, name), release))) continue;
     kept.push(name);
     if (await has(provenMark(versions, name))) proven.push(name);
   }
   return { versions: kept.sort(), proven, partials: names.filter((name) => !kept.includes(name)) };
+}
+
+async function isWhole(folder: string, release: Manifest): Promise<boolean> {
+  try {
+    await checkFiles(folder, release);
+    return (await readManifest(folder)) !== undefined;
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return false;
+    throw error;
+  }
 }
