@@ -53,3 +53,14 @@ test("a move is forgotten once its cool-down has elapsed", () => {
   expect(kept(600_999)).toEqual([["chat", 1_000]]);
   expect(kept(601_000)).toEqual([]);
 });
+
+test("a replica is tracked from its first score on, and stays so while it is not known", () => {
+  const one = { replica: "chat/0", on: "m", service: "chat", sinceMs: 0 };
+  const tracked = (before: typeof NOTHING_SEEN, score: number | undefined) =>
+    observeFitness(before, [{ ...one, score }], DEFAULTS, 0).state;
+  const unknown = tracked(NOTHING_SEEN, undefined);
+  expect([...unknown.tracked]).toEqual([]);
+  const known = tracked(unknown, 80);
+  expect([...known.tracked]).toEqual([["chat/0", { best: 80, low: 0 }]]);
+  expect([...tracked(known, undefined).tracked]).toEqual([["chat/0", { best: 80, low: 0 }]]);
+});

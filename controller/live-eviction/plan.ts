@@ -60,15 +60,13 @@ export function observeFitness(
     const { replica, service, score, sinceMs } = one;
     const last = before.tracked.get(replica) ?? { best: 0, low: 0 };
     const best = Math.max(last.best, score ?? 0);
-    if (score === undefined || best === 0 || score > best * (1 - threshold)) {
-      // One that is not known ends the row; what was the best remains.
-      tracked.set(replica, { best, low: 0 });
-      continue;
-    }
-    const low = last.low + 1;
+    // One that never was known is not tracked.
+    if (best === 0) continue;
+    // One that is not known ends the row; what was the best remains.
+    const low = score !== undefined && score <= best * (1 - threshold) ? last.low + 1 : 0;
     tracked.set(replica, { best, low });
     const isRested = !movedAtMs.has(service) && nowMs - sinceMs >= minimumStayMs;
-    if (low >= settings.observations && isRested) fallen.push({ ...one, score, best });
+    if (score !== undefined && low >= settings.observations && isRested) fallen.push({ ...one, score, best });
   }
   const due = new Map<string, Due>();
   for (const one of fallen.sort((a, b) => a.score - b.score))

@@ -58,7 +58,7 @@ export function chooseManifest(manifests: readonly Descriptor[], shown: string):
 export function hexOf(digest: string, shown: string): string {
   const hex = /^sha256:([0-9a-f]{64})$/.exec(digest)?.[1];
   if (hex !== undefined) return hex;
-  throw new MetalbridgeError("SourceRefused", `${shown} has a digest that is not a sha256: ${digest}`);
+  throw new MetalbridgeError("SourceRefused", `${shown} has a digest that is not a sha256`);
 }
 
 /**
