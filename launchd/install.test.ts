@@ -5,7 +5,6 @@ import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, w
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import {
-  archiveOf,
   isRoot,
   LABEL,
   PATIENT,
@@ -165,60 +164,6 @@ test.runIf(isRoot)(
     expect(machine.launchd.labels()).toEqual([]);
     // Only launchd of a login session has the domain: over ssh there may be none.
     expect(machine.calls.filter((call) => /^dscl|system/.test(call))).toEqual([]);
-  },
-  200_000,
-);
-
-test.runIf(isRoot).each([
-  ["exits at once", "process.exit(3);"],
-  ["never serves and ignores SIGTERM", 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000);'],
-])(
-  "a version that %s is rolled back",
-  async (_, program) => {
-    await using machine = await startMachine();
-    await machine.run(one, ["install", ...PATIENT]);
-    const bad = releases.make("2.0.0", { program });
-    // The release's own program is the broken one, so that the installed version does the upgrade.
-    const archive = archiveOf(bad, machine.at("bad.tar.gz"));
-    // With a configuration of its own, and a definition that differs: both belong to the version that ran before.
-    const [config, definition] = [machine.at("usr/local/etc/metalbridge/agent.yaml"), machine.at(PLIST)];
-    writeFileSync(definition, readFileSync(definition, "utf8").replace("Interactive", "Standard"));
-    const before = [config, definition].map((file) => readFileSync(file, "utf8"));
-    const given = machine.at("given.yaml");
-    writeFileSync(given, "stopEngines: true\n");
-    const ran = await machine.run(machine.installed, [
-      ...["install", "--archive", archive, "--config", given],
-      ...["--timeout-seconds", "5"],
-    ]);
-    expect([config, definition].map((file) => readFileSync(file, "utf8"))).toEqual(before);
-    expect(ran).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(
-        /^UpgradeRolledBack: version 2\.0\.0 does not serve: .*version 1\.0\.0 runs again, with .*agent\.yaml, .*\.plist as before/,
-      ),
-    });
-    // It may not take the minute that an agent has for draining.
-    expect(machine.calls).toContainEqual(expect.stringContaining("kill SIGKILL"));
-    expect([machine.current(), machine.versions()]).toEqual(["1.0.0", ["1.0.0"]]);
-    expect(await machine.service()).toMatchObject({ agent: { version: "1.0.0", phase: "serving" } });
-  },
-  200_000,
-);
-
-test.runIf(isRoot)(
-  "an upgrade to a bad version that was killed after the switch is rolled back by the next run",
-  async () => {
-    await using machine = await startMachine();
-    await machine.run(one, ["install", ...PATIENT]);
-    const bad = releases.make("2.0.0", { program: "process.exit(3);" });
-    // As a killed run leaves it: staged, remembered, switched.
-    execFileSync("cp", ["-r", bad, machine.at(`${PREFIX}/versions/2.0.0`)]);
-    execFileSync("ln", ["-sfn", "versions/1.0.0", machine.at(`${PREFIX}/previous`)]);
-    execFileSync("ln", ["-sfn", "versions/2.0.0", machine.at(`${PREFIX}/current`)]);
-    const archive = archiveOf(bad, machine.at("bad.tar.gz"));
-    const ran = await machine.run(one, ["upgrade", "--archive", archive, "--timeout-seconds", "5"]);
-    expect(ran.err).toMatch(/^UpgradeRolledBack/);
-    expect(await machine.service()).toMatchObject({ current: "1.0.0", agent: { version: "1.0.0" } });
   },
   200_000,
 );

@@ -2,11 +2,12 @@
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPlainFile } from "../src/plain-file.ts";
 import { type Apply, createApply } from "./apply.ts";
+import { readChoices } from "./choices.ts";
 import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout.ts";
 import { namesIn, observe, ownerOfState, uidOf } from "./observe.ts";
 import type { Choices, Given } from "./plan/entries.ts";
-import { planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
+import { type Before, planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
 import type { Observed } from "./plan/observed.ts";
 import { refusalOf } from "./plan/refuse.ts";
 import { describeStep, type Step } from "./plan/steps.ts";
@@ -37,7 +38,7 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
   const steps = planInstall(choices.layout, version, observed);
   if (dryRun) return printSteps(ports, steps);
   const apply = createApply(ports, choices.layout, source);
-  const replaced = replacedBy(steps);
+  const before = { version: observed.current, replaced: replacedBy(steps) };
   await applyAll(ports, steps, apply);
   const outcome = await awaitHealthy(ports, choices.layout, {
     version,
@@ -46,7 +47,7 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
     withinMs: input.healthyWithinMs,
   });
   const now = await observe(ports, choices, given);
-  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply, replaced });
+  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply, before });
   await applyAll(ports, planCleanup(choices.layout, now), apply);
   ports.print(
     steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
@@ -76,7 +77,8 @@ function replacedBy(steps: readonly Step[]): readonly Replaced[] {
     if (step.do !== "make" || step.because !== "differs") return [];
     const { entry } = step;
     if (entry.kind !== "file" || entry.isKept || entry.owner !== "installer") return [];
-    return [{ path: entry.path, text: readPlainFile(entry.path, { maxBytes: MAX_BYTES }) }];
+    const text = readPlainFile(entry.path, { maxBytes: MAX_BYTES });
+    return text === entry.text ? [] : [{ path: entry.path, text }];
   });
 }
 
@@ -116,37 +118,43 @@ async function rollBack(
     readonly now: Observed;
     readonly outcome: Outcome;
     readonly apply: Apply;
-    readonly replaced: readonly Replaced[];
+    readonly before: Before;
   },
 ): Promise<never> {
   const { layout } = choices;
   const { version } = source.manifest;
   const why = `version ${version} does not serve: ${state.outcome.why}`;
   const logs = tailOfLogs(layout);
-  const steps = planRollback(layout, state.now, state.replaced);
-  const { previous } = state.now;
-  if (steps.length === 0 || previous === undefined)
-    throw new MetalbridgeError("ServiceUnhealthy", `${why}${logs}`);
+  const steps = planRollback(layout, state.now, state.before);
+  if (steps.length === 0) throw new MetalbridgeError("ServiceUnhealthy", `${why}${logs}`);
+  const previous = steps.find((step) => step.do === "switch")?.version;
+  const target = previous ?? version;
   ports.print(why);
   await applyAll(ports, steps, state.apply);
-  const back = await awaitHealthy(ports, layout, {
-    version: previous,
+  // The restored record may name another state folder, and with it another socket.
+  const restored = await readChoices(layout.prefix).catch(() => undefined);
+  const back = await awaitHealthy(ports, restored?.layout ?? layout, {
+    version: target,
     knownTroubles: undefined,
     runsBefore: undefined,
     withinMs: Math.max(healthyWithinMs, BACK_MS),
   });
+  const files = state.before.replaced.map(({ path }) => path).join(", ");
+  const as = files === "" ? "" : `, with ${files} as before`;
   if (!back.healthy)
-    throw new MetalbridgeError("RollbackFailed", `${why}; version ${previous}: ${back.why}${logs}`);
-  const files = state.replaced.map(({ path }) => path).join(", ");
-  const restored = files === "" ? "" : `, with ${files} as before`;
+    throw new MetalbridgeError("RollbackFailed", `${why}; version ${target}${as}: ${back.why}${logs}`);
   const bad: Step = {
     do: "remove",
     path: `${placesBelow(layout.prefix).versions}/${version}`,
     owner: "installer",
   };
   const after = await observe(ports, choices, given);
-  await applyAll(ports, [bad, ...planCleanup(layout, after)], state.apply);
-  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${previous} runs again${restored}${logs}`);
+  await applyAll(
+    ports,
+    [...(previous === undefined ? [] : [bad]), ...planCleanup(layout, after)],
+    state.apply,
+  );
+  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${target} runs again${as}${logs}`);
 }
 
 /** A full disk has a code of its own. */

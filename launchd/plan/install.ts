@@ -36,30 +36,38 @@ export interface Replaced {
   readonly text: string;
 }
 
+/** What an install found. */
+export interface Before {
+  /** That was the current one. */
+  readonly version: string | undefined;
+  readonly replaced: readonly Replaced[];
+}
+
 /**
- * Back to the version before, and to the files that it ran with. Empty when there is none, or when the current one has
- * served before: then something else has changed, such as the configuration.
+ * Back to the version before and the files that it ran with; only to the files when the current version was installed
+ * before and has served with them. Empty when there is nothing to go back to.
  */
 export function planRollback(
   layout: Layout,
   observed: Observed,
-  replaced: readonly Replaced[] = [],
+  { version, replaced }: Before,
 ): readonly Step[] {
   const { current, previous, versions, proven } = observed;
-  if (previous === undefined || previous === current || !versions.includes(previous)) return [];
-  if (current !== undefined && proven.includes(current)) return [];
+  const isProven = current !== undefined && proven.includes(current);
+  const isBack = !isProven && previous !== undefined && previous !== current && versions.includes(previous);
+  if (!isBack && (!isProven || version !== current || replaced.length === 0)) return [];
   const restore = observed.entries.flatMap(({ entry }): readonly Step[] => {
     const before = replaced.find(({ path }) => path === entry.path);
     if (before === undefined || entry.kind !== "file") return [];
     return [{ do: "make", entry: { ...entry, text: before.text, isKept: false }, because: "differs" }];
   });
   const isReloaded = replaced.some(({ path }) => path === layout.definition);
-  // It never served: nothing in it is worth the time that a stopping agent may take.
+  // It never served like this: nothing in it is worth the time that a stopping agent may take.
   const again: readonly Step[] =
     observed.job.at === "loaded"
       ? [{ do: "kill" }, { do: isReloaded ? "reload" : "restart" }]
       : [{ do: "load" }];
-  return [{ do: "switch", version: previous }, ...restore, ...again];
+  return [...(isBack ? [{ do: "switch", version: previous } as const] : []), ...restore, ...again];
 }
 
 function accountSteps({ account }: Layout, observed: Observed): readonly Step[] {
@@ -80,11 +88,11 @@ function makeStep({ entry, state }: { readonly entry: Entry; readonly state: Ent
   return [{ do: "make", entry, because: state.is === "missing" ? "missing" : "differs" }];
 }
 
-/** `previous` never names the version that an interrupted run has switched to already. */
-function versionSteps(version: string, { versions, current, previous }: Observed): readonly Step[] {
+/** `previous` never names a version that has not served, such as one that an interrupted run has switched to. */
+function versionSteps(version: string, { versions, proven, current, previous }: Observed): readonly Step[] {
   const stage: readonly Step[] = versions.includes(version) ? [] : [{ do: "stage", version }];
   if (current === version) return stage;
-  const canGoBack = current !== undefined && versions.includes(current);
+  const canGoBack = current !== undefined && versions.includes(current) && proven.includes(current);
   const remember: readonly Step[] =
     canGoBack && previous !== current ? [{ do: "remember", previous: current }] : [];
   return [...stage, ...remember, { do: "switch", version }];

@@ -33,6 +33,8 @@ const installed: Observed = {
   ...{ account: "present", versions: ["1.0.0"], proven: ["1.0.0"], current: "1.0.0", entries: wanted },
   ...{ job: loaded, agent: serving("1.0.0") },
 };
+/** As the upgrade found it. */
+const before = { version: "1.0.0", replaced: [] };
 const names = (steps: readonly { readonly do: string }[]) => steps.map((step) => step.do);
 
 test("a bare machine gets the account first, the definition after the version, and the start last", () => {
@@ -69,6 +71,37 @@ test("an upgrade remembers the version before, switches, and restarts without re
   ]);
 });
 
+test.each<[string, Partial<Observed>, string | undefined]>([
+  ["the version that served", {}, "1.0.0"],
+  ["no version that never served", { proven: [] }, undefined],
+  [
+    "the one that served before a version that was cut off",
+    { versions: ["1.0.0", "1.0.1"], current: "1.0.1", previous: "1.0.0" },
+    undefined,
+  ],
+  [
+    "the version that served, in place of an older one",
+    { versions: ["0.9.0", "1.0.0"], proven: ["0.9.0", "1.0.0"], previous: "0.9.0" },
+    "1.0.0",
+  ],
+  ["no version whose folder is gone", { versions: [], proven: [] }, undefined],
+])("an upgrade keeps for a rollback %s", (_, seen, expected) => {
+  const steps = planInstall(layout, "1.1.0", { ...installed, ...seen });
+  expect(steps.find((step) => step.do === "remember")?.previous).toBe(expected);
+});
+
+test("a second upgrade after one that was cut off goes back to the version that served", () => {
+  const observed: Observed = {
+    ...installed,
+    ...{ versions: ["1.0.0", "1.0.1", "1.1.0"], current: "1.1.0", previous: "1.0.0" },
+  };
+  expect(planRollback(layout, observed, before)).toMatchObject([
+    { do: "switch", version: "1.0.0" },
+    { do: "kill" },
+    { do: "restart" },
+  ]);
+});
+
 const switched: Observed = {
   ...installed,
   versions: ["1.0.0", "1.1.0"],
@@ -78,20 +111,33 @@ const switched: Observed = {
 
 test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
   expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
-  expect(planRollback(layout, switched)).toEqual([
+  expect(planRollback(layout, switched, before)).toEqual([
     { do: "switch", version: "1.0.0" },
     { do: "kill" },
     { do: "restart" },
   ]);
 });
 
+const replacing = (...paths: readonly string[]) => paths.map((path) => ({ path, text: `old ${path}` }));
+
+test.each<[string, string | undefined, readonly string[], Partial<Observed>, readonly string[]]>([
+  ["the configuration", "1.0.0", [layout.configFile], {}, ["make", "kill", "restart"]],
+  ["the definition", "1.0.0", [layout.configFile, layout.definition], {}, ["make", "make", "kill", "reload"]],
+  ["what a stopped agent had", "1.0.0", [layout.configFile], { job: nothing.job }, ["make", "load"]],
+  ["nothing where nothing was replaced", "1.0.0", [], {}, []],
+  ["nothing that another version ran with", "1.1.0", [layout.configFile], {}, []],
+  ["nothing for a version that never served", "1.0.0", [layout.configFile], { proven: [] }, []],
+])(
+  "a version that served and does not serve with what replaced it gets back %s",
+  (_, version, paths, seen, expected) => {
+    const steps = planRollback(layout, { ...installed, ...seen }, { version, replaced: replacing(...paths) });
+    expect(names(steps)).toEqual(expected);
+  },
+);
+
 test("a rollback brings back the files that the version before ran with, and reloads a definition", () => {
   const back = (...paths: readonly string[]) =>
-    planRollback(
-      layout,
-      switched,
-      paths.map((path) => ({ path, text: `old ${path}` })),
-    );
+    planRollback(layout, switched, { version: "1.0.0", replaced: replacing(...paths) });
   expect(back(layout.configFile)).toMatchObject([
     { do: "switch", version: "1.0.0" },
     { do: "make", entry: { path: layout.configFile, text: `old ${layout.configFile}`, isKept: false } },
@@ -108,9 +154,9 @@ test("a rollback brings back the files that the version before ran with, and rel
 });
 
 test("nothing goes back from a version that has served, nor without one before it", () => {
-  expect(planRollback(layout, { ...switched, proven: ["1.0.0", "1.1.0"] })).toEqual([]);
-  expect(planRollback(layout, { ...switched, versions: ["1.1.0"] })).toEqual([]);
-  expect(planRollback(layout, { ...switched, previous: undefined })).toEqual([]);
+  expect(planRollback(layout, { ...switched, proven: ["1.0.0", "1.1.0"] }, before)).toEqual([]);
+  expect(planRollback(layout, { ...switched, versions: ["1.1.0"] }, before)).toEqual([]);
+  expect(planRollback(layout, { ...switched, previous: undefined }, before)).toEqual([]);
 });
 
 test("a changed definition is reloaded, a changed configuration restarts", () => {

@@ -67,11 +67,11 @@ export const installErrors = {
     command: "sudo metalbridge restart",
   },
   UpgradeRolledBack: {
-    what: "The new version did not serve in time. The previous version runs again; engines were not touched.",
-    do: "read why in the message; the cause is usually a setting that the new version rejects",
+    what: "The new version or configuration did not serve in time. The previous one runs again; engines were not touched.",
+    do: "read why in the message; the cause is usually a setting that the version rejects",
   },
   RollbackFailed: {
-    what: "The new version did not serve in time, and the previous one did not start either.",
+    what: "The new version or configuration did not serve in time, and the previous one did not start either.",
     do: "read the log in the message; engines keep running without an agent, but leave their Services after 40 s",
     command: "sudo metalbridge restart",
   },
