@@ -209,7 +209,9 @@ const settingsSchema = z.strictObject({
         .int()
         .min(1)
         .max(64)
-        .describe("Files that this host downloads at once; further downloads are queued.")
+        .describe(
+          "Files that this host downloads at once; further downloads are queued. Half of them are for namespaces that download nothing else.",
+        )
         .default(8),
       maxBytesPerSecond: bytes
         .describe(

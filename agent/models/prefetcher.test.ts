@@ -12,9 +12,9 @@ const patiently = { timeout: 60_000, interval: 10 };
 /** No order here names a Secret. */
 const noClient = {} as KubeClient;
 
-function order(source: string, name = "tiny"): PrefetchOrder {
+function order(source: string, name = "tiny", namespace = "team"): PrefetchOrder {
   return {
-    namespace: "team",
+    namespace,
     name,
     model: { source, files: [], format: "gguf", refreshPolicy: "IfNotPresent" },
   };
@@ -152,5 +152,19 @@ test("what is on disk is ready while another model is downloaded", async () => {
   });
   on.prefetcher.want([order(`${origin.url}/slow.gguf`, "slow"), order(source)]);
   await on.until([{ phase: "Downloading" }, { source, phase: "Ready", bytes: SIZE }]);
+  on.prefetcher.want([]);
+});
+
+test("a source that never ends holds up its own namespace only", async () => {
+  await using origin = await startOrigin();
+  await using on = await startPrefetcher();
+  origin.on("/slow.gguf", (_, response) => {
+    response.writeHead(200, { "content-length": 10_000_000 });
+    response.write(ggufBytes(SIZE, 3));
+  });
+  const slow = order(`${origin.url}/slow.gguf`, "slow");
+  const behind = order(serve(origin, "behind", 4), "behind");
+  on.prefetcher.want([slow, behind, order(serve(origin, "tiny", 1), "tiny", "others")]);
+  await on.until([{ phase: "Downloading" }, { phase: "Pending" }, { model: "others/tiny", phase: "Ready" }]);
   on.prefetcher.want([]);
 });

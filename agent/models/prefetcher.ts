@@ -1,4 +1,4 @@
-/** Fetches what the cluster wants on this host before any replica does: one model at a time, retried until it is there. */
+/** Fetches what the cluster wants on this host before any replica does: one model of a namespace at a time, retried until it is there. */
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -42,18 +42,33 @@ interface Task {
 
 /** Files may have been deleted by hand, evicted, or found damaged. */
 const LOOK_AGAIN_MS = 60_000;
+/** Of different namespaces, so that a source that never ends holds up its own namespace only; replicas need the bandwidth. */
+const MAX_ATTEMPTS = 2;
 
 export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
   const { clock, signal } = options;
   const tasks = new Map<string, Task>();
+  const busy = new Set<string>();
   let isRunning = false;
   let wake = new AbortController();
+  const start = (task: Task): void => {
+    const { namespace } = task.order;
+    busy.add(namespace);
+    attempt(task, options)
+      .catch((err: unknown) => options.log.error({ err }, "prefetching a model ended unexpectedly"))
+      .finally(() => {
+        busy.delete(namespace);
+        wake.abort();
+      });
+  };
   const run = async (): Promise<void> => {
     while (!signal.aborted && tasks.size > 0) {
-      const task = [...tasks.values()].sort((a, b) => a.nextAt - b.nextAt)[0];
-      if (task === undefined) break;
-      const delayMs = task.nextAt - clock.monotonicMs();
-      if (delayMs <= 0) await attempt(task, options);
+      const [task] = [...tasks.values()]
+        .filter(({ order }) => !busy.has(order.namespace))
+        .sort((a, b) => a.nextAt - b.nextAt);
+      const mayStart = task !== undefined && busy.size < MAX_ATTEMPTS;
+      const delayMs = mayStart ? task.nextAt - clock.monotonicMs() : LOOK_AGAIN_MS;
+      if (mayStart && delayMs <= 0) start(task);
       else await waitMs(clock, delayMs, AbortSignal.any([signal, wake.signal]));
       if (wake.signal.aborted) wake = new AbortController();
     }
@@ -173,6 +188,7 @@ async function fetchOrder(task: Task, { store, client, signal, onChange }: Prefe
     {
       signal: AbortSignal.any([signal, task.end.signal]),
       sparesPrefetched: true,
+      tenant: namespace,
       onProgress: ({ bytes, totalBytes }) => {
         const now = totalBytes === undefined ? 0 : Math.floor((bytes * STEPS) / totalBytes);
         if (now === step) return;

@@ -46,6 +46,7 @@ export async function fetchModel(
   const ask: Ask = {
     ...{ source: openRemote(source, request, fetcher), signal, name: publicSource(request.source) },
     secret: request.secret,
+    tenant: options.tenant ?? "",
     sparesPrefetched: options.sparesPrefetched === true,
     take: (content) => fetcher.take(owner, content),
   };
@@ -170,6 +171,7 @@ interface Ask {
   readonly source: OpenSource;
   readonly name: string;
   readonly secret: string | undefined;
+  readonly tenant: string;
   readonly signal: AbortSignal;
   readonly sparesPrefetched: boolean;
   readonly take: Parameters<FetchContent>[1]["take"];

@@ -181,7 +181,7 @@ function createFetcher(
   const boot = options.bootId ?? randomUUID();
   const { bytesPerSecond, downloads } = limits;
   const pace = bytesPerSecond === undefined ? undefined : createPace(bytesPerSecond, clock);
-  const shared = { ranges: limits, pace, queue: createQueue(downloads) };
+  const shared = { ranges: limits, pace, queue: createQueue(downloads, Math.floor(downloads / 2)) };
   const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
   const origins = createOrigins(layout, refs);
   const fetchContent = createFetchContent(

@@ -150,7 +150,7 @@ async function fetchAll(
     onTry({ isOnHost: isOnHost(wanted) });
     const { version, ...secret } = await readSourceSecret(context.ports.client, namespace, name);
     if (name !== undefined) onTry({ isOnHost: isOnHost(wanted), secret: { name, version } });
-    const options = { signal, onProgress, owner: state.uid };
+    const options = { signal, onProgress, owner: state.uid, tenant: namespace };
     return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
   };
   const stored: StoredModel[] = [];

@@ -28,6 +28,8 @@ export type FetchContent = (
     readonly name: string;
     /** As in `ModelRequest`. */
     readonly secret: string | undefined;
+    /** As in `FetchOptions`. */
+    readonly tenant: string;
     readonly signal: AbortSignal;
     readonly onProgress: DownloadContext["onProgress"];
     readonly sparesPrefetched: boolean;
@@ -38,7 +40,7 @@ export type FetchContent = (
 
 export type DownloadSettings = Omit<
   DownloadContext,
-  "source" | "signal" | "onProgress" | "onStored" | "admit"
+  "source" | "tenant" | "signal" | "onProgress" | "onStored" | "admit"
 >;
 
 export interface Sharing {

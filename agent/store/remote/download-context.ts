@@ -34,6 +34,8 @@ export interface DownloadContext {
   /** Absent: no limit of bandwidth. */
   readonly pace?: Pace | undefined;
   readonly queue: Queue;
+  /** The namespace that the download is for; empty for the operator's own. */
+  readonly tenant: string;
   readonly source: OpenSource;
   readonly signal: AbortSignal;
   /** Bytes that this attempt received; what a part had already does not count. */

@@ -65,7 +65,7 @@ test("downloads beyond the limit start in their order, know how many go first, a
   const said: string[] = [];
   const enter = (name: string, of = signal) =>
     queue
-      .enter(of, (before) => said.push(`${name} behind ${before}`))
+      .enter("team", of, (before) => said.push(`${name} behind ${before}`))
       .then((leave) => {
         said.push(`${name} starts`);
         return leave;
@@ -86,4 +86,31 @@ test("downloads beyond the limit start in their order, know how many go first, a
   await enter("e");
   expect(said).toEqual(["e starts"]);
   await expect(enter("f", AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
+});
+
+test("a tenant whose downloads never end leaves half of the places to tenants that have none", async () => {
+  const queue = createQueue(4, 2);
+  const started: string[] = [];
+  const enter = (tenant: string) =>
+    queue
+      .enter(tenant, signal, () => undefined)
+      .then((leave) => {
+        started.push(tenant);
+        return leave;
+      });
+  const [leave] = await Promise.all([enter("drip"), enter("drip")]);
+  void enter("drip");
+  const b = await enter("b");
+  void enter("b");
+  await enter("c");
+  expect(started.splice(0)).toEqual(["drip", "drip", "b", "c"]);
+  // A place of the reserve is not for those that have one.
+  b();
+  await new Promise(setImmediate);
+  expect(started.splice(0)).toEqual(["b"]);
+  leave?.();
+  await new Promise(setImmediate);
+  expect(started).toEqual([]);
+  await enter("d");
+  expect(started).toEqual(["d"]);
 });

@@ -26,36 +26,58 @@ export interface Queue {
    * Resolves when it is the caller's turn, with what ends it. `onQueued` learns how many go first, and whenever that
    * changes. Rejects with the signal's reason.
    */
-  readonly enter: (signal: AbortSignal, onQueued: (before: number) => void) => Promise<() => void>;
+  readonly enter: (
+    tenant: string,
+    signal: AbortSignal,
+    onQueued: (before: number) => void,
+  ) => Promise<() => void>;
 }
 
-/** First come, first served. */
-export function createQueue(most: number): Queue {
-  const waiting: { readonly start: () => void; readonly onQueued: (before: number) => void }[] = [];
+interface Waiting {
+  readonly tenant: string;
+  readonly start: () => void;
+  readonly onQueued: (before: number) => void;
+}
+
+/**
+ * First come, first served, up to `most` at once. The last `reserved` places are for tenants that have none, so that one
+ * tenant whose downloads never end cannot keep the others from starting.
+ */
+export function createQueue(most: number, reserved = 0): Queue {
+  const waiting: Waiting[] = [];
+  const places = new Map<string, number>();
   let running = 0;
+  const mayStart = ({ tenant }: Waiting): boolean =>
+    running < most - reserved || (running < most && !places.has(tenant));
+  const leave = (tenant: string): void => {
+    running -= 1;
+    const left = (places.get(tenant) ?? 0) - 1;
+    if (left > 0) places.set(tenant, left);
+    else places.delete(tenant);
+    next();
+  };
   const next = (): void => {
-    while (running < most) {
-      const first = waiting.shift();
-      if (first === undefined) return;
+    for (;;) {
+      const index = waiting.findIndex(mayStart);
+      const [entry] = index < 0 ? [] : waiting.splice(index, 1);
+      if (entry === undefined) break;
       running += 1;
-      first.start();
+      places.set(entry.tenant, (places.get(entry.tenant) ?? 0) + 1);
+      entry.start();
     }
     for (const [index, { onQueued }] of waiting.entries()) onQueued(running + index);
   };
-  const leave = (): void => {
-    running -= 1;
-    next();
-  };
   return {
     running: () => running,
-    enter: (signal, onQueued) =>
+    enter: (tenant, signal, onQueued) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);
         const entry = {
+          tenant,
           onQueued,
           start: () => {
             signal.removeEventListener("abort", giveUp);
-            resolve(leave);
+            resolve(() => leave(tenant));
           },
         };
         const giveUp = (): void => {
