@@ -1,6 +1,7 @@
 /** The settings of an engine: one set of fields for InferenceService.spec and for the resolved replica. */
 import { z } from "zod";
 import { programSchema } from "./fields/program.ts";
+import { totalLength } from "./fields/shared.ts";
 
 export const RUNTIMES = [
   "llamacpp",
@@ -29,6 +30,8 @@ const customCacheType = z
 const override = z.string().min(1).max(1024);
 const toggle = z.boolean();
 const argument = z.string().max(4096);
+/** Every watcher of services and replicas keeps them in memory. */
+const EXTRA_ARGS_LENGTH_MAX = 32_768;
 
 const SPECULATIVE_TYPES = [
   "none",
@@ -248,9 +251,11 @@ export const engineFields = {
   extraArgs: z
     .array(argument)
     .max(256)
-    .describe(
-      "Further engine arguments, appended last. On Macs each must be on the runtime's allow-list: none that reads or writes other files or opens other ports.",
-    )
+    .meta({
+      description:
+        "Further engine arguments, appended last. On Macs each must be on the runtime's allow-list: none that reads or writes other files or opens other ports.",
+      ...totalLength(EXTRA_ARGS_LENGTH_MAX, "extraArgs"),
+    })
     .optional(),
 } as const;
 

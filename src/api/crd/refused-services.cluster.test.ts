@@ -74,6 +74,11 @@ const cases: readonly Case[] = [
     /spec\.reasoningBudgetMessage needs spec\.reasoningBudget/,
   ],
   ["oMLX bits that do not exist", { "spec.turboQuantBits": 4 }, /spec\.turboQuantBits: Unsupported value/],
+  [
+    "extraArgs of 33 KiB",
+    { "spec.extraArgs": Array.from({ length: 9 }, () => "x".repeat(3_700)) },
+    /extraArgs: at most 32768 characters together/,
+  ],
   ["extraArgs as a text", { "spec.extraArgs": "--verbose" }, /spec\.extraArgs/],
   ["pooling for chat", { "spec.pooling": "mean" }, /spec\.pooling needs spec\.mode embedding/],
   ["pooling none", { "spec.mode": "embedding", "spec.pooling": "none" }, /spec\.pooling: Unsupported value/],

@@ -27,6 +27,8 @@ export interface RawRequest {
   /** For the whole exchange; of a stream, for the time to its head. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** A longer body is a failure with the reason `CODE_TOO_LONG`; 256 MiB unless given. */
+  readonly maxBodyBytes?: number | undefined;
 }
 
 export interface KubeConnection {
@@ -105,7 +107,7 @@ class Connection {
     try {
       const head = await this.#send(request, "request", deadline);
       if (!head.ok) return { ok: false, error: head.failure };
-      return { ok: true, value: await readBody(head.response, MAX_BODY_BYTES) };
+      return { ok: true, value: await readBody(head.response, request.maxBodyBytes ?? MAX_BODY_BYTES) };
     } catch (error) {
       return { ok: false, error: this.#networkFailure(error, deadline) };
     } finally {

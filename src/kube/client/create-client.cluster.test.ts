@@ -113,6 +113,25 @@ describe("results of the real API server", () => {
     expect(Number(listed.resourceVersion)).toBeGreaterThan(0);
     expect(value(await client.list(NAMESPACES)).items.length).toBeGreaterThan(2);
   });
+
+  it("lists objects so large that a page of the usual size is refused, in smaller pages", async () => {
+    using opened = await open();
+    const { client, cluster } = opened;
+    await using namespace = await cluster.namespace();
+    const names = Array.from({ length: 40 }, (_, index) => `large-${index}`);
+    const text = "x".repeat(10_000);
+    await Promise.all(
+      names.map((name) => client.create(CONFIG_MAPS, configMap(namespace.name, name, { text }))),
+    );
+    const { listPages } = await import("./list-pages.ts");
+    const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+    const call = { namespace: namespace.name, timeoutMs: 30_000 };
+    const listed = await listPages(connection, CONFIG_MAPS, { ...call, maxPageBytes: 150_000 });
+    expect(value(listed).items.map((item) => item.metadata.name)).toEqual(expect.arrayContaining(names));
+    const refused = await listPages(connection, CONFIG_MAPS, { ...call, maxPageBytes: 50_000 });
+    connection.close();
+    expect(refused).toMatchObject({ ok: false, error: { reason: "ResponseTooLong" } });
+  });
 });
 
 describe("server-side apply", () => {

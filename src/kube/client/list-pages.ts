@@ -4,12 +4,14 @@ import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
 import { isNamed } from "../watch/parse-event.ts";
 import type { KubeConnection } from "./connect.ts";
 import { apiVersionOf, collectionPath, selectorQuery } from "./paths.ts";
+import { CODE_TOO_LONG } from "./transport.ts";
 
 export interface ListCall extends ListOptions {
   readonly timeoutMs: number;
   readonly userAgent?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number;
+  readonly maxPageBytes?: number;
 }
 
 export interface Listed<T> {
@@ -33,6 +35,10 @@ export async function readVersion(
 }
 
 const PAGE_SIZE = 500;
+/** A page is in memory three times at once: as bytes, as text, as objects. */
+const MAX_PAGE_BYTES = 32 << 20;
+/** One object has at most 1.5 MiB in etcd, so ten of them always fit. */
+const MIN_PAGE_SIZE = 10;
 /** A continuation may expire under us (compaction); then the list begins again. */
 const MAX_BEGINNINGS = 3;
 
@@ -55,10 +61,14 @@ async function listOnce<T extends KubeObject>(
   call: ListCall,
 ): Promise<ApiResult<Listed<T>>> {
   const items: T[] = [];
-  const limit = String(call.pageSize ?? PAGE_SIZE);
+  let size = call.pageSize ?? PAGE_SIZE;
   let continuation: string | undefined;
   for (;;) {
-    const answer = await readPage(connection, kind, call, { limit, continue: continuation });
+    const answer = await readPage(connection, kind, call, { limit: String(size), continue: continuation });
+    if (!answer.ok && answer.error.reason === CODE_TOO_LONG && size > MIN_PAGE_SIZE) {
+      size = Math.max(MIN_PAGE_SIZE, Math.floor(size / 4));
+      continue;
+    }
     if (!answer.ok) return answer;
     const page = answer.value;
     for (const item of page.items ?? []) items.push(withType(item as T, kind));
@@ -81,6 +91,7 @@ async function readPage(
     timeoutMs: call.timeoutMs,
     userAgent: call.userAgent,
     signal: call.signal,
+    maxBodyBytes: call.maxPageBytes ?? MAX_PAGE_BYTES,
   });
   if (!answer.ok) return answer;
   const page = parsePage(answer.value);

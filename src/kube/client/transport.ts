@@ -68,13 +68,19 @@ function notLeading(): Error {
   return Object.assign(new Error(message), { code: "NotLeading" });
 }
 
+/** `code` of the error of a response that is longer than the caller accepts. */
+export const CODE_TOO_LONG = "ResponseTooLong";
+
 /** The rest of a response as text; rejects when it is cut. */
 export async function readBody(response: IncomingMessage, limitBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > limitBytes) throw new Error(`the response is longer than ${limitBytes} bytes`);
+    if (bytes > limitBytes) {
+      const message = `the response is longer than ${limitBytes} bytes`;
+      throw Object.assign(new Error(message), { code: CODE_TOO_LONG });
+    }
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");

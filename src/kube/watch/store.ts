@@ -21,11 +21,11 @@ export interface ObjectStore<T extends KubeObject> {
 /** An empty store. */
 export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
-  const shareFields = createSharing();
+  const slim = createSlimming();
 
   const put = (object: T): Change<T> | undefined => {
     const key = keyOf(object.metadata);
-    shareFields(object);
+    slim(object);
     const before = objects.get(key);
     if (isSame(before, object)) return undefined;
     objects.set(key, object);
@@ -43,7 +43,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 
   const replaceAll = (items: readonly T[]): Change<T>[] => {
     const old = objects;
-    for (const item of items) shareFields(item);
+    for (const item of items) slim(item);
     objects = new Map(items.map((item) => [keyOf(item.metadata), item]));
     const changes: Change<T>[] = [];
     for (const [key, object] of objects) {
@@ -60,10 +60,20 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 /** So many different ones are remembered; objects of one kind have a handful. */
 const MOST_SHAPES = 1_000;
 
-/** Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they share it. */
-function createSharing(): (object: KubeObject) => void {
+/** Characters of an annotation of others that are kept: users may give each object 256 KiB of them. */
+const MAX_FOREIGN_ANNOTATION = 4_096;
+const OWN = /(^|\.)metalbridge\.dev\//;
+
+/**
+ * Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they
+ * share it. Long annotations of others are dropped: nothing here reads them.
+ */
+function createSlimming(): (object: KubeObject) => void {
   const shapes = new Map<string, unknown>();
   return ({ metadata }) => {
+    const { annotations = {} } = metadata;
+    for (const [name, value] of Object.entries(annotations))
+      if (value.length > MAX_FOREIGN_ANNOTATION && !OWN.test(name)) delete annotations[name];
     for (const entry of metadata.managedFields ?? []) {
       if (entry.fieldsV1 === undefined) continue;
       const text = JSON.stringify(entry.fieldsV1);
