@@ -10,6 +10,7 @@ import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../tes
 import { fetchOptions } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { createFarm, type Farm, type Member, type MemberOptions } from "./fixtures/farm.ts";
+import { chunkStart } from "./giver.ts";
 import { addressDigest, createGrants, mayHave, type Wanted } from "./grants.ts";
 import { createIdentity, type Identity } from "./identity.ts";
 import { VISITOR_LIMITS } from "./visitors.ts";
@@ -18,6 +19,7 @@ const PATIENCE = { timeout: 60_000 };
 const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
 const sum = sha256(content);
 const path = `/sha256/${sum}`;
+const CHUNK_LAST = BigInt(CHUNK_BYTES - 1);
 
 async function begin(): Promise<{ farm: Farm; origin: Origin; source: string }> {
   const origin = await startOrigin();
@@ -113,6 +115,26 @@ test("content is given by checksum and whole chunk, and nothing else is", PATIEN
   expect(await status(`/sha256/${sum}`, { headers: { range: far } })).toBe(416);
   for (const method of ["POST", "PUT", "DELETE", "OPTIONS"])
     expect([method, await status(`/sha256/${sum}`, { method })]).toEqual([method, 405]);
+});
+
+test("a range starts at a whole chunk and ends with it, or is refused", () => {
+  const near = fc.integer({ min: -2, max: 2 });
+  const chunk = fc.oneof(fc.nat(40), fc.nat(2 ** 27)).map((index) => index * CHUNK_BYTES);
+  const range = fc.oneof(
+    fc.string(),
+    fc.tuple(chunk, near, near).map(([start, a, b]) => `bytes=${start + a}-${start + CHUNK_BYTES - 1 + b}`),
+    fc.tuple(fc.maxSafeNat(), fc.maxSafeNat()).map(([from, to]) => `bytes=${from}-${to}`),
+  );
+  fc.assert(
+    fc.property(range, (text) => {
+      const [, from = "", to = ""] = /^bytes=(\d+)-(\d+)$/.exec(text) ?? [];
+      const isWhole =
+        from !== "" && BigInt(from) % BigInt(CHUNK_BYTES) === 0n && BigInt(to) - BigInt(from) === CHUNK_LAST;
+      expect(chunkStart(text)).toBe(isWhole ? Number(from) : undefined);
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(chunkStart(undefined)).toBeUndefined();
 });
 
 test("a host is given what its replicas or the operator name, and nothing else", PATIENCE, async () => {

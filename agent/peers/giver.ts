@@ -170,7 +170,7 @@ async function answerHost(
 }
 
 /** Requests are for one whole chunk; the last one is shorter. */
-function chunkStart(range: string | undefined): number | undefined {
+export function chunkStart(range: string | undefined): number | undefined {
   const [, from, to] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(range ?? "") ?? [];
   const start = Number(from);
   return start % CHUNK_BYTES === 0 && Number(to) === start + CHUNK_BYTES - 1 ? start : undefined;

@@ -30,11 +30,12 @@ export function createVisitors(clock: Clock, limits: VisitorLimits = VISITOR_LIM
   /** By remote address and port: TLS wraps the socket in another object. */
   const unproved = new Map<string, Socket>();
   const refused = new Map<string, number>();
-  const leave = (address: string, name: string): void => {
+  const leave = (address: string, name: string, socket: Socket): void => {
     const left = (perAddress.get(address) ?? 1) - 1;
     if (left === 0) perAddress.delete(address);
     else perAddress.set(address, left);
-    unproved.delete(name);
+    // The next connection from the same port may arrive before the end of this one is seen.
+    if (unproved.get(name) === socket) unproved.delete(name);
   };
   return {
     arrive: (socket) => {
@@ -43,7 +44,7 @@ export function createVisitors(clock: Clock, limits: VisitorLimits = VISITOR_LIM
       if (count >= limits.perAddress) return void socket.destroy();
       perAddress.set(address, count + 1);
       const name = nameOf(socket);
-      socket.once("close", () => leave(address, name));
+      socket.once("close", () => leave(address, name, socket));
       unproved.set(name, socket);
       const [oldest] = unproved.values();
       if (unproved.size > limits.unproved) {
