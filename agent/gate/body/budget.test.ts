@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BodyBudget } from "./budget.ts";
+import { BodyBudget, type BodyShare } from "./budget.ts";
 
 const LIMITS = { totalBytes: 100, routeBytes: 60, ownBytes: 10, protectedMs: 10 };
 
@@ -75,34 +75,60 @@ test("a body that is itself the slowest gets no more", () => {
   expect(ended).toEqual([]);
 });
 
-test("whatever requests do, no limit is passed, and no request leaves anything behind", () => {
+/** Requests of several routes, each of which holds what it was given until it ends, or is ended for others. */
+function requests() {
+  const clock = { now: 0 };
+  const budget = new BodyBudget(LIMITS, () => clock.now);
+  const open = new Map<number, { readonly route: string; readonly share: BodyShare; bytes: number }>();
+  const end = (who: number): void => {
+    open.get(who)?.share.release();
+    open.delete(who);
+  };
+  const requestOf = (who: number, route: string) => {
+    const known = open.get(who);
+    if (known !== undefined) return known;
+    const request = { route, share: budget.open(route, () => end(who)), bytes: 0 };
+    open.set(who, request);
+    return request;
+  };
+  const heldBy = (route: string): number =>
+    [...open.values()].reduce((sum, one) => sum + (one.route === route ? one.bytes : 0), 0);
+  const acts = {
+    take: (who: number, route: string, bytes: number) => {
+      const request = requestOf(who, route);
+      const isOwn = heldBy(request.route) + bytes <= LIMITS.ownBytes;
+      const isTaken = request.share.take(bytes);
+      if (isTaken) request.bytes += bytes;
+      expect(isTaken || !isOwn).toBe(true);
+    },
+    arrived: (who: number, route: string) => requestOf(who, route).share.arrived(),
+    release: end,
+    wait: (_who: number, _route: string, ms: number) => (clock.now += ms),
+  };
+  return { budget, open, end, heldBy, acts };
+}
+
+test("whatever requests do, no limit is passed, a route gets its own part, and nothing is left behind", () => {
+  const routes = ["a", "b", "c", "d"];
   const step = fc.record({
     who: fc.nat(7),
-    route: fc.constantFrom("a", "b", "c", "d"),
+    route: fc.constantFrom(...routes),
     what: fc.constantFrom("take", "take", "arrived", "release", "wait" as const),
-    bytes: fc.nat(70),
+    bytes: fc.oneof(fc.nat(70), fc.nat(LIMITS.ownBytes)),
   });
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const { clock, budget, open } = budgetBed();
-      const shares = new Map<number, ReturnType<typeof open>>();
+    fc.property(fc.array(step, { maxLength: 60, size: "max" }), (steps) => {
+      const { budget, open, end, heldBy, acts } = requests();
       for (const { who, route, what, bytes } of steps) {
-        const share = shares.get(who) ?? open(String(who), route);
-        shares.set(who, share);
-        const acts = {
-          take: () => share.take(bytes),
-          arrived: share.arrived,
-          wait: () => (clock.now += bytes),
-          release: () => {
-            share.release();
-            shares.delete(who);
-          },
-        };
-        acts[what]();
+        acts[what](who, route, bytes);
+        const held = routes.map(heldBy);
+        expect(Math.max(...held)).toBeLessThanOrEqual(LIMITS.routeBytes);
+        expect(budget.bytes).toBe(held.reduce((sum, one) => sum + one));
         expect(budget.bytes).toBeLessThanOrEqual(LIMITS.totalBytes + 4 * LIMITS.ownBytes);
       }
-      for (const share of shares.values()) share.release();
+      for (const who of [...open.keys()]) end(who);
       expect(budget.bytes).toBe(0);
     }),
+    { numRuns: 300 },
   );
 });

@@ -1,0 +1,35 @@
+import { Socket } from "node:net";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Pipelines } from "./pipelines.ts";
+import { DEFAULT_LIMITS } from "./routes.ts";
+
+test("a service has 1,024 connections and 1,024 requests, and a connection 8 of them", () => {
+  expect(DEFAULT_LIMITS).toMatchObject({ connections: 1_024, requests: 1_024, pipelined: 8 });
+});
+
+test("in whatever order requests begin and end, no connection waits for more than 8, and the ninth ends it", () => {
+  const { pipelined } = DEFAULT_LIMITS;
+  const step = fc.record({ at: fc.nat(2), isEnd: fc.boolean(), count: fc.integer({ min: 1, max: 6 }) });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
+      const pipelines = new Pipelines();
+      const all = Array.from({ length: 3 }, () => ({ socket: new Socket(), waiting: 0 }));
+      const begin = (one: (typeof all)[number]): void => {
+        const hasRoom = !one.socket.destroyed && one.waiting < pipelined;
+        expect(pipelines.begin(one.socket, pipelined)).toBe(hasRoom);
+        expect(one.socket.destroyed).toBe(!hasRoom);
+        if (hasRoom) one.waiting += 1;
+      };
+      const end = (one: (typeof all)[number]): void => {
+        if (one.waiting === 0) return;
+        one.waiting -= 1;
+        pipelines.end(one.socket);
+      };
+      for (const { at, isEnd, count } of steps)
+        for (const one of Array.from({ length: count }, () => all.slice(at, at + 1)).flat())
+          (isEnd ? end : begin)(one);
+    }),
+    { numRuns: 300 },
+  );
+});
