@@ -103,6 +103,43 @@ describe("the work queue", () => {
     expect(runs.slice(3)).toEqual(["slow/3"]);
   });
 
+  it("runs no more of a group than its limit, whatever is asked for and ends", async () => {
+    const act = fc.record({ group: fc.nat(3), key: fc.nat(5), ends: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 4 }),
+        fc.integer({ min: 1, max: 10 }),
+        fc.array(act, { maxLength: 40, size: "max" }),
+        async (limit, concurrency, acts) => {
+          const time = steppedClock();
+          const running = new Map<string, () => void>();
+          const stop = new AbortController();
+          const groupOf = (key: string) => key.split("/")[0] ?? "";
+          const queue = createQueue<string>({
+            ...{ clock: time.clock, log: quietLog, signal: stop.signal, concurrency },
+            groups: { of: groupOf, limit },
+            reconcile: async (key) => {
+              await new Promise<void>((resolve) => running.set(key, resolve));
+              running.delete(key);
+            },
+          });
+          for (const { group, key, ends } of acts) {
+            queue.enqueue(`${group}/${key}`);
+            if (ends) [...running.values()][key]?.();
+            await time.step(0);
+            expect(running.size).toBeLessThanOrEqual(concurrency);
+            for (const one of running.keys()) {
+              const ofGroup = [...running.keys()].filter((other) => groupOf(other) === groupOf(one));
+              expect(ofGroup.length).toBeLessThanOrEqual(limit);
+            }
+          }
+          stop.abort();
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
   it("finds a place for one more group, however many others have slow keys", async () => {
     const shape = fc.record({
       concurrency: fc.integer({ min: 2, max: 40 }),

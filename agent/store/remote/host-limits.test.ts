@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createPace, createQueue } from "./host-limits.ts";
 
@@ -113,4 +114,52 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
   expect(started).toEqual([]);
   await enter("d");
   expect(started).toEqual(["d"]);
+});
+
+test("whoever enters, leaves and gives up: every place is given, the reserve to tenants without one, in their order", async () => {
+  const step = fc.record({
+    what: fc.constantFrom("enter", "enter", "leave", "give up" as const),
+    tenant: fc.constantFrom("a", "b", "c", "d"),
+    which: fc.nat(),
+  });
+  const places = fc.integer({ min: 1, max: 6 }).chain((most) => fc.tuple(fc.constant(most), fc.nat(most)));
+  await fc.assert(
+    fc.asyncProperty(
+      places,
+      fc.array(step, { maxLength: 40, size: "max" }),
+      async ([most, reserved], steps) => {
+        const queue = createQueue(most, reserved);
+        const waiting: { readonly tenant: string; readonly giveUp: AbortController }[] = [];
+        const running: { readonly tenant: string; readonly leave: () => void }[] = [];
+        const placesOf = (tenant: string) => running.filter((one) => one.tenant === tenant).length;
+        const start = (entry: (typeof waiting)[number], leave: () => void): void => {
+          const { tenant } = entry;
+          if (placesOf(tenant) > 0) expect(running.length).toBeLessThan(most - reserved);
+          expect(waiting.find((one) => one.tenant === tenant)).toBe(entry);
+          waiting.splice(waiting.indexOf(entry), 1);
+          running.push({ tenant, leave });
+        };
+        for (const { what, tenant, which } of steps) {
+          if (what === "enter") {
+            const entry = { tenant, giveUp: new AbortController() };
+            waiting.push(entry);
+            const turn = queue.enter(tenant, entry.giveUp.signal, () => undefined);
+            turn.then(
+              (leave) => start(entry, leave),
+              () => waiting.splice(waiting.indexOf(entry), 1),
+            );
+          } else if (what === "leave") running.splice(which % (running.length || 1), 1)[0]?.leave();
+          else waiting[which % (waiting.length || 1)]?.giveUp.abort();
+          await new Promise(setImmediate);
+          expect(queue.running()).toBe(running.length);
+          expect(running.length).toBeLessThanOrEqual(most);
+          const free = waiting.filter(
+            (one) => running.length < (placesOf(one.tenant) > 0 ? most - reserved : most),
+          );
+          expect(free).toEqual([]);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
 });

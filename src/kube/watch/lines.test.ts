@@ -34,9 +34,25 @@ describe("lines of a byte stream", () => {
     expect(splitter.push(encode("\n"))[0]?.length).toBe(2_000 * 16 * 1024);
   });
 
-  it("beyond the limit are an error", () => {
-    const splitter = createLineSplitter(10);
-    expect(() => splitter.push(encode("12345678901"))).toThrow("longer than 10 bytes");
+  it("fail exactly where the unfinished line is beyond the limit, so no more is held than the limit and a chunk", () => {
+    const chunk = fc
+      .array(fc.constantFrom("x", "x", "x", "\n"), { maxLength: 15 })
+      .map((bytes) => encode(bytes.join("")));
+    fc.assert(
+      fc.property(fc.array(chunk, { maxLength: 30, size: "max" }), fc.nat(40), (chunks, limit) => {
+        const splitter = createLineSplitter(limit);
+        let unfinished = 0;
+        for (const bytes of chunks) {
+          const from = bytes.lastIndexOf(0x0a) + 1;
+          unfinished = from === 0 ? unfinished + bytes.length : bytes.length - from;
+          if (unfinished > limit)
+            return void expect(() => splitter.push(bytes)).toThrow(`longer than ${limit} bytes`);
+          for (const line of splitter.push(bytes))
+            expect(line.length).toBeLessThanOrEqual(limit + bytes.length);
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 });
 
