@@ -64,16 +64,21 @@ const MOST_SHAPES = 1_000;
 const MAX_FOREIGN_ANNOTATION = 4_096;
 const OWN = /(^|\.)metalbridge\.dev\//;
 
-/**
- * Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they
- * share it. Long annotations of others are dropped: nothing here reads them.
- */
+/** What nothing here reads is not kept. */
 function createSlimming(): (object: KubeObject) => void {
-  const shapes = new Map<string, unknown>();
-  return ({ metadata }) => {
-    const { annotations = {} } = metadata;
+  const shareFields = createSharing();
+  return (object) => {
+    const { annotations = {} } = object.metadata;
     for (const [name, value] of Object.entries(annotations))
       if (value.length > MAX_FOREIGN_ANNOTATION && !OWN.test(name)) delete annotations[name];
+    shareFields(object);
+  };
+}
+
+/** Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they share it. */
+function createSharing(): (object: KubeObject) => void {
+  const shapes = new Map<string, unknown>();
+  return ({ metadata }) => {
     for (const entry of metadata.managedFields ?? []) {
       if (entry.fieldsV1 === undefined) continue;
       const text = JSON.stringify(entry.fieldsV1);
