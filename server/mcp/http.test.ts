@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import fc from "fast-check";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { answerOnce, createSessions, type Handle, MOST_SESSIONS, type Sessions } from "./http.ts";
 
@@ -110,7 +111,15 @@ test.each([
     await handlerOf(sessions)(request, response, JSON.parse(await text(request)));
   });
   const headers = { "content-type": "application/json", accept };
-  const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" });
-  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify([ping(1), ping(2)]) });
-  expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("batches")]);
+  const message = fc.oneof(
+    fc.record({ jsonrpc: fc.constant("2.0"), id: fc.nat(), method: fc.constantFrom("ping", "tools/call") }),
+    fc.jsonValue(),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(message, { maxLength: 4 }), async (batch) => {
+      const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(batch) });
+      expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("batches")]);
+    }),
+    { numRuns: 40, examples: [[[]]] },
+  );
 });

@@ -8,6 +8,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
+import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createLlmfitRest } from "../../src/fitness/llmfit/rest/rest.ts";
@@ -253,6 +254,14 @@ test("without a token only programs of this machine may ask, and no web page", a
     413,
     expect.stringMatching(/65536/),
   ]);
+  const lengths = fc.integer({ min: 65_533, max: 65_539 });
+  await fc.assert(
+    fc.asyncProperty(lengths, async (length) => {
+      const [status] = await send(url, {}, "x".repeat(length));
+      expect(status).toBe(length > 65_536 ? 413 : 400);
+    }),
+    { numRuns: 20 },
+  );
   expect((await send(url, { "mcp-session-id": "made-up" }, "{}"))[0]).toBe(404);
   const deploy = { ...context, deploy: async () => undefined };
   for (const open of [{ address: "0.0.0.0" }, { context: deploy }])

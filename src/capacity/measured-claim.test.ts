@@ -88,3 +88,49 @@ test("a host's measured compute buffers decide what is claimed there, as its age
     { numRuns: 30 },
   );
 });
+
+test("a change of the settings is laid out once, however many hosts with measurements of their own are asked about", () => {
+  const of = model("tiny", { weightsBytes: GIB, gguf: GGUF });
+  const { template } = resolve(of, undefined);
+  let reads = 0;
+  const counted: Model = {
+    ...of,
+    get status() {
+      reads += 1;
+      return of.status;
+    },
+  };
+  const claims = claimWith({ template, model: counted, draftModel: undefined, replicas: [] });
+  const askAll = () =>
+    [0, 1, 2, 3].map((extraBytes) => claims({ contextSize: 4096 }, { compute: { factor: 2, extraBytes } }));
+  const [first = 0, ...others] = askAll();
+  const once = reads;
+  expect(others).toEqual([first + 1, first + 2, first + 3]);
+  expect(claims({ contextSize: 2048 })).toBeLessThan(first);
+  expect(reads).toBe(2 * once);
+  askAll();
+  expect(reads).toBe(2 * once);
+});
+
+test("the status of a Host holds a factor from 0.1 to 10 and up to 1 TiB more, and nothing else", () => {
+  const factors = fc.oneof(
+    fc.double({ min: 0, max: 11 }),
+    fc.double(),
+    fc.constantFrom(0.1, 10, 0.1 - Number.EPSILON, 10 + 2 * Number.EPSILON * 10),
+  );
+  const extras = fc.oneof(
+    fc.integer({ min: -2, max: 2 }),
+    fc.integer({ min: -2, max: 2 }).map((more) => 2 ** 40 + more),
+    fc.maxSafeInteger(),
+    fc.double(),
+  );
+  fc.assert(
+    fc.property(factors, extras, (factor, extraBytes) => {
+      const compute = { factor, extraBytes };
+      const parsed = hostSchema.safeParse({ metadata: { name: "mac-1" }, status: { memory: { compute } } });
+      const isExtra = Number.isInteger(extraBytes) && extraBytes >= 0 && extraBytes <= 2 ** 40;
+      expect(parsed.success).toBe(factor >= 0.1 && factor <= 10 && isExtra);
+    }),
+    { numRuns: 500 },
+  );
+});

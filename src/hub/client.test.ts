@@ -1,9 +1,12 @@
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import fc from "fast-check";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { headerBytes, ranged, serveModel } from "../../test/fixtures/model-server.ts";
 import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../../test/fixtures/test-authority.ts";
+import { type Answer, readText, send } from "./client.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
 
 test.skipIf(whyNoAuthority() !== undefined)(
@@ -27,3 +30,62 @@ test.skipIf(whyNoAuthority() !== undefined)(
     expect(plain.requests).toEqual([]);
   },
 );
+
+const { signal } = new AbortController();
+
+test("a text is read exactly where it is no longer than the limit, in any chunks, and not beyond it", async () => {
+  const chunk = fc.uint8Array({ maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(chunk, { maxLength: 8, size: "max" }),
+      fc.nat(200),
+      async (chunks, maxBytes) => {
+        const whole = Buffer.concat(chunks);
+        let readBytes = 0;
+        const counted = function* () {
+          for (const one of chunks) {
+            readBytes += one.length;
+            yield Buffer.from(one);
+          }
+        };
+        const body = Readable.from(counted(), { highWaterMark: 1 });
+        const answer = { url: new URL("http://source.test/list"), body } as unknown as Answer;
+        const read = readText(answer, maxBytes, signal);
+        if (whole.length <= maxBytes) return void expect(await read).toBe(whole.toString("utf8"));
+        await expect(read).rejects.toMatchObject({ error: { code: "SourceRefused" }, isTransient: false });
+        // The chunk that shows it, and the next one.
+        expect(readBytes).toBeLessThanOrEqual(maxBytes + 80);
+        expect(body.destroyed).toBe(true);
+      },
+    ),
+  );
+});
+
+test("redirects are followed up to the limit, and no request is sent beyond it", async () => {
+  let hops = 0;
+  const server = await serveModel((request, response) => {
+    const hop = Number(request.url?.slice(1));
+    if (hop < hops) response.writeHead(302, { location: `/${hop + 1}` }).end();
+    else response.end("there");
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.nat(14), fc.nat(10), async (some, maxRedirects) => {
+      hops = some;
+      server.requests.length = 0;
+      const rules = { allowLoopback: true, allowPrivate: false, stallMs: 10_000, connectMs: 10_000 };
+      const answer = send(new URL(`${server.url}/0`), { signal }, { ...rules, maxRedirects });
+      if (hops > maxRedirects)
+        await expect(answer).rejects.toMatchObject({ error: { code: "SourceRedirects" } });
+      else expect(await readText(await answer, 100, signal)).toBe("there");
+      expect(server.requests.length).toBe(Math.min(hops, maxRedirects) + 1);
+    }),
+    {
+      numRuns: 25,
+      examples: [
+        [9, 10],
+        [10, 10],
+        [11, 10],
+      ],
+    },
+  );
+});

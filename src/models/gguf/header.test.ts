@@ -6,6 +6,7 @@ import {
   renderGgufHeader,
 } from "../../../local/demo/gguf-writer.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
+import { LIMITS } from "./fields.ts";
 import { createGgufReader, parseGgufHeader } from "./header.ts";
 import { summarizeGguf } from "./summary.ts";
 import { fileTypeName } from "./tables.ts";
@@ -279,6 +280,55 @@ test("any bytes end in a header, a wish for more, or a refusal with a code", () 
       }
     }),
     { numRuns: 3000 },
+  );
+});
+
+const u32le = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
+const u64le = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
+const start = (tensorCount: number, entries: number) =>
+  Buffer.concat([Buffer.from("GGUF"), u32le(3), u64le(tensorCount), u64le(entries)]);
+const [STRING, ARRAY] = [8, 9];
+/** An entry with the key `k`, up to its value. */
+const entry = (type: number) => Buffer.concat([start(0, 1), u64le(1), Buffer.from("k"), u32le(type)]);
+const tensor = Buffer.concat([start(1, 0), u64le(1), Buffer.from("t")]);
+
+test.each<[string, number, (value: number) => readonly Uint8Array[]]>([
+  ["tensors", LIMITS.tensors, (count) => [start(count, 0)]],
+  ["metadata entries", LIMITS.metadataEntries, (count) => [start(0, count)]],
+  ["bytes of a key", LIMITS.keyBytes, (length) => [start(0, 1), u64le(length)]],
+  ["bytes of a tensor's name", LIMITS.keyBytes, (length) => [start(1, 0), u64le(length)]],
+  ["bytes of a text", LIMITS.stringBytes, (length) => [entry(STRING), u64le(length)]],
+  ["items of an array", LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(0), u64le(count)]],
+  ["texts of an array", LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(STRING), u64le(count)]],
+  [
+    "bytes of a text in an array",
+    LIMITS.stringBytes,
+    (length) => [entry(ARRAY), u32le(STRING), u64le(1), u64le(length)],
+  ],
+  ["arrays in an array", LIMITS.keptItems, (count) => [entry(ARRAY), u32le(ARRAY), u64le(count)]],
+  [
+    "arrays within each other",
+    LIMITS.arrayDepth,
+    (depth) => [entry(ARRAY), ...Array.from({ length: depth - 1 }, () => [u32le(ARRAY), u64le(1)]).flat()],
+  ],
+  ["dimensions of a tensor", LIMITS.dimensions, (rank) => [tensor, u32le(rank)]],
+  ["elements of a dimension", Number.MAX_SAFE_INTEGER, (size) => [tensor, u32le(1), u64le(size)]],
+])("more %s than %i are refused before memory is allocated, and no fewer", (_, limit, parts) => {
+  for (const value of [limit - 1, limit, limit + 1])
+    expect([value, codeOf(Buffer.concat(parts(value)))]).toEqual([
+      value,
+      value > limit ? "GgufTooLarge" : "needs more",
+    ]);
+});
+
+test("a text up to 1 KiB is kept, and of a longer one nothing", () => {
+  const unit = fc.constantFrom("x", "é", "€", "😀");
+  fc.assert(
+    fc.property(unit, fc.integer({ min: 1_015, max: 1_035 }), (character, bytes) => {
+      const value = character.repeat(bytes / Buffer.byteLength(character));
+      const kept = headerOf(render({ "general.description": text(value) })).metadata;
+      expect(kept.get("general.description")).toBe(Buffer.byteLength(value) > 1_024 ? undefined : value);
+    }),
   );
 });
 
