@@ -1,3 +1,5 @@
+import { Readable } from "node:stream";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   type Handler,
@@ -6,10 +8,23 @@ import {
   serveModel,
   TENSOR_BYTES,
 } from "../../test/fixtures/model-server.ts";
+import type { Answer } from "./client.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
+import { readRemoteHeader } from "./gguf-header.ts";
 
 const small = headerBytes(10);
 const large = headerBytes(100_000);
+/** The start of a header whose one array has more items than the test reads. */
+const endless = Buffer.alloc(8 << 20);
+endless.write("GGUF\x03");
+for (const [at, value] of [
+  [16, 1],
+  [24, 1],
+  [33, 9],
+  [41, 10_000_000],
+] as const)
+  endless.writeUInt32LE(value, at);
+const { signal } = new AbortController();
 
 const status =
   (code: number, headers = {}): Handler =>
@@ -93,6 +108,49 @@ test("a header without an end is given up", async () => {
   expect(await failureOf(inspectNow(`${server.url}/m.gguf`, {}, { maxHeaderBytes: 500_000 }))).toMatchObject({
     code: "GgufTooLarge",
   });
+});
+
+test("no more of a header is read than the limit and a chunk, whatever a server sends for a range", async () => {
+  const url = new URL("http://source.test/m.gguf");
+  const sending = fc.record({
+    chunkBytes: fc.integer({ min: 20_000, max: 200_000 }),
+    /** Beyond what was asked for. */
+    moreBytes: fc.nat(2_000_000),
+    hasRanges: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      sending,
+      fc.nat(1_200_000),
+      async ({ chunkBytes, moreBytes, hasRanges }, maxHeaderBytes) => {
+        let readBytes = 0;
+        const open = async (_: URL, { headers = {} }: { headers?: Readonly<Record<string, string>> }) => {
+          const [from = 0, to = 0] = headers.range?.match(/\d+/g)?.map(Number) ?? [];
+          const end = hasRanges ? to + 1 + moreBytes : Number.POSITIVE_INFINITY;
+          const chunks = function* () {
+            for (let at = hasRanges ? from : 0; at < end; at += chunkBytes) {
+              readBytes += chunkBytes;
+              yield endless.subarray(at, at + chunkBytes);
+            }
+          };
+          const body = Readable.from(chunks(), { highWaterMark: 1 });
+          const answerHeaders = { etag: '"v1"' };
+          return {
+            url,
+            status: hasRanges ? 206 : 200,
+            headers: answerHeaders,
+            hops: [],
+            body,
+          } as unknown as Answer;
+        };
+        const reading = readRemoteHeader({ open }, url, { signal, maxHeaderBytes });
+        expect((await failureOf(reading)).code).toBe("GgufTooLarge");
+        // The chunk that shows it, and the next one.
+        expect(readBytes).toBeLessThanOrEqual(maxHeaderBytes + 2 * chunkBytes);
+      },
+    ),
+    { numRuns: 50 },
+  );
 });
 
 test("a file that changes between two ranges is read again", async () => {

@@ -61,6 +61,23 @@ test("a text is read exactly where it is no longer than the limit, in any chunks
   );
 });
 
+test("a request is sent at most twice more, whatever a source is asked to try again", async () => {
+  let refusals = 0;
+  const server = await serveModel((_, response) => {
+    refusals -= 1;
+    response.writeHead(refusals < 0 ? 200 : 401).end();
+  });
+  const start = new URL(server.url);
+  const rules = { allowLoopback: true, allowPrivate: false, stallMs: 10_000, connectMs: 10_000 };
+  for (const count of [0, 1, 2, 3, 4]) {
+    refusals = count;
+    server.requests.length = 0;
+    const answer = await send(start, { signal, judge: async () => start }, { ...rules, maxRedirects: 0 });
+    answer.body.resume();
+    expect([answer.status, server.requests.length]).toEqual([count > 2 ? 401 : 200, Math.min(count, 2) + 1]);
+  }
+});
+
 test("redirects are followed up to the limit, and no request is sent beyond it", async () => {
   let hops = 0;
   const server = await serveModel((request, response) => {

@@ -27,7 +27,6 @@ export async function readRemoteHeader(
   let progress: Progress = { at: 0, window: FIRST_WINDOW_BYTES, etag: undefined };
   for (;;) {
     const { at, window } = progress;
-    if (at > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
     const headers = { range: `bytes=${at}-${at + window - 1}` };
     const answer = await source.open(url, { headers, signal });
     try {
@@ -60,7 +59,7 @@ async function readWindow(
   }
   const sizeBytes = totalBytesOf(answer);
   if (sizeBytes === 0) throw permanent("SourceEmpty", `${plainUrl(url)} has zero bytes`);
-  const body = await feedBody(url, answer, reader, maxHeaderBytes);
+  const body = await feedBody(url, answer, reader, { at, maxHeaderBytes });
   if (body.header !== undefined) return complete(url, body.header, sizeBytes, validator);
   const end = at + body.bytes;
   if (answer.status === 200 || body.bytes === 0 || end === sizeBytes) throw inFile(url, reader.cutOff());
@@ -83,7 +82,12 @@ interface Body {
   readonly needBytes: number;
 }
 
-async function feedBody(url: URL, answer: Answer, reader: GgufReader, maxHeaderBytes: number): Promise<Body> {
+async function feedBody(
+  url: URL,
+  answer: Answer,
+  reader: GgufReader,
+  { at, maxHeaderBytes }: { readonly at: number; readonly maxHeaderBytes: number },
+): Promise<Body> {
   const promised = parseLength(answer.headers["content-length"]) ?? 0;
   let bytes = 0;
   let needBytes = 0;
@@ -93,7 +97,7 @@ async function feedBody(url: URL, answer: Answer, reader: GgufReader, maxHeaderB
       const progress = reader.feed(chunk);
       if (progress.done) return { header: progress.header, bytes, needBytes: 0 };
       needBytes = progress.needBytes;
-      if (bytes > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
+      if (at + bytes > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
     }
   } catch (error) {
     throw bodyFailure(url, error, bytes);
