@@ -158,3 +158,77 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
     }),
   );
 });
+
+/** Time moves only when stepped, or by the work that takes it. */
+function workClock() {
+  let nowMs = 0;
+  const waiting = new Set<{ readonly atMs: number; readonly fire: () => void }>();
+  return {
+    clock: {
+      nowMs: () => nowMs,
+      monotonicMs: () => nowMs,
+      after: (delayMs: number, fire: () => void) => {
+        const timer = { atMs: nowMs + delayMs, fire };
+        waiting.add(timer);
+        return () => void waiting.delete(timer);
+      },
+    },
+    work: (ms: number) => (nowMs += ms),
+    /** Fires what is due in its order; each refresh ends before time moves on. */
+    step: async (ms: number) => {
+      const endMs = nowMs + ms;
+      for (;;) {
+        const [next] = [...waiting].filter(({ atMs }) => atMs <= endMs).sort((a, b) => a.atMs - b.atMs);
+        if (next === undefined) break;
+        waiting.delete(next);
+        nowMs = Math.max(nowMs, next.atMs);
+        next.fire();
+        for (let turns = 0; turns < 4; turns += 1) await settled();
+      }
+      nowMs = Math.max(nowMs, endMs);
+    },
+  };
+}
+
+test("however often something changes, queries are computed a fifth of the time at most", async () => {
+  const costs = fc.array(fc.integer({ min: 0, max: 3_000 }), { minLength: 1, maxLength: 3 });
+  const waits = fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 30, size: "max" });
+  await fc.assert(
+    fc.asyncProperty(costs, waits, async (queries, changes) => {
+      const { clock, work, step } = workClock();
+      let change = (): void => {};
+      const density = {
+        onChange: (listener: () => void) => {
+          change = listener;
+          return () => {};
+        },
+      };
+      const watches = createWatches({ density: density as unknown as Density, clock });
+      let [startMs, workedMs] = [0, 0];
+      const shares: number[] = [];
+      for (const [index, costMs] of queries.entries()) {
+        const answer = () => {
+          // A new round begins with the first query.
+          if (index === 0 && workedMs > 0) shares.push(workedMs / (clock.nowMs() - startMs));
+          workedMs += costMs;
+          work(costMs);
+          return { status: 200 as const, body: {} };
+        };
+        const isStillAllowed = async () => true;
+        const watched = { query: `${index}`, user: "a", isStillAllowed };
+        const opened = watches.open({ ...watched, source: { answer, rowsOf: () => new Map() } });
+        if (opened.at === "open") opened.start(new Client() as unknown as ServerResponse);
+      }
+      // What clients ask for at once does not count.
+      [startMs, workedMs] = [clock.nowMs(), 0];
+      for (const waitMs of changes) {
+        change();
+        await step(waitMs);
+      }
+      await step(60_000);
+      watches.close();
+      expect(Math.max(0, ...shares)).toBeLessThanOrEqual(1 / 5);
+    }),
+    { numRuns: 40 },
+  );
+});

@@ -64,6 +64,7 @@ class OpenWatches {
   #cancelRefresh: (() => void) | undefined;
   #isRefreshing = false;
   #mustRefresh = false;
+  #pauseUntilMs = 0;
   #cancelBeat: (() => void) | undefined;
 
   constructor(clock: Clock, limits: typeof WATCH_LIMITS) {
@@ -86,7 +87,8 @@ class OpenWatches {
     if (this.#feeds.size === 0) return;
     this.#mustRefresh = true;
     if (this.#isRefreshing) return;
-    this.#cancelRefresh ??= this.#clock.after(delayMs, () => void this.#refresh());
+    const waitMs = Math.max(delayMs, this.#pauseUntilMs - this.#clock.monotonicMs());
+    this.#cancelRefresh ??= this.#clock.after(waitMs, () => void this.#refresh());
   }
 
   close(): void {
@@ -132,7 +134,8 @@ class OpenWatches {
       await nextTurn();
     }
     this.#isRefreshing = false;
-    if (this.#mustRefresh) this.refreshSoon(Math.max(GATHER_MS, workMs * PAUSE_PER_WORK));
+    this.#pauseUntilMs = this.#clock.monotonicMs() + workMs * PAUSE_PER_WORK;
+    if (this.#mustRefresh) this.refreshSoon(GATHER_MS);
   }
 
   #beat(): void {
