@@ -54,26 +54,50 @@ test("of one namespace 8 logs are followed, of all together 64, and one that end
   );
 });
 
-test("a log is read up to 16 MiB, and a line up to 64 KiB", async () => {
-  const chunk = Buffer.from('{"bytes":1,"totalBytes":2}\n'.repeat(2_000));
-  let given = 0;
-  const endless = () =>
-    new Readable({
-      read() {
-        given += chunk.length;
-        this.push(chunk);
-      },
-    });
-  const { opened, progress } = follow(endless);
-  progress.follow(pod("n", "p"), "m");
-  await vi.waitFor(() => expect(opened[0]?.destroyed).toBe(true), { timeout: 60_000 });
-  expect(given).toBeLessThan(17 << 20);
-  expect(progress.of(pod("n", "p"))).toEqual({ bytes: 1, totalBytes: 2 });
-
-  const oneLine = follow(() =>
-    Readable.from([Buffer.alloc(40 << 10, "x"), Buffer.alloc(40 << 10, "x"), chunk]),
+test("no more of a log is read than 16 MiB and a chunk, in chunks of any size", async () => {
+  const lines = Buffer.from(`{"bytes":1,"totalBytes":2}${" ".repeat(20 << 10)}\n`.repeat(100));
+  const sizes = fc.array(fc.integer({ min: 32 << 10, max: lines.length }), { minLength: 1, maxLength: 5 });
+  await fc.assert(
+    fc.asyncProperty(sizes, async (chunks) => {
+      let read = 0;
+      let last = 0;
+      const ended = Promise.withResolvers<void>();
+      const endless = {
+        *[Symbol.iterator]() {
+          for (let turn = 0; ; turn += 1) {
+            last = chunks[turn % chunks.length] ?? 0;
+            read += last;
+            yield lines.subarray(0, last);
+          }
+        },
+        destroy: ended.resolve,
+      };
+      const { progress } = follow(() => endless as unknown as Readable);
+      progress.follow(pod("n", "p"), "m");
+      await ended.promise;
+      expect(read).toBeGreaterThan(16 << 20);
+      expect(read - last).toBeLessThanOrEqual(16 << 20);
+    }),
+    { numRuns: 10 },
   );
-  oneLine.progress.follow(pod("n", "p"), "m");
-  await vi.waitFor(() => expect(oneLine.opened[0]?.destroyed).toBe(true), { timeout: 60_000 });
-  expect(oneLine.progress.of(pod("n", "p"))).toBeUndefined();
+});
+
+test("a line of a log is read up to 64 KiB", async () => {
+  const short = '{"bytes":1,"totalBytes":2}\n';
+  const lengths = fc.array(fc.integer({ min: 1, max: 40 << 10 }), {
+    minLength: 1,
+    maxLength: 6,
+    size: "max",
+  });
+  await fc.assert(
+    fc.asyncProperty(lengths, async (chunks) => {
+      const line = chunks.map((length) => Buffer.alloc(length, "x"));
+      const { opened, progress } = follow(() => Readable.from([...line, Buffer.from(`\n${short}`)]));
+      progress.follow(pod("n", "p"), "m");
+      await vi.waitFor(() => expect(opened[0]?.destroyed).toBe(true), { timeout: 60_000, interval: 1 });
+      const isLong = Buffer.concat(line).length > 64 << 10;
+      expect(progress.of(pod("n", "p"))).toEqual(isLong ? undefined : { bytes: 1, totalBytes: 2 });
+    }),
+    { numRuns: 60 },
+  );
 });
