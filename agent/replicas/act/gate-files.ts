@@ -1,6 +1,6 @@
 /** Files that the gate reads for a replica: accepted API keys and the certificate, kept up to date with their Secrets. */
 import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
-import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
@@ -13,11 +13,11 @@ import { writeFileAtomic } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, type Run, refOf, replicaOf } from "../state/state.ts";
+import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 import {
   decode,
   isAway,
   keepKeys,
-  linesOf,
   readKeys,
   readSecret,
   type StartSecrets,
@@ -26,8 +26,8 @@ import {
 
 /** What the gate accepts: the keys of the Secret and, for a while, those that it held before. */
 const ACCEPTED_KEYS = "gate-keys";
-/** As the Secret was last read; its modification time is that of the last change. */
-const SECRET_KEYS = "secret-keys";
+/** Which of them have left the Secret, and until when each is accepted. */
+const LEFT_KEYS = "left-keys";
 /** Chain and key in one file, so that the gate never reads halves of two certificates. */
 const CERTIFICATE = "gate-tls.pem";
 
@@ -104,17 +104,15 @@ async function refreshGateFiles(
   rotation: Rotation,
 ): Promise<Refreshed> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const read = (work: Promise<boolean>): Promise<Refreshed> =>
-    work.then(
-      (isChanged) => ({ isChanged }),
-      (error: unknown) => {
-        if (error instanceof MetalbridgeError) return { isChanged: false, error };
-        throw error;
-      },
-    );
+  const read = (work: Promise<Refreshed>): Promise<Refreshed> =>
+    work.catch((error: unknown) => {
+      if (error instanceof MetalbridgeError) return { isChanged: false, error };
+      throw error;
+    });
+  const certificate = refreshCertificate(client, replica, dir, rotation.nowMs);
   const results = await Promise.all([
     read(refreshKeys(client, replica, dir, rotation)),
-    read(refreshCertificate(client, replica, dir, rotation.nowMs)),
+    read(certificate.then((isChanged) => ({ isChanged }))),
   ]);
   const { error } = results.find((result) => result.error !== undefined) ?? {};
   const isChanged = results.some((result) => result.isChanged);
@@ -129,30 +127,31 @@ function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): Gat
   };
 }
 
-/** Clients learn of a new key at some time between its first and its last host: both are accepted meanwhile. */
+/** Keys that have left are no longer accepted in time, also while the Secret cannot be used. */
 async function refreshKeys(
   client: KubeClient,
   { metadata, spec }: InferenceReplica,
   dir: string,
-  { nowMs, overlapMs }: Rotation,
-): Promise<boolean> {
+  rotation: Rotation,
+): Promise<Refreshed> {
   const { auth } = spec.template;
-  if (auth === undefined) return false;
-  const [acceptedFile, secretFile] = [join(dir, ACCEPTED_KEYS), join(dir, SECRET_KEYS)];
-  const before = keysIn(secretFile);
-  const keys = await readKeys(client, metadata.namespace ?? "", auth).catch((error: unknown) => {
-    if (before.length > 0 && isAway(error)) return before;
-    throw error;
-  });
-  const accepted = keysIn(acceptedFile);
-  const isChanged = !isSameSet(before, keys);
-  const isOver = !isChanged && nowMs >= statSync(secretFile).mtimeMs + overlapMs;
-  const wanted = isOver ? keys : [...new Set([...keys, ...accepted])];
-  // In this order: where the second is not written, the change is seen again.
-  const isNew = !isSameSet(wanted, accepted);
-  if (isNew) await writeFileAtomic(acceptedFile, `${wanted.join("\n")}\n`);
-  if (isChanged) await writeFileAtomic(secretFile, `${keys.join("\n")}\n`);
-  return isNew;
+  if (auth === undefined) return { isChanged: false };
+  const [acceptedFile, leftFile] = [join(dir, ACCEPTED_KEYS), join(dir, LEFT_KEYS)];
+  const held = { accepted: textIn(acceptedFile) ?? "", left: textIn(leftFile) ?? "" };
+  const before = parseAccepted(held.accepted, held.left);
+  const { keys, error } = await readKeys(client, metadata.namespace ?? "", auth).then(
+    (keys) => ({ keys, error: undefined }),
+    (error: unknown) => {
+      if (before.current.length === 0 || !(error instanceof MetalbridgeError)) throw error;
+      return { keys: before.current, error: isAway(error) ? undefined : error };
+    },
+  );
+  const wanted = renderAccepted(acceptKeys(before, keys, rotation));
+  const isChanged = wanted.accepted !== held.accepted;
+  // In this order: where the second is not written, no key gets a later end.
+  if (wanted.left !== held.left) await writeFileAtomic(leftFile, wanted.left);
+  if (isChanged) await writeFileAtomic(acceptedFile, wanted.accepted);
+  return { isChanged, ...(error === undefined ? {} : { error }) };
 }
 
 async function refreshCertificate(
@@ -199,10 +198,22 @@ async function readCertificate(
   throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
 }
 
+/** Each handshake sends the chain and signs with the key, in the time of all services of the host. */
+const MAX_PEM_LENGTH = 64 * 1024;
+const MAX_CERTIFICATES = 10;
+const MAX_RSA_BITS = 4_096;
+
 /** Why the gate cannot serve this certificate, or clients would refuse it whatever they trust. */
-function whyNot(chain: string, key: string, nowMs: number): string | undefined {
+export function whyNot(chain: string, key: string, nowMs: number): string | undefined {
+  if (Math.max(chain.length, key.length) > MAX_PEM_LENGTH)
+    return "tls.crt or tls.key is larger than 64 KiB, the maximum";
+  const certificates = chain.split("-----BEGIN CERTIFICATE-----").length - 1;
+  if (certificates > MAX_CERTIFICATES)
+    return `tls.crt has ${certificates} certificates; the maximum is ${MAX_CERTIFICATES}`;
   try {
     const certificate = new X509Certificate(chain);
+    const { modulusLength: bits = 0 } = certificate.publicKey.asymmetricKeyDetails ?? {};
+    if (bits > MAX_RSA_BITS) return `the key has ${bits} bits; the maximum for RSA is ${MAX_RSA_BITS}`;
     if (!certificate.checkPrivateKey(createPrivateKey(key))) return "tls.key is not the key of tls.crt";
     if (nowMs >= certificate.validToDate.getTime())
       return `the certificate has expired on ${certificate.validToDate.toISOString()}`;
@@ -215,18 +226,10 @@ function whyNot(chain: string, key: string, nowMs: number): string | undefined {
   }
 }
 
-function keysIn(path: string): readonly string[] {
-  return linesOf(textIn(path) ?? "");
-}
-
 function textIn(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch {
     return undefined;
   }
-}
-
-function isSameSet(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((key) => other.includes(key));
 }

@@ -1,0 +1,69 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type AcceptedKeys, acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
+
+const OVERLAP_MS = 5 * 60_000;
+const NONE: AcceptedKeys = { current: [], left: new Map() };
+
+/** Through the files, as between two readings. */
+const restored = (state: AcceptedKeys) => {
+  const { accepted, left } = renderAccepted(state);
+  return parseAccepted(accepted, left);
+};
+const accepted = ({ current, left }: AcceptedKeys) => [...current, ...left.keys()];
+
+/** Any number of readings, of Secrets with up to 1,000 keys, at any times. */
+const readings = fc.array(
+  fc.record({
+    from: fc.nat(5_000),
+    count: fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 990, max: 1_000 })),
+    afterMs: fc.oneof(fc.constant(60_000), fc.integer({ min: -600_000, max: 600_000 })),
+  }),
+  { minLength: 1, maxLength: 12 },
+);
+
+test("no more than 2,000 keys are accepted, and none for more than 5 minutes after it has left the Secret", () => {
+  fc.assert(
+    fc.property(readings, (all) => {
+      let nowMs = 1_000_000_000;
+      let state = NONE;
+      const lastSeenMs = new Map<string, number>();
+      for (const { from, count, afterMs } of all) {
+        nowMs += afterMs;
+        const keys = Array.from({ length: count }, (_, index) => `key ${from + index}`);
+        const held = state.current;
+        state = restored(acceptKeys(state, keys, { nowMs, overlapMs: OVERLAP_MS }));
+        for (const key of held) lastSeenMs.set(key, nowMs);
+        expect(state.current).toEqual(keys);
+        expect(accepted(state).length).toBeLessThanOrEqual(2_000);
+        const wrong = [...state.left].filter(
+          ([key, untilMs]) => untilMs <= nowMs || untilMs > (lastSeenMs.get(key) ?? 0) + OVERLAP_MS,
+        );
+        expect(wrong).toEqual([]);
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test("a Secret that changes at every reading does not prolong the keys that have left", () => {
+  let state = acceptKeys(NONE, ["stolen"], { nowMs: 0, overlapMs: OVERLAP_MS });
+  for (let minute = 1; minute <= 6; minute += 1) {
+    state = restored(acceptKeys(state, [`new-${minute}`], { nowMs: minute * 60_000, overlapMs: OVERLAP_MS }));
+    expect(accepted(state).includes("stolen")).toBe(minute < 6);
+  }
+});
+
+test("a key that comes back is a key of the Secret again", () => {
+  const at = (nowMs: number) => ({ nowMs, overlapMs: OVERLAP_MS });
+  const rotated = acceptKeys(acceptKeys(NONE, ["old"], at(0)), ["new"], at(1));
+  expect(acceptKeys(rotated, ["old"], at(2))).toEqual({
+    current: ["old"],
+    left: new Map([["new", 2 + OVERLAP_MS]]),
+  });
+});
+
+test("files of an earlier version: keys that are not in the Secret leave it now", () => {
+  const state = acceptKeys(parseAccepted("new\nold\n", ""), ["new"], { nowMs: 0, overlapMs: OVERLAP_MS });
+  expect(state).toEqual({ current: ["new"], left: new Map([["old", OVERLAP_MS]]) });
+});
