@@ -6,23 +6,29 @@ import type { FetchProgress, StoredModelInfo } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
 
 const source = z.string().min(1).max(2048);
+const file = z.string().min(1).max(1024);
+
+/** Of a command; a list of all sources of a large store fits. */
+export const COMMAND_BYTES_MAX = 4 * 1024 ** 2;
+/** Of an answer: a list of all models of a store. */
+export const REPLY_BYTES_MAX = 16 * 1024 ** 2;
 
 export const modelCommandSchema = z.discriminatedUnion("do", [
   z.strictObject({ do: z.literal("list") }),
   z.strictObject({
     do: z.literal("pull"),
     source,
-    files: z.array(z.string()).optional(),
-    mmproj: z.string().optional(),
-    sha256: z.string().optional(),
-    quantization: z.string().optional(),
+    files: z.array(file).max(512).optional(),
+    mmproj: file.optional(),
+    sha256: z.string().max(64).optional(),
+    quantization: z.string().max(64).optional(),
     format: formatSchema.optional(),
   }),
   z.strictObject({ do: z.literal("pin"), source }),
   z.strictObject({ do: z.literal("unpin"), source }),
   z.strictObject({ do: z.literal("rm"), source }),
   z.strictObject({ do: z.literal("gc") }),
-  z.strictObject({ do: z.literal("verify"), sources: z.array(source).optional() }),
+  z.strictObject({ do: z.literal("verify"), sources: z.array(source).max(1_000).optional() }),
 ]);
 
 export type ModelCommand = z.output<typeof modelCommandSchema>;

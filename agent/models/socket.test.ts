@@ -1,16 +1,18 @@
+import { once } from "node:events";
 import { mkdirSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
 import path from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { silentLog, startStore } from "../store/fixtures/store.ts";
-import type { CommandPorts } from "./commands.ts";
-import type { ModelCommand } from "./protocol.ts";
-import { askAgent, serveModelCommands } from "./socket.ts";
+import { COMMAND_BYTES_MAX, type ModelCommand, modelCommandSchema, REPLY_BYTES_MAX } from "./protocol.ts";
+import { askAgent, type ModelSocketOptions, serveModelCommands } from "./socket.ts";
 
 const content = ggufBytes(300_000);
 
-async function startHost(more: Partial<CommandPorts> = {}) {
+async function startHost(more: Partial<ModelSocketOptions> = {}) {
   const folder = await temporaryFolder();
   const at = await startStore();
   const end = new AbortController();
@@ -100,4 +102,69 @@ test("no agent is found where none listens", async () => {
   const place = { stateDir: folder.path, tempDir: folder.path };
   const { signal } = new AbortController();
   expect(await askAgent(place, { do: "list" }, { signal })).toBeUndefined();
+});
+
+test("every list and text of a command has a limit, and the longest command fits into a line", () => {
+  const sources = fc.array(fc.string({ minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 4 });
+  const counts = fc.nat(2_000);
+  fc.assert(
+    fc.property(counts, counts, fc.nat(4_000), sources, (files, named, length, texts) => {
+      const text = (texts.join("") + "s".repeat(length)).slice(0, Math.max(1, length));
+      const pull = { do: "pull", source: text, files: Array.from({ length: files }, () => "f") };
+      const verify = { do: "verify", sources: Array.from({ length: named }, () => "s") };
+      expect(modelCommandSchema.safeParse(pull).success).toBe(text.length <= 2_048 && files <= 512);
+      expect(modelCommandSchema.safeParse(verify).success).toBe(named <= 1_000);
+    }),
+  );
+  const longest = { do: "verify", sources: Array.from({ length: 1_000 }, () => "s".repeat(2_048)) };
+  expect(modelCommandSchema.safeParse(longest).success).toBe(true);
+  expect(JSON.stringify(longest).length).toBeLessThan(COMMAND_BYTES_MAX);
+});
+
+/** To the agent's socket, without asking anything. */
+async function connectTo({ place }: Awaited<ReturnType<typeof startHost>>): Promise<Socket> {
+  const socket = connect(path.join(place.stateDir, "models.sock"));
+  await once(socket, "connect");
+  return socket;
+}
+
+test("a command without end is refused after 4 MiB", async () => {
+  await using host = await startHost();
+  const socket = await connectTo(host);
+  socket.on("error", () => undefined);
+  socket.write("x".repeat(COMMAND_BYTES_MAX + 65_536));
+  const [reply] = (await once(socket, "data")) as [Buffer];
+  expect(JSON.parse(reply.toString())).toMatchObject({ at: "failed", code: "ModelCommandFailed" });
+  socket.destroy();
+});
+
+test("a client that asks nothing is disconnected, and of more than 32 the last are", async () => {
+  await using host = await startHost({ commandMs: 500 });
+  const clients = await Promise.all(Array.from({ length: 40 }, () => connectTo(host)));
+  await Promise.all(
+    clients.map((socket) => {
+      socket.resume();
+      return once(socket, "close");
+    }),
+  );
+  expect(await host.ask({ do: "list" })).toEqual({ at: "models", models: [] });
+});
+
+test("an answer without end is refused after 16 MiB", async () => {
+  await using folder = await temporaryFolder();
+  const place = { stateDir: folder.path, tempDir: folder.path };
+  const server = createServer((socket) => {
+    const more = () => {
+      while (!socket.destroyed && socket.write("x".repeat(1_048_576)));
+    };
+    socket.on("drain", more).on("error", () => undefined);
+    more();
+  });
+  await once(server.listen(path.join(folder.path, "models.sock")), "listening");
+  const { signal } = new AbortController();
+  await expect(askAgent(place, { do: "list" }, { signal })).rejects.toMatchObject({
+    code: "ModelCommandFailed",
+    message: `a line is longer than ${REPLY_BYTES_MAX} bytes`,
+  });
+  server.close();
 });

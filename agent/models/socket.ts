@@ -2,20 +2,36 @@
 import { chmod, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { createLineSplitter } from "../../src/kube/watch/lines.ts";
 import type { Log } from "../../src/ports.ts";
 import { systemCode } from "../atomic-file.ts";
 import { placeOfSocket, socketPathFor } from "../single.ts";
 import type { FetchProgress } from "../store/types.ts";
 import { type CommandPorts, runModelCommand } from "./commands.ts";
-import { type ModelAnswer, type ModelCommand, type ModelReply, modelCommandSchema } from "./protocol.ts";
+import {
+  COMMAND_BYTES_MAX,
+  type ModelAnswer,
+  type ModelCommand,
+  type ModelReply,
+  modelCommandSchema,
+  REPLY_BYTES_MAX,
+} from "./protocol.ts";
+
+/** Each may hold a command in memory. */
+const MAX_CONNECTIONS = 32;
+/** For a command to arrive. */
+const COMMAND_MS = 10_000;
+/** For an answer to what neither downloads nor reads weights: those may wait for hours, and the user may interrupt them. */
+const REPLY_MS = 60_000;
 
 export interface ModelSocketOptions extends CommandPorts {
   readonly stateDir: string;
   readonly tempDir: string;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** For a command to arrive; absent: 10 s. */
+  readonly commandMs?: number;
   /** A command may have changed what Host.status shows. */
   readonly onDone?: () => void;
 }
@@ -26,6 +42,7 @@ export async function serveModelCommands(options: ModelSocketOptions): Promise<v
   const path = await socketPathFor(besideOf(stateDir), tempDir);
   await rm(path, { force: true });
   const server = createServer((socket) => void answer(socket, options));
+  server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(path, resolve);
@@ -47,8 +64,10 @@ async function answer(socket: Socket, options: ModelSocketOptions): Promise<void
   options.signal.addEventListener("abort", () => socket.destroy(), { signal: left.signal });
   const say = (reply: ModelReply) => socket.write(`${JSON.stringify(reply)}\n`);
   try {
-    const command = await readCommand(socket, signal);
+    socket.setTimeout(options.commandMs ?? COMMAND_MS, () => socket.destroy());
+    const command = await readCommand(socket);
     if (command === undefined) return;
+    socket.setTimeout(0);
     // Reading has paused it; a paused socket does not notice that the client leaves.
     socket.resume();
     const onProgress = (progress: FetchProgress) => void say({ at: "progress", progress });
@@ -69,8 +88,8 @@ function unexpected(error: unknown): MetalbridgeError {
 }
 
 /** Undefined when the client left before it had asked. Throws ModelCommandFailed for what this version does not know. */
-async function readCommand(socket: Socket, signal: AbortSignal): Promise<ModelCommand | undefined> {
-  for await (const line of createInterface({ input: socket, signal })) {
+async function readCommand(socket: Socket): Promise<ModelCommand | undefined> {
+  for await (const line of linesOf(socket, COMMAND_BYTES_MAX)) {
     const parsed = modelCommandSchema.safeParse(jsonOf(line));
     if (parsed.success) return parsed.data;
     throw new MetalbridgeError("ModelCommandFailed", "the agent does not know this command");
@@ -107,6 +126,8 @@ export async function askAgent(
   });
   run.signal.addEventListener("abort", () => socket.destroy(run.signal.reason), { once: true });
   socket.write(`${JSON.stringify(command)}\n`);
+  if (command.do !== "pull" && command.do !== "verify")
+    socket.setTimeout(REPLY_MS, () => socket.destroy(tooSlow(place.stateDir)));
   const answered = await Promise.race([readReplies(socket, run), failed]).finally(() => socket.destroy());
   if (answered === "none") return undefined;
   if (answered !== "refused") return answered;
@@ -117,7 +138,7 @@ async function readReplies(
   socket: Socket,
   { onProgress }: Parameters<typeof askAgent>[2],
 ): Promise<ModelAnswer> {
-  for await (const line of createInterface({ input: socket })) {
+  for await (const line of linesOf(socket, REPLY_BYTES_MAX)) {
     // The other end is the agent of this very user.
     const reply = jsonOf(line) as ModelReply;
     if (reply.at === "progress") onProgress?.(reply.progress);
@@ -125,6 +146,29 @@ async function readReplies(
     else return reply;
   }
   throw new MetalbridgeError("ModelCommandFailed", "the agent stopped before it had answered");
+}
+
+function tooSlow(stateDir: string): MetalbridgeError {
+  return new MetalbridgeError("ModelCommandFailed", `the agent of ${stateDir} does not answer`);
+}
+
+/** Throws ModelCommandFailed for a line that is too long. The socket stays open. */
+async function* linesOf(socket: Socket, limitBytes: number): AsyncGenerator<string> {
+  const lines = createLineSplitter(limitBytes);
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    let complete: string[];
+    try {
+      complete = lines.push(chunk as Buffer);
+    } catch (cause) {
+      throw new MetalbridgeError(
+        "ModelCommandFailed",
+        `a line is longer than ${limitBytes} bytes`,
+        undefined,
+        { cause },
+      );
+    }
+    yield* complete;
+  }
 }
 
 function besideOf(stateDir: string): string {

@@ -26,7 +26,7 @@ export function createLineSplitter(limitBytes: number): LineSplitter {
       pieces.push(chunk.subarray(from));
       pendingBytes += chunk.length - from;
     }
-    if (pendingBytes > limitBytes) throw new Error(`a line of the watch is longer than ${limitBytes} bytes`);
+    if (pendingBytes > limitBytes) throw new Error(`a line is longer than ${limitBytes} bytes`);
     return lines;
   };
 
