@@ -64,6 +64,23 @@ test("a list of ten thousand files is read page by page", async () => {
   expect(bucket.requests.filter(({ url }) => url?.includes("list-type"))).toHaveLength(11);
 });
 
+test.each([0, 1])(
+  "a list without end, of pages with %i files, is refused after 1,000 pages",
+  async (files) => {
+    let pages = 0;
+    const bucket = await serveBucket([], ({ url }, response) => {
+      if (!url?.includes("list-type")) return;
+      pages += 1;
+      response.end(listOf(files === 0 ? [] : [`dir/${pages}.gguf`], pages));
+    });
+    expect(await failureOf(bucket.inspect("s3://b/dir"))).toMatchObject({
+      code: "SourceRefused",
+      message: "s3://b/dir is listed in more than 1000 pages",
+    });
+    expect(bucket.requests).toHaveLength(1_000);
+  },
+);
+
 test.each([
   ["in its header", { "x-amz-bucket-region": "eu-west-1" }, "", 301],
   ["in its header, with another status", { "x-amz-bucket-region": "eu-west-1" }, "", 400],

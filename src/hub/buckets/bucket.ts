@@ -25,6 +25,8 @@ export interface BucketService extends Pick<Authority, "authorize"> {
 type BucketSource = Extract<RemoteSource, { readonly bucket: string }>;
 
 const MAX_FILES = 20_000;
+/** Of a thousand entries as a rule; a page may be empty, so the files alone would not end the list. */
+const MAX_PAGES = 1_000;
 const MAX_PAGE_BYTES = 8 << 20;
 const MAX_ERROR_BYTES = 64 << 10;
 
@@ -74,9 +76,7 @@ async function listFolder(
 ): Promise<{ readonly list: FileList; readonly withChecksum: ReadonlySet<string> }> {
   const files: FileList["files"][number][] = [];
   const withChecksum = new Set<string>();
-  let token: string | undefined;
-  do {
-    const page = await readPage(folder, token, asking);
+  for await (const page of pagesOf(folder, shown, asking)) {
     for (const { key, sizeBytes, hasSha256 } of page.objects) {
       // Consoles make an empty object for each folder.
       if (key.endsWith("/") || !key.startsWith(folder)) continue;
@@ -89,12 +89,22 @@ async function listFolder(
         "SourceRefused",
         `${shown} has more than ${MAX_FILES} files; name a folder of the model`,
       );
-    // A token that repeats would make the list endless.
-    token = page.next === token ? undefined : page.next;
-  } while (token !== undefined);
+  }
   if (files.length > 0) return { list: { files }, withChecksum };
   const remedy = { summary: "correct the path: it is a folder unless it ends in .gguf or .safetensors" };
   throw new SourceFailure(new MetalbridgeError("SourceNotFound", `${shown} holds no files`, remedy), false);
+}
+
+async function* pagesOf(folder: string, shown: string, asking: Asking): AsyncGenerator<Page> {
+  let token: string | undefined;
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const page = await readPage(folder, token, asking);
+    yield page;
+    // A token that repeats would make the list endless.
+    if (page.next === undefined || page.next === token) return;
+    token = page.next;
+  }
+  throw permanent("SourceRefused", `${shown} is listed in more than ${MAX_PAGES} pages`);
 }
 
 async function readPage(
