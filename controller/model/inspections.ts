@@ -154,5 +154,6 @@ function retryMs(
   checkMs: CheckMs,
 ): number {
   if (!isTransient) return checkMs ?? SLOW_RECHECK_MS;
-  return retryAfterMs ?? Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 20));
+  const delayMs = retryAfterMs ?? FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 20);
+  return Math.min(MAX_RETRY_MS, delayMs);
 }

@@ -94,7 +94,7 @@ const found: Extract<InspectionResult, { at: "found" }> = {
 const at0 = { nowMs: 0, random: 0 };
 const watched = { ...at0, checkMs: 600_000 };
 
-test("transient failures are retried after 5 s, doubling to 10 min; Retry-After wins", () => {
+test("transient failures are retried after 5 s, doubling to 10 min; Retry-After wins, up to those 10 min", () => {
   let last = recordInspection(model(), undefined, failure(true), at0);
   expect(last.nextAtMs).toBe(5_000);
   last = recordInspection(model(), last, failure(true), at0);
@@ -102,6 +102,7 @@ test("transient failures are retried after 5 s, doubling to 10 min; Retry-After 
   for (let round = 0; round < 50; round++) last = recordInspection(model(), last, failure(true), at0);
   expect(last.nextAtMs).toBe(600_000);
   expect(recordInspection(model(), last, failure(true, 7_000), at0).nextAtMs).toBe(7_000);
+  expect(recordInspection(model(), last, failure(true, 3_600_000), at0).nextAtMs).toBe(600_000);
   expect(recordInspection(model(), last, failure(false), at0)).toMatchObject({ nextAtMs: 600_000 });
   expect(recordInspection(model(), last, found, at0)).toMatchObject({ failures: 0, nextAtMs: undefined });
 });
