@@ -36,6 +36,11 @@ test("order is by type whatever the order of setting, so that equal states compa
   expect(set(types).map((condition) => condition.type)).toEqual(["Available", "Placed", "Ready"]);
 });
 
+test("a message of any length is stored in 4,096 characters", () => {
+  const message = "x".repeat(40_000);
+  expect(setCondition([], { ...ready, message }, FIRST)[0]?.message).toHaveLength(4_096);
+});
+
 test("the given list is left as it was", () => {
   const before = Object.freeze(setCondition([], ready, FIRST));
   setCondition(before, { ...ready, status: "False" }, LATER);

@@ -1,5 +1,6 @@
 /** Conditions as metav1 has them: one entry per type, one writer per type. */
 import { z } from "zod";
+import { truncate } from "../text.ts";
 
 const conditionSchema = z.object({
   type: z
@@ -48,6 +49,9 @@ export const reportedConditions = (most: number) =>
     .max(most)
     .meta(described);
 
+/** What pods, schedulers and sources say is part of some messages, and objects stay small. */
+const MESSAGE_MAX = 4_096;
+
 export interface ConditionUpdate {
   readonly type: string;
   readonly status: Condition["status"];
@@ -67,7 +71,7 @@ export function setCondition(
     type: update.type,
     status: update.status,
     reason: update.reason,
-    message: update.message,
+    message: truncate(update.message, MESSAGE_MAX),
     lastTransitionTime: before?.status === update.status ? before.lastTransitionTime : nowIso,
   };
   if (update.observedGeneration !== undefined) next.observedGeneration = update.observedGeneration;

@@ -49,6 +49,16 @@ test.each([
   expect(parseFetchResult(text)).toBeUndefined();
 });
 
+test("a text that is longer than a kubelet hands on is no result", () => {
+  const result = JSON.stringify({ code: "SourceNotFound", message: "", isRetryable: false });
+  fc.assert(
+    fc.property(fc.integer({ min: -100, max: 100_000 }), (beyond) => {
+      const text = result.padStart(4096 + beyond);
+      expect(parseFetchResult(text) === undefined).toBe(beyond > 0);
+    }),
+  );
+});
+
 test("whatever a container wrote is a result or none", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (text) => {

@@ -77,8 +77,10 @@ const TOO_LONG = "the names of the model's files are too long to report";
 
 /** Undefined for what no download Job wrote. */
 export function parseFetchResult(text: string | undefined): FetchResult | undefined {
+  // Kubelets cut them, but a pod's status is the word of whoever may write it.
+  if (text === undefined || text.length > MAX_BYTES) return undefined;
   try {
-    const parsed = resultSchema.safeParse(JSON.parse(text ?? ""));
+    const parsed = resultSchema.safeParse(JSON.parse(text));
     return parsed.success ? parsed.data : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;

@@ -18,7 +18,7 @@ export interface Trouble {
 
 /** With the catalogue's remedy behind it, without its command: that has placeholders. */
 export function troubleOf(code: ErrorCode, message: string): Trouble {
-  return { code, message: `${truncate(message, 1500)}; ${defaultRemedy(code).summary}` };
+  return { code, message: `${truncate(message, 1_000)}; ${defaultRemedy(code).summary}` };
 }
 
 /** Undefined while it runs. `atMs` is wall-clock time of the API server. */

@@ -118,7 +118,9 @@ function keyRequired({ service, resolution, pods }: StatusInput): ConditionUpdat
   const type = "KeyRequired";
   if (service.spec.auth === undefined) return { type, status: "False", reason: "NoAuth", message: NO_AUTH };
   if (pods.keyless.length > 0) {
-    const message = `pods of an older revision need no key, until the rollout has replaced them: ${pods.keyless.join(", ")}`;
+    const more = pods.keyless.length > MAX_NAMES ? ` and ${pods.keyless.length - MAX_NAMES} more` : "";
+    const shown = `${pods.keyless.slice(0, MAX_NAMES).join(", ")}${more}`;
+    const message = `pods of an older revision need no key, until the rollout has replaced them: ${shown}`;
     return { type, status: "False", reason: "NoAuth", message };
   }
   if (resolution.at === "blocked")

@@ -116,20 +116,34 @@ test("what pods and the scheduler report is cut before it becomes a condition", 
     }),
     fc.record({ terminated: fc.record({ exitCode: fc.integer(), reason: text, message: text }) }),
   );
-  const shape = fc.record({ state, lastState: fc.constant(killed), failed: fc.boolean(), message: text });
+  const devices = fc.nat(32).map((count) => {
+    const names = Array.from(
+      { length: count },
+      (_, index) => `${"x".repeat(60)}.example/${"y".repeat(60)}${index}`,
+    );
+    return Object.fromEntries(names.map((name) => [name, "1"]));
+  });
+  const shape = fc.record({
+    ...{ state, devices, lastState: fc.constant(killed), failed: fc.boolean() },
+    message: fc.oneof(text, fc.constant("0/1 nodes are available: preemption is not helpful")),
+  });
   fc.assert(
     fc.property(fc.array(shape, { minLength: 1, maxLength: 5 }), (given) => {
-      const pods = given.map(({ failed, message, ...container }) =>
-        podWith({
-          phase: failed ? "Failed" : "Pending",
-          ...{ reason: "Odd", message },
-          conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }],
-          containerStatuses: [{ name: "engine", ...container }],
-        }),
+      const pods = given.map(({ failed, message, devices, ...container }) =>
+        podWith(
+          {
+            phase: failed ? "Failed" : "Pending",
+            ...{ reason: "Odd", message },
+            conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }],
+            containerStatuses: [{ name: "engine", ...container }],
+          },
+          { spec: { containers: [{ name: "engine", image: "i", resources: { limits: devices } }] } },
+        ),
       );
       const { trouble, unscheduled } = readPods(pods);
       expect(trouble?.message.length ?? 0).toBeLessThanOrEqual(1_000);
       expect(unscheduled?.message.length).toBeLessThanOrEqual(1_000);
+      expect(unscheduled?.waitingFor.length).toBeLessThanOrEqual(1_000);
     }),
     { numRuns: 200 },
   );

@@ -115,7 +115,7 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
   const code = codeOf(first, message);
   return {
     code,
-    waitingFor: waitingFor(code, first, message),
+    waitingFor: truncate(waitingFor(code, first, message), MAX_TEXT),
     message: truncate(message, MAX_TEXT),
     pods: pods.length,
     priority: first.spec.priority ?? 0,

@@ -31,6 +31,8 @@ interface Case {
   readonly init?: ContainerStatus;
   /** The pod that exists has been made from this spec; absent: from the present one. */
   readonly made?: object;
+  /** Absent: one. */
+  readonly count?: number;
   /** ScalingActive of the autoscaler. */
   readonly scaling?: object;
 }
@@ -43,6 +45,7 @@ function statusOf({
   before,
   init,
   made,
+  count = 1,
   scaling,
 }: Case) {
   const serviceWith = (given: object | undefined) =>
@@ -61,17 +64,17 @@ function statusOf({
   const resolution = resolve(spec);
   const old = resolve(made ?? spec);
   const template = old.at === "resolved" ? old.workload.deployment.spec.template : undefined;
-  const pod: Pod = {
+  const podOf = (number: number): Pod => ({
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name: "chat-1", namespace: "a", uid: "p1" },
+    metadata: { name: `chat-${number}`, namespace: "a", uid: `p${number}` },
     spec: template?.spec ?? { containers: [] },
     status: {
       phase: init === undefined ? "Running" : "Pending",
       conditions: [{ type: "Ready", status: init === undefined ? "True" : "False" }],
       ...(init === undefined ? {} : { initContainerStatuses: [init] }),
     },
-  };
+  });
   return planPodsStatus(
     {
       ...{
@@ -79,7 +82,9 @@ function statusOf({
         model,
         resolution,
         offload,
-        pods: readPods(template === undefined ? [] : [pod]),
+        pods: readPods(
+          Array.from({ length: template === undefined ? 0 : count }, (_, index) => podOf(index + 1)),
+        ),
         autoscaler:
           scaling === undefined
             ? undefined
@@ -163,6 +168,12 @@ test.each<[string, Case, string, RegExp]>([
     /not known/,
   ],
   ["a pod from before", { spec: { auth: AUTH }, made: {} }, "False NoAuth", /older revision.*chat-1/],
+  [
+    "many pods from before",
+    { spec: { auth: AUTH }, made: {}, count: 1_000 },
+    "False NoAuth",
+    /chat-1, chat-2, chat-3, chat-4, chat-5 and 995 more$/,
+  ],
 ])("KeyRequired: %s", (_, given, expected, message) => {
   const found = getCondition(statusOf(given).conditions, "KeyRequired");
   expect(`${found?.status} ${found?.reason}`).toBe(expected);

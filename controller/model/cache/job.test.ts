@@ -1,0 +1,28 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { defaultRemedy } from "../../../src/api/errors.ts";
+import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
+import { describeFailure, startTrouble, type Trouble } from "./job.ts";
+
+test("whatever a pod and a Job say, 1,000 characters of it are shown", () => {
+  const isShort = ({ code, message }: Trouble) => {
+    const remedy = `; ${defaultRemedy(code).summary}`;
+    return message.endsWith(remedy) && message.length <= 1_000 + remedy.length;
+  };
+  fc.assert(
+    fc.property(fc.string({ minLength: 1 }), fc.nat(3_000), (one, times) => {
+      const message = one.repeat(times);
+      const pod = (status: NonNullable<Pod["status"]>): Pod => ({
+        metadata: { name: "p" },
+        spec: { containers: [] },
+        status,
+      });
+      const state = { waiting: { reason: "ErrImagePull", message } };
+      const waiting = startTrouble(pod({ containerStatuses: [{ name: "fetch", state }] }));
+      expect(waiting).toSatisfy(isShort);
+      const failed = { type: "Failed", status: "True", reason: "BackoffLimitExceeded", message };
+      const job = { metadata: { name: "j" }, status: { conditions: [failed] } } as unknown as Job;
+      expect(describeFailure(undefined, job, pod({ reason: message, message }))).toSatisfy(isShort);
+    }),
+  );
+});
