@@ -40,6 +40,8 @@ export interface Queues {
 }
 
 const MODELS_PER_NAMESPACE = 8;
+/** Half of the places: without pods, a pass waits for the API server alone. */
+const SERVICES_PER_NAMESPACE = 16;
 
 export function createQueues(
   options: QueueOptions,
@@ -65,11 +67,9 @@ export function createQueues(
   const hosts = counted("hosts", (name) => reconcileHost(ports, name));
   return {
     hosts,
-    services: counted("services", (key) => reconcileService(ports, key)),
-    // A pass may wait for a slow source: Models of one namespace must not hold up the others.
-    models: counted("models", options.createModelPass(ports), {
-      groups: { of: (key) => key.slice(0, key.indexOf("/")), limit: MODELS_PER_NAMESPACE },
-    }),
+    // A pass may wait for slow pods or a slow source: those of one namespace must not hold up the others.
+    services: counted("services", (key) => reconcileService(ports, key), byNamespace(SERVICES_PER_NAMESPACE)),
+    models: counted("models", options.createModelPass(ports), byNamespace(MODELS_PER_NAMESPACE)),
     secrets: counted("secrets", ports.secretAccess.reconcile),
     fleet: counted("fleet", async () => {
       const { changed, recheckAfterMs } = fleet.judge();
@@ -82,6 +82,10 @@ export function createQueues(
       return { recheckAfterMs };
     }),
   };
+}
+
+function byNamespace(limit: number): Pick<QueueSettings<string>, "groups"> {
+  return { groups: { of: (key) => key.slice(0, key.indexOf("/")), limit } };
 }
 
 /** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. What no leader has acted on goes first. */

@@ -8,7 +8,11 @@ import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { InFlight } from "./rollout.ts";
 
 const TIMEOUT_MS = 3_000;
-const MAX_LENGTH = 4 * 1024 ** 2;
+/** For all pods of a service: those that were not asked by then are unknown. */
+const ALL_TIMEOUT_MS = 30_000;
+const AT_ONCE = 4;
+/** The metrics of an engine take tens of KiB; they are kept in memory. */
+const MAX_LENGTH = 256 * 1024;
 
 interface Probe {
   readonly path: string;
@@ -24,11 +28,15 @@ export async function askInFlight(
   const probes = pods.map((pod) => ({ pod, probe: probeOf(pod) }));
   const needsKey = probes.some(({ probe }) => probe?.isProtected === true);
   const key = needsKey ? await apiKeyOf(client, service) : undefined;
-  const answers = probes.map(
-    async ({ pod, probe }) =>
-      [pod.metadata.name, probe === undefined ? undefined : await ask(pod, probe, key)] as const,
-  );
-  return new Map(await Promise.all(answers));
+  const end = AbortSignal.timeout(ALL_TIMEOUT_MS);
+  const answers = new Map<string, number | undefined>();
+  const left = probes.values();
+  const askNext = async () => {
+    for (const { pod, probe } of left)
+      answers.set(pod.metadata.name, probe && (await ask(pod, probe, { key, end })));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, askNext));
+  return answers;
 }
 
 function probeOf({ metadata }: Pod): Probe | undefined {
@@ -55,7 +63,7 @@ async function apiKeyOf(
 async function ask(
   { spec, status }: Pod,
   { path, names, isProtected }: Probe,
-  key: string | undefined,
+  { key, end }: { readonly key: string | undefined; readonly end: AbortSignal },
 ): Promise<number | undefined> {
   const address = status?.podIP;
   const ports = spec.containers.flatMap(({ ports = [] }) => ports);
@@ -65,7 +73,7 @@ async function ask(
   try {
     const response = await fetch(`http://${host}:${port}${path}`, {
       redirect: "error",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), end]),
       ...(isProtected ? { headers: { authorization: `Bearer ${key}` } } : {}),
     });
     const text = await textOf(response);

@@ -1,0 +1,59 @@
+/** Pods that answer anything, all at the same time. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { ANNOTATION_IN_FLIGHT, PORT_NAME } from "../../../src/api/group.ts";
+import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { askInFlight } from "./in-flight.ts";
+
+/** No key is needed, so no Secret is read. */
+const NO_CLIENT = {} as KubeClient;
+const service = inferenceServiceSchema.parse({
+  metadata: { name: "chat", namespace: "a" },
+  spec: { modelRef: "m" },
+});
+
+const podAt = (port: number, number: number): Pod => ({
+  metadata: { name: `chat-${number}`, annotations: { [ANNOTATION_IN_FLIGHT]: `/${number} running` } },
+  spec: { containers: [{ name: "engine", image: "i", ports: [{ name: PORT_NAME, containerPort: port }] }] },
+  status: { podIP: "127.0.0.1" },
+});
+
+test("of any number of pods 4 are asked at once, and an answer over 256 KiB is unknown", async () => {
+  const MAX = 256 * 1024;
+  let lengths: readonly number[] = [];
+  let most = 0;
+  let open = 0;
+  const engine = createServer(({ url = "" }, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    response.once("close", () => {
+      open -= 1;
+    });
+    const text = `running ${url.slice(1)}\n`;
+    // Answered once others have had their chance to come, too.
+    setImmediate(() => response.end(text.padEnd(lengths[Number(url.slice(1))] ?? 0, "#")));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    engine.closeAllConnections();
+    engine.close();
+  });
+  await once(engine, "listening");
+  const { port } = engine.address() as AddressInfo;
+  const length = fc.oneof(fc.constant(0), fc.integer({ min: MAX - 2, max: MAX + 2 }), fc.nat(2 * MAX));
+  await fc.assert(
+    fc.asyncProperty(fc.array(length, { maxLength: 20 }), async (given) => {
+      lengths = given;
+      const pods = given.map((_, number) => podAt(port, number));
+      const expected = given.map((chars, number) => [`chat-${number}`, chars <= MAX ? number : undefined]);
+      expect(await askInFlight(NO_CLIENT, service, pods)).toEqual(new Map(expected as [string, number][]));
+    }),
+    { numRuns: 30 },
+  );
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(4);
+});
