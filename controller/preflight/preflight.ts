@@ -6,7 +6,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
-import { readBody } from "../../src/http/body.ts";
+import { limitConnections } from "../../src/http/connections.ts";
 import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
@@ -16,6 +16,7 @@ import { type ReflectorOptions, startReflector } from "../../src/kube/watch/refl
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
+import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflight } from "./judge.ts";
 import { answerTo, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
 import { filesOf } from "./rotation.ts";
@@ -38,10 +39,11 @@ export interface PreflightOptions {
   readonly onListening?: ((port: number) => void) | undefined;
 }
 
-/** No object of the API server is larger. */
-const MOST_BODY_BYTES = 4 * 1024 * 1024;
+/** An object before and after: no object of the API server is larger than 1.5 MiB. */
+const BODIES = { eachBytes: 4 * 1024 * 1024, allBytes: 32 * 1024 * 1024 };
 const REQUEST_MS = 10_000;
-const MOST_CONNECTIONS = 256;
+/** All API servers may come from one address. */
+const CONNECTIONS = { total: 256, perAddress: 256 };
 
 const LISTEN_RETRY_MS = 1_000;
 /** No longer is the first list waited for: without the right to it, no rollout would end. */
@@ -58,10 +60,10 @@ export interface PreflightState {
 export function startPreflight(options: PreflightOptions): PreflightState {
   const { log, clock } = options;
   const server = createServer(
-    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
+    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, handshakeTimeout: REQUEST_MS },
     createHandler(options, createJudge(options)),
   );
-  server.maxConnections = MOST_CONNECTIONS;
+  limitConnections(server, CONNECTIONS);
   let at: "waiting" | "trying" | "listening" = "waiting";
   let failure = "";
   const startedMs = clock.monotonicMs();
@@ -143,22 +145,26 @@ export function createHandler(
   options: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,
 ): RequestListener {
+  const readBody = createBodyReader(BODIES);
   return (request, response) => {
-    answer(request, response, options, judge).catch((err: unknown) => {
-      options.log.error({ err }, "preflight: cannot answer");
-      response.destroy();
-    });
+    readBody(request)
+      .catch(() => undefined)
+      .then((text) => answer(request, response, text, options, judge))
+      .catch((err: unknown) => {
+        options.log.error({ err }, "preflight: cannot answer");
+        response.destroy();
+      });
   };
 }
 
-async function answer(
+function answer(
   request: IncomingMessage,
   response: ServerResponse,
+  text: string | undefined,
   { mode, log }: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,
-): Promise<void> {
-  const body = await readBody(request, MOST_BODY_BYTES).catch(() => undefined);
-  const review = body === undefined ? undefined : readReview(body);
+): void {
+  const review = text === undefined ? undefined : readReview(text);
   if (request.method !== "POST" || review === undefined) {
     response.writeHead(400, { "content-type": "text/plain; charset=utf-8" });
     response.end("send an AdmissionReview of admission.k8s.io/v1\n");
