@@ -82,14 +82,23 @@ export function uncalibrated({ memory, on }: Pick<EstimatedClaim, "memory" | "on
   return on?.cpu ?? memory;
 }
 
-/** What the same template would claim with other settings; undefined where no estimate is possible. */
+/**
+ * What the same template would claim with other settings; undefined where no estimate is possible. Laid out once for each
+ * change: only the last step depends on the host.
+ */
 export function claimWith({ template, model, draftModel, replicas }: ClaimInput): ClaimWith {
-  return (change, { accelerator = DEFAULT_ACCELERATOR, compute } = {}) => {
+  const known = new Map<string, Claim>();
+  const changed = (change: Parameters<ClaimWith>[0]): Claim => {
     const engine = { ...template.engine, ...change };
     // A custom type wins over the enum.
     if (change.cacheTypeK !== undefined) delete engine.cacheTypeCustomK;
     if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
-    const claim = claimOf({ template: { ...template, engine }, model, draftModel, replicas });
+    return claimOf({ template: { ...template, engine }, model, draftModel, replicas });
+  };
+  return (change, { accelerator = DEFAULT_ACCELERATOR, compute } = {}) => {
+    const key = JSON.stringify(change);
+    const claim = known.get(key) ?? changed(change);
+    known.set(key, claim);
     return claim.at === "estimated" ? memoryWith(claim, { accelerator, compute }).claimBytes : undefined;
   };
 }

@@ -39,7 +39,7 @@ export interface HostFit {
   readonly message?: string;
   /** Replicas it would preempt; absent if there are none, or none have to go. */
   readonly evicts?: readonly Eviction[];
-  /** What would make it fit beside what runs there. */
+  /** What would make it fit beside what runs there; for the nearest misses only. */
   readonly helps?: readonly Suggestion[];
   /** What would if nothing else ran there, where not even then it fits as it is. */
   readonly helpsWhenEmpty?: readonly Suggestion[];
@@ -54,27 +54,28 @@ export interface FitReport {
   readonly hosts: readonly HostFit[];
 }
 
+/** Suggestions for one host cost some hundred claims. */
+const MAX_HELPED = 10;
+
 /** Ignores other pending slots: the report says what fits, not whose turn it is. */
 export function explainFit(input: FitInput, now: number): FitReport {
   const cache = newCache();
   for (const host of input.hosts) setHost(cache, host);
   for (const claim of input.claims) setClaim(cache, claim);
   const slot = newSlot(input.demand, now);
-  const hosts = [...cache.hosts.values()].map((info) => fitOn(cache, info, slot, input, now));
+  const sorted = [...cache.hosts.values()].map((info) => fitOn(cache, info, slot, now)).sort(byNearness);
+  const nearest = new Set(sorted.filter(({ code }) => code === "HostMemoryShort").slice(0, MAX_HELPED));
+  const hosts = sorted.map((fit) => {
+    const info = nearest.has(fit) ? cache.hosts.get(fit.host) : undefined;
+    return info === undefined ? fit : { ...fit, ...helpOn(info, slot, input) };
+  });
   const choice = findHost(cache, slot, now);
-  const sorted = hosts.sort(byNearness);
   const missing = reportedByNone(cache, input.demand);
-  if (choice === undefined) return { ...(missing === undefined ? {} : { missing }), hosts: sorted };
-  return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts: sorted };
+  if (choice === undefined) return { ...(missing === undefined ? {} : { missing }), hosts };
+  return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts };
 }
 
-function fitOn(
-  cache: SchedulerCache,
-  info: HostInfo,
-  slot: PendingSlot,
-  input: FitInput,
-  now: number,
-): HostFit {
+function fitOn(cache: SchedulerCache, info: HostInfo, slot: PendingSlot, now: number): HostFit {
   const { budget } = info.facts;
   const room = freeFor(info, slot);
   const isClaimKnown = slot.demand.memory.known;
@@ -89,14 +90,21 @@ function fitOn(
   if (!budget.known || !isAllowed(info, slot, now)) return no;
   const victims = findCandidate(cache, slot, now, [info.name])?.victims ?? [];
   const evicts = victims.map(({ service, replica, bytes }) => ({ service, replica, bytes }));
-  const helps = suggestFor(room, input.settings, input.claimWith, info.facts);
+  return evicts.length === 0 ? no : { ...no, evicts };
+}
+
+function helpOn(
+  info: HostInfo,
+  slot: PendingSlot,
+  { settings, claimWith }: FitInput,
+): Pick<HostFit, "helps" | "helpsWhenEmpty"> {
+  const { budget } = info.facts;
+  const helps = suggestFor(freeFor(info, slot), settings, claimWith, info.facts);
   const helpsWhenEmpty =
-    helps.length > 0 || fitsEmpty(slot, info)
+    helps.length > 0 || !budget.known || fitsEmpty(slot, info)
       ? []
-      : suggestFor(budget.bytes, input.settings, input.claimWith, info.facts);
+      : suggestFor(budget.bytes, settings, claimWith, info.facts);
   return {
-    ...no,
-    ...(evicts.length === 0 ? {} : { evicts }),
     ...(helps.length === 0 ? {} : { helps }),
     ...(helpsWhenEmpty.length === 0 ? {} : { helpsWhenEmpty }),
   };
