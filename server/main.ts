@@ -13,6 +13,7 @@ import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import type { ServerConfig } from "./config.ts";
 import { createDensity, type Density } from "./density/density.ts";
 import { createFits } from "./density/fits.ts";
+import { workAhead } from "./density/work-ahead.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { Handle } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
@@ -59,7 +60,8 @@ export async function runServer({
   signal.addEventListener("abort", end, { once: true });
   try {
     const watches = watchCluster({ connection, clock, log, signal: ending.signal }, density);
-    const notReady = () => waitingFor(watches);
+    const areScored = workAhead(density, () => waitingFor(watches) === undefined, ending.signal);
+    const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");
     const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
     const files = tlsFilesOf(config);
@@ -67,8 +69,7 @@ export async function runServer({
     const app = createApp({ density, clock, log, authorize, notReady, mcp, tls });
     if (files !== undefined)
       followTls(app.server as unknown as Server, files, { log, signal: ending.signal });
-    workAhead(density, ending.signal);
-    const facts = () => factsOf(density, clock, apiRequests);
+    const facts = () => ({ ...factsOf(density, clock, apiRequests), areScored: areScored() });
     const families = serverMetrics(config.metricsPrefix);
     const routes = healthRoutes({
       notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
@@ -107,28 +108,6 @@ function answerMcp(options: McpOptions): Handle {
   };
 }
 
-/** Of a known class a fit takes microseconds, the first of a model milliseconds. */
-const FITS_AT_ONCE = 4;
-
-/** In slices between requests, so that no answer waits for the whole catalogue on a new kind of machine. */
-function workAhead({ fits, onChange }: Density, signal: AbortSignal): void {
-  let next: NodeJS.Immediate | undefined;
-  const work = (): void => {
-    next = fits.workAhead(FITS_AT_ONCE) ? setImmediate(work) : undefined;
-  };
-  const stop = onChange(() => {
-    next ??= setImmediate(work);
-  });
-  signal.addEventListener(
-    "abort",
-    () => {
-      stop();
-      clearImmediate(next);
-    },
-    { once: true },
-  );
-}
-
 function waitingFor(watches: ClusterWatches): string | undefined {
   const missing = Object.entries(watches).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind]));
   return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
@@ -138,7 +117,11 @@ function tlsFilesOf({ tlsCert: cert, tlsKey: key }: ServerConfig): TlsFiles | un
   return cert === undefined || key === undefined ? undefined : { cert, key };
 }
 
-function factsOf(density: Density, clock: Clock, apiRequests: ServerFacts["apiRequests"]): ServerFacts {
+function factsOf(
+  density: Density,
+  clock: Clock,
+  apiRequests: ServerFacts["apiRequests"],
+): Omit<ServerFacts, "areScored"> {
   const { user, system } = process.cpuUsage();
   const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
   const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();

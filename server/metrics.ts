@@ -1,7 +1,7 @@
 /** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
 import type { Moment } from "../src/capacity/placement/claims.ts";
 import { round } from "../src/fitness/llmfit/score.ts";
-import type { Family, Labels, Sample } from "../src/http/metrics/family.ts";
+import { type Family, known, type Labels, type Sample } from "../src/http/metrics/family.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import type { Tally } from "../src/http/metrics/tally.ts";
 import type { Density, Site } from "./density/density.ts";
@@ -9,6 +9,8 @@ import type { Density, Site } from "./density/density.ts";
 export interface ServerFacts {
   readonly density: Density;
   readonly now: Moment;
+  /** Before that, no score and no number of models is shown. */
+  readonly areScored: boolean;
   readonly apiRequests: Tally;
   readonly process: ProcessFacts;
 }
@@ -21,7 +23,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
     ofNodes(
       `${prefix}_node_score`,
       "Highest score of a model of the catalogue on the node.",
-      ({ density, site }) => round(density.summaryOf(site).bestScore, 1),
+      ({ density, site, areScored }) => (areScored ? round(density.summaryOf(site).bestScore, 1) : undefined),
     ),
     ofNodes(
       `${prefix}_node_stale`,
@@ -47,7 +49,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
     ofNodes(
       `${prefix}_node_model_count`,
       "Models of the catalogue that fit the node.",
-      ({ density, site }) => density.summaryOf(site).count,
+      ({ density, site, areScored }) => (areScored ? density.summaryOf(site).count : undefined),
     ),
     {
       name: `${prefix}_cluster_nodes_total`,
@@ -74,20 +76,22 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
   ];
 }
 
-interface OneNode {
-  readonly density: Density;
+interface OneNode extends ServerFacts {
   readonly site: Site;
-  readonly now: Moment;
 }
 
-/** A Host and a Node of one name are two series. */
-function ofNodes(name: string, help: string, read: (one: OneNode) => number): Family<ServerFacts> {
+/** A Host and a Node of one name are two series. Undefined: it has no sample. */
+function ofNodes(
+  name: string,
+  help: string,
+  read: (one: OneNode) => number | undefined,
+): Family<ServerFacts> {
   return {
     ...{ name, type: "gauge", help, labels: ["node", "kind"] },
-    *read({ density, now }: ServerFacts): Iterable<Sample> {
-      for (const site of density.sites()) {
+    *read(facts: ServerFacts): Iterable<Sample> {
+      for (const site of facts.density.sites()) {
         const labels: Labels = { node: site.place.name, kind: site.place.kind };
-        yield { labels, value: read({ density, site, now }) };
+        yield* known(read({ ...facts, site }), labels);
       }
     },
   };

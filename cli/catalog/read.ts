@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Option } from "commander";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { matchName } from "../../src/fitness/catalog/match.ts";
+import { matchName, nearestNames } from "../../src/fitness/catalog/match.ts";
 import { type Catalog, type CatalogRecord, readCatalog } from "../../src/fitness/catalog/record.ts";
 
 /** `--catalog <file...>` */
@@ -25,7 +25,7 @@ export async function readCatalogFiles(files: readonly string[] = []): Promise<C
 export function recordNamed({ records }: Catalog, name: string): CatalogRecord {
   const match = matchName(records, name);
   if (match.at === "one") return match.record;
-  const nearest = match.at === "several" ? match.records.map((one) => one.name) : match.nearest;
+  const nearest = match.at === "several" ? match.records.map((one) => one.name) : nearestNames(records, name);
   const what = match.at === "several" ? "means several models" : "is not in the catalogue";
   const list =
     nearest.length === 0 ? "" : `: ${match.at === "several" ? "" : "nearest are "}${nearest.join(", ")}`;

@@ -1,6 +1,6 @@
 /** Which weights a user means: a source as it stands, a repository of the Hub, or a model of the catalog by a name people use. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { matchName } from "../../src/fitness/catalog/match.ts";
+import { matchName, nearestNames } from "../../src/fitness/catalog/match.ts";
 import type { Catalog, CatalogRecord } from "../../src/fitness/catalog/record.ts";
 
 export interface Weights {
@@ -50,7 +50,7 @@ function recordOf(records: readonly CatalogRecord[], text: string): CatalogRecor
     const names = match.records.map(({ name }) => name);
     throw unknown(`${shown} can mean several models of the catalog`, `name one of: ${names.join(", ")}`);
   }
-  const nearest = [...new Set(matches.flatMap((one) => (one.at === "none" ? one.nearest : [])))];
+  const nearest = [...new Set(spellings.flatMap((spelling) => nearestNames(records, spelling)))];
   throw unknown(
     `the catalog has no model ${shown}`,
     nearest.length === 0

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import { matchName } from "../../src/fitness/catalog/match.ts";
+import { nearestNames } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { ACCESS_REVIEWS, DEPLOYMENTS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
@@ -56,11 +56,10 @@ export async function clusterFit(
 }
 
 function unknownModel(records: readonly CatalogRecord[], model: string): MetalbridgeError {
-  const match = matchName(records, model);
-  const nearest = match.at === "none" && match.nearest.length > 0 ? `: ${match.nearest.join(", ")}` : "";
+  const nearest = nearestNames(records, model).join(", ");
   return new MetalbridgeError(
     "CatalogModelUnknown",
-    `${model.slice(0, 128)} is not in the catalogue${nearest === "" ? "" : `; nearest are${nearest.slice(1)}`}`,
+    `${model.slice(0, 128)} is not in the catalogue${nearest === "" ? "" : `; nearest are ${nearest}`}`,
   );
 }
 

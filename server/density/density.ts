@@ -52,6 +52,8 @@ export interface Density {
   readonly leftBytes: (site: Site) => number | undefined;
   readonly lastSeenMs: (site: Site, now: Moment) => number | undefined;
   readonly isStale: (site: Site, now: Moment) => boolean;
+  /** What `work` returns, remembered until the next change. */
+  readonly once: <T>(work: (density: Density) => T) => T;
   /** Called after each change; returns what ends that. */
   readonly onChange: (listener: () => void) => () => void;
 }
@@ -70,7 +72,7 @@ interface Known extends Site {
 
 export function createDensity(fits: Fits): Density {
   const state = new State(fits);
-  return {
+  const density: Density = {
     fits,
     setPlace: (kind, name, place) => state.setPlace(`${kind}/${name}`, place),
     setHeld: (key, on, held) =>
@@ -89,11 +91,16 @@ export function createDensity(fits: Fits): Density {
     leftBytes,
     lastSeenMs: (site, now) => state.lastSeenMs(site, now),
     isStale: (site, now) => state.isStale(site, now),
+    once: <T>(work: (density: Density) => T): T => {
+      if (!state.kept.has(work)) state.kept.set(work, work(density));
+      return state.kept.get(work) as T;
+    },
     onChange: (listener) => {
       state.listeners.add(listener);
       return () => state.listeners.delete(listener);
     },
   };
+  return density;
 }
 
 class State {
@@ -101,6 +108,8 @@ class State {
   readonly services = new Map<string, string>();
   readonly models = new Map<string, string>();
   readonly listeners = new Set<() => void>();
+  /** By what worked it out. */
+  readonly kept = new Map<unknown, unknown>();
   /** By record: how many sites have measured it. */
   readonly ownFits = new Map<CatalogRecord, number>();
   readonly #fits: Fits;
@@ -134,18 +143,19 @@ class State {
 
   #join(id: string, place: Place, before: Known | undefined): Known {
     const machine = place.machine.at === "known" ? place.machine.machine : undefined;
+    const group = machine === undefined ? undefined : this.#fits.join(machine);
+    const own = machine === undefined ? new Map<CatalogRecord, Fit>() : this.#fits.ownFits(machine);
+    const isAsBefore = before !== undefined && before.group === group && scoreAlike(before.own, own);
     return {
-      place,
-      group: machine === undefined ? undefined : this.#fits.join(machine),
+      ...{ place, group, own },
       held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
-      own: machine === undefined ? new Map() : this.#fits.ownFits(machine),
-      summary: undefined,
+      summary: isAsBefore ? before.summary : undefined,
     };
   }
 
   setHeld(key: string, id: string | undefined, held: Held | undefined): void {
     const before = this.#placeOf.get(key);
-    if (before !== undefined && before !== id) this.#heldOn(before).delete(key);
+    if (before !== undefined && before !== id) this.#drop(key, before);
     if (id === undefined || held === undefined) this.#placeOf.delete(key);
     else {
       this.#placeOf.set(key, id);
@@ -215,6 +225,12 @@ class State {
     else this.ownFits.set(record, count);
   }
 
+  #drop(key: string, id: string): void {
+    const held = this.#heldOn(id);
+    held.delete(key);
+    if (held.size === 0) this.#early.delete(id);
+  }
+
   #heldOn(id: string): Map<string, Held> {
     const found = this.known.get(id)?.held ?? this.#early.get(id);
     if (found !== undefined) return found;
@@ -224,8 +240,21 @@ class State {
   }
 
   #changed(): void {
+    this.kept.clear();
     for (const listener of this.listeners) listener();
   }
+}
+
+/** All that a summary counts. */
+function scoreAlike(
+  one: ReadonlyMap<CatalogRecord, Fit | undefined>,
+  other: ReadonlyMap<CatalogRecord, Fit | undefined>,
+): boolean {
+  if (one.size !== other.size) return false;
+  return [...one].every(([record, fit]) => {
+    const same = other.get(record);
+    return other.has(record) && same?.score === fit?.score && same?.level === fit?.level;
+  });
 }
 
 /** Whole GPUs that no pod has, or the budget less what is held. */

@@ -1,5 +1,5 @@
 /** How every model of the catalogue fits every kind of machine; machines of one kind share their figures. Pure. */
-import { createMatcher, type Match } from "../../src/fitness/catalog/match.ts";
+import { createMatcher, createRecordOf, type Match } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitness.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
@@ -82,23 +82,12 @@ export interface Fits {
   readonly ownFits: (machine: Machine) => Map<CatalogRecord, Fit | undefined>;
 }
 
-/** Of sources whose record is remembered: a fleet has the same few over and over. */
-const MOST_SOURCES = 4096;
-
 export function createFits(given: readonly CatalogRecord[]): Fits {
   const records = [...given].sort((a, b) => (a.name < b.name ? -1 : 1));
   const match = createMatcher(records);
   const classes = new Map<string, MachineClass>();
-  const sources = new Map<string, CatalogRecord | undefined>();
   const positions = new Map(records.map((record, position) => [record, position]));
-  const recordOf = (source: string): CatalogRecord | undefined => {
-    if (sources.has(source)) return sources.get(source);
-    if (sources.size >= MOST_SOURCES) sources.clear();
-    const found = match(source);
-    const record = found.at === "one" ? found.record : undefined;
-    sources.set(source, record);
-    return record;
-  };
+  const recordOf = createRecordOf(match);
   const fitOf = (one: MachineClass, record: CatalogRecord): Fit | undefined => {
     const position = positions.get(record);
     if (position === undefined) return fitOn(record, one.machine);

@@ -3,6 +3,7 @@ import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { round } from "../../src/fitness/llmfit/score.ts";
 import { sizeOf } from "../../src/fitness/llmfit/system.ts";
+import type { Machine } from "../../src/fitness/machine.ts";
 import { type FitLevel, fitLevel } from "../../src/fitness/score.ts";
 import { compare, type Density, type Site } from "./density.ts";
 import { fitOn, type SizeWish } from "./fits.ts";
@@ -60,7 +61,11 @@ function rowOf(density: Density, site: Site, wish: SimulateWish, now: Moment): S
   if (left === undefined || machine.at !== "known") return undefined;
   const { record, memoryGb, ...size } = wish;
   // A machine without memory has no score; a byte is as good as none.
-  const rest = { ...machine.machine, budgetBytes: Math.max(1, left) };
+  const rest = {
+    ...machine.machine,
+    budgetBytes: Math.max(1, left),
+    measured: measuredOf(density, site, record),
+  };
   const fit = record === undefined ? undefined : fitOn(record, rest, size);
   if (fit === undefined && memoryGb === undefined) return undefined;
   const required = memoryGb === undefined ? (fit?.claimBytes ?? 0) : memoryGb * GIB;
@@ -78,4 +83,11 @@ function rowOf(density: Density, site: Site, wish: SimulateWish, now: Moment): S
     stale: density.isStale(site, now),
     schedulable: site.place.isSchedulable,
   };
+}
+
+/** What the machine has measured of this one record: a fit looks up the names of all that it is given. */
+function measuredOf(density: Density, site: Site, record: CatalogRecord | undefined): Machine["measured"] {
+  const { machine } = site.place;
+  if (record === undefined || machine.at !== "known" || !density.hasOwnFit(site, record)) return [];
+  return machine.machine.measured.filter(({ source }) => density.fits.recordOf(source) === record);
 }

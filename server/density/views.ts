@@ -133,6 +133,7 @@ export function nodeDetail(density: Density, site: Site, now: Moment, least: Fit
 
 export interface RankedRow {
   readonly nodeName: string;
+  readonly kind: "Host" | "Node";
   readonly score: number;
   readonly fitLevel: FitLevel;
   readonly model: FitRow;
@@ -244,7 +245,7 @@ function sliceOf(
 
 function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: Site): RankedRow {
   return {
-    nodeName: site.place.name,
+    ...{ nodeName: site.place.name, kind: site.place.kind },
     score: model.score,
     fitLevel: fit.level,
     model,
@@ -303,19 +304,26 @@ export interface NamespaceCost {
   readonly totalMemoryGb: number;
 }
 
-/** What replicas really hold: one row for each service and node, and the sums of each namespace. */
-export function cost(
-  density: Density,
-  wanted?: string,
-): {
+export interface Cost {
   readonly models: readonly CostRow[];
   readonly namespaces: readonly NamespaceCost[];
-} {
+}
+
+/** What replicas really hold: one row for each service and node, and the sums of each namespace. */
+export function cost(density: Density, wanted?: string): Cost {
+  const { models, namespaces } = density.once(costOfAll);
+  if (wanted === undefined) return { models, namespaces };
+  const isWanted = ({ namespace }: { readonly namespace: string }) => namespace === wanted;
+  return { models: models.filter(isWanted), namespaces: namespaces.filter(isWanted) };
+}
+
+function costOfAll(density: Density): Cost {
   const models = density
     .sites()
     .flatMap((site) => costsOn(density, site))
-    .filter(({ namespace }) => wanted === undefined || namespace === wanted)
-    .sort((a, b) => b.memoryRequiredGb - a.memoryRequiredGb || compare(keyOfCost(a), keyOfCost(b)));
+    .map((row) => ({ row, key: keyOfCost(row) }))
+    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compare(a.key, b.key))
+    .map(({ row }) => row);
   const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
   return {
     models,

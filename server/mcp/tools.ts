@@ -8,8 +8,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import { isAtLeast } from "../../src/fitness/fitness.ts";
-import { FIT_LEVELS, type FitLevel } from "../../src/fitness/score.ts";
+import { FIT_LEVELS } from "../../src/fitness/score.ts";
 import { compare } from "../density/density.ts";
 import { type Route, routes, wholeBody } from "../rest/routes.ts";
 import { badArgument, type ClusterObjects, type McpContext } from "./context.ts";
@@ -90,7 +89,7 @@ export function ownTools(context: McpContext): readonly Tool[] {
     {
       name: "explain_placement",
       description:
-        "Why the replicas of a service are on the hosts that they are on, or why they wait: the scheduler's reasons, and what would make it fit on each host now.",
+        "Why the replicas of a service are on the hosts that they are on, or why they wait: the scheduler's reasons, which hosts have room now, and what would make it fit on the nearest others.",
       ...{ input: serviceInput, isReadOnly: true },
       answer: (args) => explainPlacement(context, args as z.output<typeof serviceInput>),
     },
@@ -146,11 +145,7 @@ async function answerFit(
   if (quantization === undefined && tokens === undefined)
     return ask("/api/v1/density/query", { query: { model, min_fit, limit: most } });
   const body = { model, quantization, context: tokens };
-  const { rankedNodes, ...rest } = ask("/api/v1/density/simulate", { body }) as {
-    readonly rankedNodes: readonly { readonly fitLevel: FitLevel }[];
-  };
-  const rows = rankedNodes.filter(({ fitLevel }) => isAtLeast(fitLevel, min_fit));
-  return { ...rest, total: rows.length, rankedNodes: rows.slice(0, most) };
+  return ask("/api/v1/density/simulate", { query: { min_fit, limit: most }, body });
 }
 
 interface ServiceRow {
@@ -173,9 +168,13 @@ async function listServices(
       cluster.list(INFERENCE_SERVICES, only),
       cluster.list(INFERENCE_REPLICAS, only),
     ]);
-    const rows = services.map((service) => serviceRow(service, replicasOf(service, replicas)));
-    rows.sort((a, b) => compare(a.service, b.service));
-    return { total: rows.length, services: rows.slice(0, most) };
+    const shown = services
+      .map((service) => ({ service, key: keyOf(service.metadata) }))
+      .sort((a, b) => compare(a.key, b.key))
+      .slice(0, most);
+    const byService = Map.groupBy(replicas, serviceKeyOf);
+    const rows = shown.map(({ service, key }) => serviceRow(service, byService.get(key) ?? []));
+    return { total: services.length, services: rows };
   });
 }
 
@@ -196,13 +195,9 @@ function serviceRow(
   };
 }
 
-function replicasOf(
-  { metadata }: InferenceService,
-  replicas: readonly InferenceReplica[],
-): readonly InferenceReplica[] {
-  return replicas.filter(
-    (one) => one.metadata.namespace === metadata.namespace && one.spec.template.serviceName === metadata.name,
-  );
+/** `namespace/name` of the service that a replica is of. */
+function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
+  return keyOf({ namespace: metadata.namespace, name: spec.template.serviceName });
 }
 
 async function explainPlacement(
@@ -216,7 +211,10 @@ async function explainPlacement(
     );
     if (service === undefined)
       throw new MetalbridgeError("ServiceNotFound", `there is no InferenceService ${wanted} in ${place}`);
-    const replicas = replicasOf(service, await cluster.list(INFERENCE_REPLICAS, place));
+    const key = keyOf(service.metadata);
+    const replicas = (await cluster.list(INFERENCE_REPLICAS, place)).filter(
+      (replica) => serviceKeyOf(replica) === key,
+    );
     const { status } = service;
     return {
       ...serviceRow(service, replicas),
@@ -255,7 +253,8 @@ async function oneMoreReplica(
     const draftModel = named(speculativeDecoding?.draftModelRef);
     const loraModels = loraAdapters.map((adapter) => named(adapter.modelRef));
     const objects = { service, model, draftModel, loraModels, hosts, replicas, services };
-    return fitOfService(objects, context.now().wallMs).report;
+    const { report } = fitOfService(objects, context.now().wallMs);
+    return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MOST_ROWS) };
   } catch (error) {
     if (error instanceof MetalbridgeError) return { unknown: describeError(error) };
     throw error;

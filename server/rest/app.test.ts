@@ -259,3 +259,56 @@ test("a watch sends everything once, then what changes, and ends with the server
   await app.close();
   expect(await next().catch(() => undefined)).toBeUndefined();
 });
+
+test("HEAD of what can be watched has the head of the plain answer, and opens no watch", async () => {
+  const { app, get } = start();
+  const { headers: plainHead } = await get("/api/v1/density/nodes?watch=false");
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
+  for (const more of [{}, { accept: "text/event-stream" }]) {
+    const sent = { ...headers, ...more };
+    const head = await fetch(`${url}/api/v1/density/nodes?watch=true`, { method: "HEAD", headers: sent });
+    expect([head.status, head.headers.get("etag")]).toEqual([200, plainHead.etag]);
+    expect(head.headers.get("content-type")).toContain("application/json");
+  }
+});
+
+test.each(["nodes", "runtimes", "installed-models", "query?model=Qwen2.5-7B&min_fit=too_tight"])(
+  "a watch of %s has a Host and a Node of one name as two rows",
+  (path) => {
+    const density = fleet();
+    density.setPlace("Node", "mac-1", placeOfNode(aNode("mac-1")));
+    const [name = "", query = ""] = path.split("?");
+    const route = routes.find((one) => one.path.endsWith(`/density/${name}`));
+    const given = route?.query.parse(Object.fromEntries(new URLSearchParams(query))) ?? {};
+    const now = { wallMs: 0, monotonicMs: 0 };
+    const answer = route?.answer({ density, now, query: given, body: undefined, name: "" });
+    const rows = answer?.status === 200 ? [...(answer.list?.rows ?? [])] : [];
+    expect(rows.length).toBeGreaterThanOrEqual(4);
+    expect(new Set(rows.map((row) => route?.keyOf?.(row))).size).toBe(rows.length);
+  },
+);
+
+test("simulations and costs have pages too, and min_fit counts before them", async () => {
+  const { app, get, density } = start();
+  for (const host of ["mac-1", "mac-2"]) {
+    const held = { namespace: "team", service: host, phase: "Ready", bytes: 4 * 1024 ** 3, gpus: 0 };
+    density.setHeld(`team/${host}`, { kind: "Host", name: host }, held);
+  }
+  const simulate = async (query: string) => {
+    const url = `/api/v1/density/simulate${query}`;
+    const body = { model: "Qwen2.5-72B", quantization: "Q4_K_M" };
+    return (await app.inject({ method: "POST", url, headers, body })).json();
+  };
+  const all = await simulate("");
+  expect(all).toMatchObject({ total: 3, canFitAnywhere: true });
+  const page = await simulate("?limit=1&offset=1");
+  expect(page).toEqual({ ...all, rankedNodes: [all.rankedNodes[1]], nextOffset: 2 });
+  const fitting = await simulate("?min_fit=marginal");
+  expect(fitting.total).toBeLessThan(3);
+  expect(fitting.rankedNodes).toEqual(all.rankedNodes.slice(0, fitting.total));
+
+  const costs = (await get("/api/v1/density/cost")).json();
+  expect(costs).toMatchObject({ total: 3, namespaces: [{ totalMemoryGb: 16 }] });
+  const second = (await get("/api/v1/density/cost?limit=1&offset=1")).json();
+  expect(second).toEqual({ ...costs, models: [costs.models[1]], nextOffset: 2 });
+});

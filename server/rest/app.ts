@@ -83,7 +83,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       handler: async (request, reply) => {
         const read = readRequest(route, request);
         if (!read.ok) return plain(reply, 400, read.why);
-        if (route.method === "GET" && wantsEvents(request, read.query))
+        if (isWatch(request))
           return watch(watches.open(await watchedBy(options, request, route, read)), reply);
         return send(encode, request, reply, answerOf(options, route, read));
       },
@@ -233,15 +233,12 @@ function answerOf(
   return route.answer({ density, now, query, body, name });
 }
 
-/** Watches have limits of their own. */
-function isWatch(request: FastifyRequest): boolean {
-  const { isRoute = false } = request.routeOptions.config as { readonly isRoute?: boolean };
-  const { method, query } = request;
-  return isRoute && method === "GET" && wantsEvents(request, query as Record<string, unknown>);
-}
-
-function wantsEvents({ headers }: FastifyRequest, { watch }: Record<string, unknown>): boolean {
-  return watch === "true" || (headers.accept ?? "").includes("text/event-stream");
+/** Watches have limits of their own. A HEAD request is none: it has no body to stream. */
+function isWatch({ method, query, headers, routeOptions }: FastifyRequest): boolean {
+  const { isRoute = false } = routeOptions.config as { readonly isRoute?: boolean };
+  const { watch } = query as Record<string, unknown>;
+  const wantsEvents = watch === "true" || (headers.accept ?? "").includes("text/event-stream");
+  return isRoute && method === "GET" && wantsEvents;
 }
 
 function send(

@@ -125,7 +125,7 @@ test("whatever changes and whoever reads when, every client ends with the last r
 });
 
 test("no user and no sequence of watches exceeds the limits, and a place that was left is free again", () => {
-  const limits = { streams: 6, streamsOfUser: 3, queries: 4 };
+  const limits = { streams: 6, streamsOfUser: 3, queries: 4, queriesOfUser: 2 };
   const step = fc.record({ user: fc.constantFrom("a", "b", "c"), query: fc.nat(6), leave: fc.boolean() });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
@@ -138,7 +138,8 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
       for (const { user, query: number, leave } of steps) {
         if (leave) open.shift()?.client.emit("close");
         const query = String(number);
-        const own = open.filter((one) => one.user === user).length;
+        const own = open.filter((one) => one.user === user);
+        const ownQueries = new Set(own.map((one) => one.query));
         const queries = new Set(open.map((one) => one.query));
         const opened = watches.open({
           ...{ query, user, isStillAllowed: async () => true },
@@ -146,7 +147,8 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
         });
         const isFull =
           open.length >= limits.streams ||
-          own >= limits.streamsOfUser ||
+          own.length >= limits.streamsOfUser ||
+          (!ownQueries.has(query) && ownQueries.size >= limits.queriesOfUser) ||
           (!queries.has(query) && queries.size >= limits.queries);
         expect(opened.at).toBe(isFull ? "full" : "open");
         if (opened.at !== "open") continue;

@@ -7,7 +7,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { createDensity } from "../density/density.ts";
 import { createFits } from "../density/fits.ts";
-import { catalogRecords, manyHosts } from "../density/fixtures/fleet.ts";
+import { aHost, catalogRecords, manyHosts } from "../density/fixtures/fleet.ts";
 import { placeOfHost } from "../density/place.ts";
 import { ANSWER_LIMITS, createAnswerLimit } from "./answer-limit.ts";
 import { createApp } from "./app.ts";
@@ -54,6 +54,41 @@ test("whatever limit and offset ask for, a page has at most 1,000 rows, and one 
       expect(pairs.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(10_000);
     }),
     { numRuns: 40 },
+  );
+});
+
+test("a page of hosts holds at most 10,000 models or one host, and pages join without gaps", () => {
+  const now = { wallMs: 0, monotonicMs: 0 };
+  const fits = createFits([]);
+  const anyPath = fc.constantFrom("/nodes", "/installed-models");
+  fc.assert(
+    fc.property(anyPath, fc.array(fc.nat(12_000), { minLength: 1, maxLength: 12 }), (path, counts) => {
+      const density = createDensity(fits);
+      const names = counts.map((_, index) => `mac-${String(index).padStart(2, "0")}`);
+      for (const [index, count] of counts.entries()) {
+        const models = Array(count).fill({ source: "hf://a/b", runtime: "llamacpp" });
+        const name = names[index] ?? "";
+        density.setPlace("Host", name, { ...placeOfHost(aHost(name)), models });
+      }
+      const route = routes.find((one) => one.path.endsWith(path));
+      const seen: string[] = [];
+      for (let offset: number | undefined = 0; offset !== undefined; ) {
+        const query: object = route?.query.parse({ offset }) ?? {};
+        const answer = route?.answer({ density, now, query: { ...query }, body: undefined, name: "" });
+        if (answer?.status !== 200) throw new Error(answer?.text);
+        const rows = [...(answer.list?.rows ?? [])] as {
+          readonly nodeName: string;
+          readonly models?: readonly object[];
+          readonly installedModels?: readonly object[];
+        }[];
+        const held = rows.reduce((sum, row) => sum + (row.models ?? row.installedModels ?? []).length, 0);
+        expect(held <= 10_000 || rows.length === 1).toBe(true);
+        seen.push(...rows.map(({ nodeName }) => nodeName));
+        offset = (answer.body as { readonly nextOffset?: number }).nextOffset;
+      }
+      expect(seen).toEqual(names);
+    }),
+    { numRuns: 30 },
   );
 });
 

@@ -6,7 +6,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   400: "A parameter is missing or wrong.",
   401: "No token, or one that the cluster does not know.",
   403: "The token's account may not do this.",
-  503: "The API server does not answer, or not everything has been listed yet; see Retry-After.",
+  503: "The API server does not answer, or not everything has been listed and scored yet; see Retry-After.",
 };
 
 export function openApiDocument(): object {

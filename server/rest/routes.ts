@@ -1,9 +1,11 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
+import { nearestNames } from "../../src/fitness/catalog/match.ts";
+import { isAtLeast } from "../../src/fitness/fitness.ts";
 import { quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
 import type { FitLevel } from "../../src/fitness/score.ts";
-import type { Density } from "../density/density.ts";
+import type { Density, Site } from "../density/density.ts";
 import { simulate } from "../density/simulate.ts";
 import {
   bestScore,
@@ -77,7 +79,7 @@ const NOT_FOUND = "node not found in fitness cache";
 const ROWS = 1000;
 /** The same for a query, whose rows are large. */
 const QUERY_ROWS = 250;
-/** Maximum pairs of model and node on a page of the catalog, whatever its limit. */
+/** Maximum pairs of model and node on a page, whatever its limit. */
 const ENTRIES = 10_000;
 
 interface Paging {
@@ -89,8 +91,7 @@ export const routes: readonly Route[] = [
   {
     ...{ method: "GET", path: `${API}/density/nodes`, part: "nodes", query: schemas.nodesQuery },
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
-    ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes },
-    keyOf: (row) => `${(row as NodeRow).kind}/${(row as NodeRow).nodeName}`,
+    ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes, keyOf: keyOfNode },
   },
   {
     ...{ method: "GET", path: `${API}/density/nodes/:name`, part: "nodes", query: schemas.nodeQuery },
@@ -101,8 +102,8 @@ export const routes: readonly Route[] = [
     ...{ method: "GET", path: `${API}/density/runtimes`, part: "runtimes", query: schemas.plainQuery },
     summary: "The engines that are installed on each.",
     ...{ response: schemas.runtimesResponse, refusals: {} },
-    answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, runtimes: runtimesOf(site) })),
-    keyOf: nameOf,
+    answer: (input) => listOf(input, (site) => ({ ...nameOf(site), runtimes: runtimesOf(site) })),
+    keyOf: keyOfNode,
   },
   {
     ...{
@@ -113,15 +114,15 @@ export const routes: readonly Route[] = [
     },
     summary: "The models that are stored on each.",
     ...{ response: schemas.installedResponse, refusals: {} },
-    answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, models: installedOn(site) })),
-    keyOf: nameOf,
+    answer: (input) => listOf(input, (site) => ({ ...nameOf(site), models: installedOn(site) }), modelsOn),
+    keyOf: keyOfNode,
   },
   {
     ...{ method: "GET", path: `${API}/density/query`, part: "query", query: schemas.queryQuery },
     summary: "Where a model fits best: one row for each model that the name means, and node.",
     ...{ response: schemas.queryResponse, refusals: { 400: "model query parameter is required" } },
     answer: query,
-    keyOf: (row) => `${(row as RankedRow).nodeName}/${(row as RankedRow).model.name}`,
+    keyOf: (row) => `${keyOfNode(row)}/${(row as RankedRow).model.name}`,
   },
   {
     ...{ method: "GET", path: `${API}/catalog`, part: "catalog", query: schemas.catalogQuery },
@@ -134,7 +135,7 @@ export const routes: readonly Route[] = [
       method: "POST",
       path: `${API}/density/simulate`,
       part: "simulate",
-      query: schemas.noQuery,
+      query: schemas.simulateQuery,
       body: schemas.simulateBody,
     },
     summary: "What would happen if a model were placed now, beside what is placed already.",
@@ -145,11 +146,7 @@ export const routes: readonly Route[] = [
   {
     ...{ method: "GET", path: `${API}/density/cost`, part: "cost", query: schemas.costQuery },
     summary: "What replicas hold, by model and node, and by namespace.",
-    ...{ response: schemas.costResponse, refusals: {} },
-    answer: ({ density, query: { namespace } }) => {
-      const { models, ...body } = cost(density, namespace as string);
-      return { status: 200, body, list: { name: "models", rows: models } };
-    },
+    ...{ response: schemas.costResponse, refusals: {}, answer: costs },
     keyOf: (row) => keyOfCost(row as CostRow),
   },
 ];
@@ -159,7 +156,7 @@ function nodes({ density, now, query: given }: RouteInput): RouteAnswer {
   const sites = [...density.sites()];
   if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
   if (sort === "memory") sites.sort((a, b) => (density.leftBytes(b) ?? -1) - (density.leftBytes(a) ?? -1));
-  const { rows, page } = pageOf(sites, paging, ROWS);
+  const { rows, page } = pageOf(sites, paging, ROWS, modelsOn);
   return listed(
     "nodes",
     mapped(rows, (site) => nodeRow(density, site, now)),
@@ -175,9 +172,10 @@ function node({ density, now, name, query: { min_fit } }: RouteInput): RouteAnsw
 
 function listOf(
   { density, query: given }: RouteInput,
-  row: (site: ReturnType<Density["sites"]>[number]) => object,
+  row: (site: Site) => object,
+  entriesOf?: (site: Site) => number,
 ): RouteAnswer {
-  const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS);
+  const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS, entriesOf);
   return listed("nodes", mapped(rows, row), page);
 }
 
@@ -189,7 +187,7 @@ function query({ density, now, query: given }: RouteInput): RouteAnswer {
   const some = rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS));
   const body = {
     ...{ query: model, models: records.map((record) => record.name) },
-    ...(match.at === "none" ? { nearest: match.nearest } : {}),
+    ...(match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {}),
     ...nextOf(offset, some.length, total),
   };
   return listed("rankedNodes", some, body);
@@ -210,7 +208,7 @@ function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
   return listed("models", models, page);
 }
 
-function simulated({ density, now, body }: RouteInput): RouteAnswer {
+function simulated({ density, now, query: given, body }: RouteInput): RouteAnswer {
   const { model, quantization, context, memoryGb } = body as z.output<typeof schemas.simulateBody>;
   const known = quantization === undefined ? undefined : quantizationOf(quantization);
   if (quantization !== undefined && known === undefined)
@@ -227,12 +225,35 @@ function simulated({ density, now, body }: RouteInput): RouteAnswer {
     ...(context === undefined ? {} : { contextSize: context }),
     ...(memoryGb === undefined || memoryGb === 0 ? {} : { memoryGb }),
   };
-  const nearest = match.at === "none" ? { nearest: match.nearest } : {};
-  return { status: 200, body: { model, ...simulate(density, wish, now), ...nearest } };
+  const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
+  const { min_fit, ...paging } = given as unknown as z.output<typeof schemas.simulateQuery>;
+  const { rankedNodes, canFitAnywhere } = simulate(density, wish, now);
+  const wanted = rankedNodes.filter(({ fitLevel }) => isAtLeast(fitLevel, min_fit));
+  const { rows, page } = pageOf(wanted, paging as Paging, ROWS);
+  return listed("rankedNodes", rows, { model, canFitAnywhere, ...nearest, ...page });
 }
 
-function pageOf<T>(all: readonly T[], { limit, offset }: Paging, most: number) {
-  const rows = all.slice(offset, offset + Math.min(limit ?? most, most));
+function costs({ density, query: given }: RouteInput): RouteAnswer {
+  const { namespace, ...paging } = given as unknown as z.output<typeof schemas.costQuery>;
+  const { models, namespaces } = cost(density, namespace);
+  const { rows, page } = pageOf(models, paging as Paging, ROWS);
+  return listed("models", rows, { namespaces, ...page });
+}
+
+/** One row at least, and no more than hold ENTRIES together. */
+function pageOf<T>(
+  all: readonly T[],
+  { limit, offset }: Paging,
+  most: number,
+  entriesOf: (row: T) => number = () => 0,
+) {
+  const rows: T[] = [];
+  let entries = 0;
+  for (const row of all.slice(offset, offset + Math.min(limit ?? most, most))) {
+    entries += entriesOf(row);
+    if (entries > ENTRIES && rows.length > 0) break;
+    rows.push(row);
+  }
   return { rows, page: nextOf(offset, rows.length, all.length) };
 }
 
@@ -256,6 +277,16 @@ function mapped<T>(all: readonly T[], rowOf: (one: T) => object | undefined): It
   };
 }
 
-function nameOf(row: object): string {
-  return (row as { readonly nodeName: string }).nodeName;
+function nameOf({ place }: Site): Pick<NodeRow, "nodeName" | "kind"> {
+  return { nodeName: place.name, kind: place.kind };
+}
+
+/** A Host and a Node of one name are two rows. */
+function keyOfNode(row: object): string {
+  const { kind, nodeName } = row as NodeRow;
+  return `${kind}/${nodeName}`;
+}
+
+function modelsOn({ place }: Site): number {
+  return place.models.length;
 }

@@ -7,6 +7,7 @@ const score = z.number().min(0).max(100).describe("0 to 100, one decimal.");
 const gb = (what: string) => z.number().min(0).describe(`${what}, in GiB, two decimals.`);
 const percent = z.number().min(0).describe("Percent, one decimal.");
 const nodeName = z.string().describe("Name of the Host or Node.");
+const kind = z.enum(["Host", "Node"]);
 const stale = z.boolean().describe("It is silent: its figures are old.");
 const schedulable = z.boolean().describe("False: cordoned or drained.");
 
@@ -66,7 +67,7 @@ const nodeSchema = z.strictObject({
   modelFitCount: z.int().min(0).describe("Models of the catalogue that fit."),
   runtimes: z.array(runtimeSchema),
   installedModels: z.array(installedSchema),
-  kind: z.enum(["Host", "Node"]),
+  kind,
   schedulable,
   bestScore: score,
   memoryLeftGb: gb("What new engines may claim; null where the budget is not known").nullable(),
@@ -88,19 +89,19 @@ export const nodeResponse = z.strictObject({
   Runtimes: z.array(runtimeSchema),
   InstalledModels: z.array(installedSchema),
   Stale: stale,
-  Kind: z.enum(["Host", "Node"]),
+  Kind: kind,
   Schedulable: schedulable,
   MemoryLeftGb: z.number().min(0).nullable(),
   Problem: z.string().optional(),
 });
 
 export const runtimesResponse = z.strictObject({
-  nodes: z.array(z.strictObject({ nodeName, runtimes: z.array(runtimeSchema) })),
+  nodes: z.array(z.strictObject({ nodeName, kind, runtimes: z.array(runtimeSchema) })),
   ...page,
 });
 
 export const installedResponse = z.strictObject({
-  nodes: z.array(z.strictObject({ nodeName, models: z.array(installedSchema) })),
+  nodes: z.array(z.strictObject({ nodeName, kind, models: z.array(installedSchema) })),
   ...page,
 });
 
@@ -108,7 +109,7 @@ export const queryResponse = z.strictObject({
   query: z.string(),
   rankedNodes: z.array(
     z.strictObject({
-      ...{ nodeName, score, fitLevel, model: fitSchema, stale, schedulable },
+      ...{ nodeName, kind, score, fitLevel, model: fitSchema, stale, schedulable },
       fitsNow: z.boolean().describe("It fits beside what is placed there already."),
     }),
   ),
@@ -149,6 +150,7 @@ export const simulateResponse = z.strictObject({
   ),
   canFitAnywhere: z.boolean().describe("On a node that is neither stale nor cordoned."),
   nearest: z.array(z.string()).optional(),
+  ...page,
 });
 
 export const costResponse = z.strictObject({
@@ -174,13 +176,17 @@ export const costResponse = z.strictObject({
       totalMemoryGb: z.number().min(0),
     }),
   ),
+  ...page,
 });
 
 const MOST_ROWS = 10_000;
 const name = z.string().min(1).max(512);
-const paging = {
+const pages = {
   limit: z.coerce.number().int().min(1).max(MOST_ROWS).optional().describe("At most so many on this page."),
   offset: z.coerce.number().int().min(0).max(1e9).default(0).describe("How many to leave out."),
+};
+const paging = {
+  ...pages,
   watch: z
     .enum(["true", "false"])
     .optional()
@@ -209,9 +215,12 @@ export const catalogQuery = z.strictObject({
 });
 export const costQuery = z.strictObject({
   namespace: z.string().max(63).optional().describe("Only of this namespace."),
-  watch: paging.watch,
+  ...paging,
 });
-export const noQuery = z.strictObject({});
+export const simulateQuery = z.strictObject({
+  min_fit: fitLevel.default("too_tight").describe("At least this fit."),
+  ...pages,
+});
 
 export const simulateBody = z.strictObject({
   model: name,

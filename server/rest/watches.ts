@@ -32,6 +32,7 @@ const WATCH_LIMITS = {
   queries: 64,
   /** One user leaves room for the others. */
   streamsOfUser: 32,
+  queriesOfUser: 8,
 };
 /** Changes that come together are sent together. */
 const GATHER_MS = 250;
@@ -75,7 +76,7 @@ class OpenWatches {
   open(watched: Watched): Opened {
     const { query, user, source } = watched;
     const known = this.#feeds.get(query);
-    const why = this.#whyFull(user, known === undefined);
+    const why = this.#whyFull(user, query);
     if (why !== undefined) return { at: "full", why };
     const feed = known ?? new Feed(source);
     const refusal = known === undefined ? feed.refresh() : undefined;
@@ -98,11 +99,15 @@ class OpenWatches {
     for (const stream of this.#streams.keys()) stream.end();
   }
 
-  #whyFull(user: string, isNew: boolean): string | undefined {
-    const { streams, streamsOfUser, queries } = this.#limits;
+  #whyFull(user: string, query: string): string | undefined {
+    const { streams, streamsOfUser, queries, queriesOfUser } = this.#limits;
     if (this.#streams.size >= streams) return `${streams} watches are open`;
-    const own = [...this.#streams.values()].filter((one) => one.user === user).length;
-    if (own >= streamsOfUser) return `${user} has ${own} open watches`;
+    const own = [...this.#streams.values()].filter((one) => one.user === user);
+    if (own.length >= streamsOfUser) return `${user} has ${own.length} open watches`;
+    const ownQueries = new Set(own.map((one) => one.query));
+    if (!ownQueries.has(query) && ownQueries.size >= queriesOfUser)
+      return `${user} watches ${ownQueries.size} different queries`;
+    const isNew = !this.#feeds.has(query);
     return isNew && this.#feeds.size >= queries ? `${queries} different queries are watched` : undefined;
   }
 

@@ -21,6 +21,9 @@ export interface ClaimWish {
   readonly accelerator: Accelerator;
 }
 
+/** Contexts of a model whose claim is remembered: any number can be asked for. */
+const MAX_CONTEXTS = 256;
+
 /** Of one record, family of files, accelerator and type of cache: linear in the weights, so that each context is estimated once. */
 interface KnownClaims {
   readonly perWeightByte: number;
@@ -43,6 +46,7 @@ export function claimsOf(
     let rest = beside.get(contextSize);
     if (rest === undefined) {
       rest = besideWeights(record, { ...kind, contextSize, weightsBytes: WEIGHTS }, perWeightByte);
+      if (beside.size >= MAX_CONTEXTS) beside.clear();
       beside.set(contextSize, rest);
     }
     return Math.ceil(rest + perWeightByte * weightsBytes);

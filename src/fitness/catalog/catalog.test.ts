@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { keyValueBytesPerToken } from "../claim.ts";
 import { bytesPerToken, ladderOf, quantizationOf } from "../quantizations.ts";
 import { holdAgainst } from "./check.ts";
-import { matchName, searchRecords } from "./match.ts";
+import { createMatcher, createRecordOf, matchName, nearestNames, searchRecords } from "./match.ts";
 import { billions, readCatalog } from "./record.ts";
 import { parametersOf, summaryOf } from "./shape.ts";
 
@@ -104,6 +104,46 @@ test.each(["", "   ", "nonsense", ".*", "(a+)+$", "x".repeat(1 << 20), "[", "__p
     expect(performance.now() - before).toBeLessThan(10_000);
   },
 );
+
+test("a name that means no model is compared with the others only for who asks for the nearest", () => {
+  let reads = 0;
+  const counted = records.map((record) => ({
+    ...record,
+    get name() {
+      reads += 1;
+      return record.name;
+    },
+  }));
+  const match = createMatcher(counted);
+  reads = 0;
+  expect(match(Array(32).fill("qwen4").join("-"))).toEqual({ at: "none" });
+  expect(match("Qwen2.5-9000B")).toEqual({ at: "none" });
+  expect(reads).toBe(0);
+  expect(nearestNames(counted, "Qwen2.5-9000B")).toHaveLength(5);
+  expect(nearestNames(records, "nonsense")).toEqual([]);
+});
+
+test("a name of more words than any model has means none", () => {
+  expect(matchName(records, `Qwen2.5${"-7B".repeat(31)}`).at).toBe("several");
+  expect(matchName(records, `Qwen2.5${"-7B".repeat(32)}`)).toEqual({ at: "none" });
+});
+
+test("the record of a source is looked up once, and remembered for as many sources as a fleet has", () => {
+  const asked: string[] = [];
+  const recordOf = createRecordOf((name) => {
+    asked.push(name);
+    return { at: "none" };
+  });
+  for (let count = 0; count < 3 * 4096; count += 1) recordOf(`model ${count % 4096}`);
+  expect(asked).toHaveLength(4096);
+  recordOf("one more");
+  recordOf("model 0");
+  expect(asked.slice(4096)).toEqual(["one more", "model 0"]);
+  const long = "x".repeat(513);
+  recordOf(long);
+  recordOf(long);
+  expect(asked.slice(4098)).toEqual([long, long]);
+});
 
 test("llmfit's records are read: an array, with its own fields", () => {
   const llmfit = {

@@ -5,10 +5,14 @@ export type Match =
   | { readonly at: "one"; readonly record: CatalogRecord }
   /** The sizes and dates of one family, never its specialized models. */
   | { readonly at: "several"; readonly records: readonly CatalogRecord[] }
-  | { readonly at: "none"; readonly nearest: readonly string[] };
+  | { readonly at: "none" };
 
 /** Longer names are none. */
 const MAX_NAME = 512;
+/** Names of more words are none. */
+const MAX_WORDS = 32;
+/** Sources whose record is remembered: a fleet has the same few over and over. */
+const MAX_SOURCES = 4096;
 const MOST_NEAREST = 5;
 /** What says nothing about which model it is. */
 const NOISE = new Set([
@@ -28,22 +32,46 @@ export function matchName(records: readonly CatalogRecord[], name: string): Matc
 export function createMatcher(records: readonly CatalogRecord[]): (name: string) => Match {
   const byName = new Map(records.map((record) => [record.name.toLowerCase(), record]));
   const bySource = holdersBySource(records);
-  const owners = new Set(records.map(({ provider }) => provider.toLowerCase()));
+  const owners = ownersOf(records);
   const known = records.map((record) => ({ record, words: wordsOf(record.name.toLowerCase(), owners) }));
   return (name) => {
-    const wanted = name.slice(0, MAX_NAME).trim().toLowerCase();
+    const wanted = plain(name);
     const holders = bySource.get(repositoryOf(wanted)) ?? [];
     const exact = byName.get(wanted) ?? (holders.length === 1 ? holders[0] : undefined);
     if (exact !== undefined) return { at: "one", record: exact };
-    const words = wordsOf(wanted, owners);
-    if (words.length === 0) return { at: "none", nearest: [] };
-    const same = known.filter((one) => isSame(one.words, words)).map(({ record }) => record);
-    const [first] = same;
-    if (first !== undefined) return same.length === 1 ? { at: "one", record: first } : several(same);
-    const family = known.filter((one) => isSameFamily(one.words, words)).map(({ record }) => record);
-    if (family.length > 0) return several(family);
-    return { at: "none", nearest: nearestOf(known, words) };
+    return matchWords(known, wordsOf(wanted, owners));
   };
+}
+
+/** The one record that a source means, remembered unless the source is very long. */
+export function createRecordOf(
+  match: (name: string) => Match,
+): (source: string) => CatalogRecord | undefined {
+  const known = new Map<string, CatalogRecord | undefined>();
+  return (source) => {
+    if (known.has(source)) return known.get(source);
+    const found = match(source);
+    const record = found.at === "one" ? found.record : undefined;
+    if (source.length > MAX_NAME) return record;
+    if (known.size >= MAX_SOURCES) known.clear();
+    known.set(source, record);
+    return record;
+  };
+}
+
+/** Names that have words in common with one that means none, for the person who asks. Compares every word with every record. */
+export function nearestNames(records: readonly CatalogRecord[], name: string): readonly string[] {
+  const owners = ownersOf(records);
+  const wanted = wordsOf(plain(name), owners).slice(0, MAX_WORDS);
+  return records
+    .map((record) => {
+      const words = wordsOf(record.name.toLowerCase(), owners);
+      return { name: record.name, common: wanted.filter((word) => words.includes(word)).length };
+    })
+    .filter(({ common }) => common > 0)
+    .sort((a, b) => b.common - a.common || (a.name < b.name ? -1 : 1))
+    .slice(0, MOST_NEAREST)
+    .map(({ name }) => name);
 }
 
 /** Every word of the text in the name, use case or provider: for people who search. */
@@ -59,8 +87,30 @@ export function searchRecords(records: readonly CatalogRecord[], text: string): 
   });
 }
 
+interface Known {
+  readonly record: CatalogRecord;
+  readonly words: readonly string[];
+}
+
+function matchWords(known: readonly Known[], words: readonly string[]): Match {
+  if (words.length === 0 || words.length > MAX_WORDS) return { at: "none" };
+  const same = known.filter((one) => isSame(one.words, words)).map(({ record }) => record);
+  const [first] = same;
+  if (first !== undefined) return same.length === 1 ? { at: "one", record: first } : several(same);
+  const family = known.filter((one) => isSameFamily(one.words, words)).map(({ record }) => record);
+  return family.length > 0 ? several(family) : { at: "none" };
+}
+
 function several(records: readonly CatalogRecord[]): Match {
   return { at: "several", records };
+}
+
+function plain(name: string): string {
+  return name.slice(0, MAX_NAME).trim().toLowerCase();
+}
+
+function ownersOf(records: readonly CatalogRecord[]): ReadonlySet<string> {
+  return new Set(records.map(({ provider }) => provider.toLowerCase()));
 }
 
 /** By repository; a mirror may hold files of several models. */
@@ -107,19 +157,4 @@ function isSame(one: readonly string[], other: readonly string[]): boolean {
 function isSameFamily(known: readonly string[], wanted: readonly string[]): boolean {
   if (!wanted.every((word) => known.includes(word))) return false;
   return known.every((word) => wanted.includes(word) || SIZE.test(word) || DATE.test(word));
-}
-
-function nearestOf(
-  known: readonly { readonly record: CatalogRecord; readonly words: readonly string[] }[],
-  wanted: readonly string[],
-): readonly string[] {
-  return known
-    .map(({ record, words }) => ({
-      name: record.name,
-      common: wanted.filter((word) => words.includes(word)).length,
-    }))
-    .filter(({ common }) => common > 0)
-    .sort((a, b) => b.common - a.common || (a.name < b.name ? -1 : 1))
-    .slice(0, MOST_NEAREST)
-    .map(({ name }) => name);
 }

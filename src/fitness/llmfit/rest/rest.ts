@@ -1,5 +1,5 @@
 /** llmfit's REST API over one machine: the routes, their shapes and their errors. Pure. */
-import { createMatcher } from "../../catalog/match.ts";
+import { createMatcher, createRecordOf } from "../../catalog/match.ts";
 import type { CatalogRecord } from "../../catalog/record.ts";
 import { isAtLeast } from "../../fitness.ts";
 import { isLoadable } from "../fit.ts";
@@ -48,12 +48,12 @@ const EMPTY = "";
 
 /** What is worked out from the catalogue alone is worked out once. */
 export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest {
-  const match = createMatcher(records);
+  const recordOf = createRecordOf(createMatcher(records));
   const rows: Rows = (filters, facts, now) => {
     const measured = new Map<CatalogRecord, number | undefined>();
     for (const { name, tokensPerSecond } of facts.installed) {
-      const found = match(name);
-      if (found.at === "one") measured.set(found.record, tokensPerSecond ?? measured.get(found.record));
+      const record = recordOf(name);
+      if (record !== undefined) measured.set(record, tokensPerSecond ?? measured.get(record));
     }
     const { forcedRuntime: runtime, maxContext } = filters;
     const system = scoredSystem(facts.system);

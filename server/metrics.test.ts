@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { renderFamilies } from "../src/http/metrics/render.ts";
+import { createTally } from "../src/http/metrics/tally.ts";
+import { createDensity } from "./density/density.ts";
+import { createFits } from "./density/fits.ts";
+import { aHost, catalogRecords } from "./density/fixtures/fleet.ts";
+import { placeOfHost } from "./density/place.ts";
+import { serverMetrics } from "./metrics.ts";
+
+test("score and number of models are left out, and not worked out, until the first scores are there", () => {
+  const density = createDensity(createFits(catalogRecords()));
+  density.setPlace("Host", "mac-1", placeOfHost(aHost("mac-1")));
+  let summaries = 0;
+  const counted = {
+    ...density,
+    summaryOf: (...args: Parameters<typeof density.summaryOf>) => {
+      summaries += 1;
+      return density.summaryOf(...args);
+    },
+  };
+  const scrape = (areScored: boolean) =>
+    renderFamilies(serverMetrics(), {
+      ...{ density: counted, areScored, now: { wallMs: 0, monotonicMs: 0 }, apiRequests: createTally() },
+      process: { cpuSeconds: 0, residentBytes: 0, heapUsedBytes: 0, startedAtSeconds: 0 },
+    });
+  const early = scrape(false);
+  expect(early).not.toMatch(/^metalbridge_density_node_(score|model_count)\{/m);
+  expect(early).toContain('metalbridge_density_node_ram_total_gb{node="mac-1",kind="Host"} 64\n');
+  expect(summaries).toBe(0);
+  expect(scrape(true)).toMatch(/^metalbridge_density_node_model_count\{node="mac-1",kind="Host"\} [1-9]/m);
+});

@@ -1,0 +1,29 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { readCatalog } from "./catalog/record.ts";
+import { claimsOf } from "./claim.ts";
+
+const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
+
+test("claims of a model are remembered for a limited number of contexts", () => {
+  let reads = 0;
+  const [first] = records;
+  if (first === undefined) throw new Error("the catalogue is empty");
+  const record = {
+    ...first,
+    get num_hidden_layers() {
+      reads += 1;
+      return first.num_hidden_layers;
+    },
+  };
+  const claim = claimsOf(record, { family: "gguf", accelerator: "metal", cacheType: "f16" });
+  const readsFor = (contextSize: number): number => {
+    const before = reads;
+    claim?.(contextSize, 1e9);
+    return reads - before;
+  };
+  for (let context = 1; context <= 256; context += 1) expect(readsFor(context)).toBeGreaterThan(0);
+  expect([readsFor(1), readsFor(256)]).toEqual([0, 0]);
+  expect(readsFor(257)).toBeGreaterThan(0);
+  expect(readsFor(1)).toBeGreaterThan(0);
+});
