@@ -114,8 +114,8 @@ class Routes implements GateRoutes {
     if (status === undefined) return "the gate does not answer";
     const route = status.routes[id];
     if (route === undefined) return status.fileProblem ?? "the gate does not have the route yet";
-    // During an upgrade the next gate listens.
-    return route.isServing || status.isLeaving ? undefined : route.problems.join("; ");
+    if (route.isServing || (status.isLeaving && this.#gate?.isHandingOver() === true)) return undefined;
+    return status.isLeaving ? "the gate was told to stop" : route.problems.join("; ");
   }
 
   reload(): void {

@@ -89,10 +89,50 @@ test("a hung gate is replaced by the next agent", async () => {
   const pid = await pidOf(first);
   first.close();
   process.kill(pid, "SIGSTOP");
-  using second = await openAgent(gatePorts(bed.folder));
+  using second = await openAgent(gatePorts(bed.folder, { hungMs: 0 }));
   expect(await pidOf(second)).not.toBe(pid);
   expect((await post(bed.url, {})).status).toBe(200);
   expect(isLiving(pid)).toBe(false);
+});
+
+test("a gate that answers late is adopted, with its streams", async () => {
+  const stream = steppedStream();
+  await using bed = await prepare(stream.listener);
+  const first = await openAgent(gatePorts(bed.folder), [bed.route]);
+  const pid = await pidOf(first);
+  const opened = stream.next();
+  const answer = post(bed.url, {});
+  const response = await opened;
+  response.write("data: 1\n\n");
+  const text = (await answer).text();
+  first.close();
+  process.kill(pid, "SIGSTOP");
+  // Longer than the first question waits for an answer.
+  setTimeout(() => process.kill(pid, "SIGCONT"), 6_000);
+  using second = await openAgent(gatePorts(bed.folder));
+  expect(await pidOf(second)).toBe(pid);
+  response.end("data: [DONE]\n\n");
+  expect(await text).toContain("[DONE]");
+});
+
+test("a gate that someone else tells to stop finishes its streams beside a new one, which takes what is new", async () => {
+  const stream = steppedStream();
+  await using bed = await prepare(stream.listener);
+  using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
+  const pid = await pidOf(gate);
+  const opened = stream.next();
+  const answer = post(bed.url, {});
+  const response = await opened;
+  response.write("data: 1\n\n");
+  const text = (await answer).text();
+  process.kill(pid, "SIGTERM");
+  const health = bed.url.replace(CHAT, "/health");
+  await until(async () => await expect(fetch(health)).rejects.toThrow());
+  await until(async () => expect(await pidOf(gate)).not.toBe(pid));
+  await until(async () => expect((await fetch(health)).status).toBe(200));
+  response.end("data: [DONE]\n\n");
+  expect(await text).toContain("[DONE]");
+  await until(() => expect(isLiving(pid)).toBe(false));
 });
 
 test("a file that is no set of routes changes nothing, and the status says so", async () => {

@@ -19,6 +19,8 @@ const HANDOVER_MS = 30_000;
 /** After a first question without an answer, for which the gate may be silent before it is replaced: its streams have stopped too. */
 const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
+/** Where this process was held up, its timer fires before the answer that has arrived meanwhile is read. */
+const READ_FIRST_MS = 250;
 /** A gate that ends sooner than this after its start is started again later each time, up to this. */
 const LONGEST_RESTART_MS = 10_000;
 /** Memory beside the models is dear: 24 MB of its own under 64 streams, in place of 36. */
@@ -48,6 +50,8 @@ export interface GatePorts {
   readonly release: string;
   /** Absent: 10 s. */
   readonly hungMs?: number;
+  /** For the answer of a gate that hands over. Absent: 30 s. */
+  readonly handoverMs?: number;
   /** The gate's own program. Absent: that of this installation. */
   readonly program?: string;
 }
@@ -62,6 +66,8 @@ export interface Gate {
   /** By route, of all living gates together. */
   readonly metrics: () => Promise<Readonly<Record<string, RouteCounters>>>;
   readonly status: () => Promise<GateStatus | undefined>;
+  /** A gate that is leaving has a successor, which listens. */
+  readonly isHandingOver: () => boolean;
   /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). Resolves once it is gone. */
   readonly stopBy: (deadlineMs: number) => Promise<void>;
   /** Stops watching; the gate runs on. */
@@ -97,6 +103,7 @@ class Gates implements Gate {
   #last: Promise<unknown> = Promise.resolve();
   #restartMs = 0;
   #isClosed = false;
+  #isHandingOver = false;
 
   constructor(ports: GatePorts) {
     this.#ports = ports;
@@ -108,7 +115,7 @@ class Gates implements Gate {
       const names = (await readdir(this.#ports.folder)).filter((name) => /^\d+$/.test(name));
       for (const number of names.map(Number).sort((a, b) => a - b)) await this.#adopt(number);
       const current = this.#living.at(-1);
-      const status = current === undefined ? undefined : await this.#statusOf(current, "POST", "reload");
+      const status = current === undefined ? undefined : await this.#answerOf(current);
       if (current !== undefined && status === undefined) await this.#end(current);
       // One that is leaving has no successor any more: it finishes what it has beside the new one.
       if (status === undefined || status.isLeaving) await this.#start();
@@ -171,6 +178,31 @@ class Gates implements Gate {
     const status = await this.#statusOf(current);
     if (status === undefined) this.#endHung(current);
     else current.silentSince = undefined;
+    if (status?.isLeaving === true) this.#succeed(current);
+    return status;
+  }
+
+  isHandingOver(): boolean {
+    return this.#isHandingOver;
+  }
+
+  /** Someone else has told the gate to stop: it finishes what it has, for as long as that takes, beside a new one. */
+  #succeed(leaving: Generation): void {
+    const { log } = this.#ports;
+    this.#inTurn(async () => {
+      if (this.#isClosed || this.#living.at(-1) !== leaving) return;
+      log.warn({ gate: leaving.number }, "the gate was told to stop; starting another");
+      await this.#start();
+    }).catch((err: unknown) => log.error({ err }, "the gate cannot be started"));
+  }
+
+  /** Undefined where it has been silent for as long as a gate is that hangs. */
+  async #answerOf(one: Generation): Promise<GateStatus | undefined> {
+    const { clock, hungMs = HUNG_MS } = this.#ports;
+    const until = clock.monotonicMs() + ANSWER_MS + hungMs;
+    let status = await this.#statusOf(one, "POST", "reload");
+    while (status === undefined && one.instance.state().at !== "gone" && clock.monotonicMs() < until)
+      status = await this.#statusOf(one);
     return status;
   }
 
@@ -212,16 +244,41 @@ class Gates implements Gate {
   async #upgrade(): Promise<void> {
     const current = this.#living.at(-1);
     const { number, place, command, socket } = await this.#next();
+    const { log, processes, release, handoverMs = HANDOVER_MS } = this.#ports;
+    if (current === undefined) return;
     const order: HandoverOrder = { dir: place.dir, ...command };
+    this.#isHandingOver = true;
     try {
-      await ask(current?.socket ?? "", "POST", "handover", HANDOVER_MS, order);
-    } catch (err) {
-      this.#ports.log.error({ err, gate: number }, "the gate cannot be upgraded; the old one serves on");
-      return;
+      const failure = await ask(current.socket, "POST", "handover", handoverMs, order).then(
+        () => undefined,
+        (err: unknown) => err ?? new Error("no answer"),
+      );
+      const instance = await processes.adopt(place, NO_TARGET);
+      const hasTakenOver = failure === undefined || (await this.#hasTakenOver(current, instance));
+      if (hasTakenOver && instance !== undefined) {
+        this.#add(number, socket, instance);
+        log.info({ gate: number, release }, "gate upgraded");
+        return;
+      }
+      instance?.endNow();
+      instance?.close();
+      log.error({ err: failure, gate: number }, "the gate cannot be upgraded; the old one serves on");
+    } finally {
+      this.#isHandingOver = false;
     }
-    const instance = await this.#ports.processes.adopt(place, NO_TARGET);
-    if (instance !== undefined) this.#add(number, socket, instance);
-    this.#ports.log.info({ gate: number, release: this.#ports.release }, "gate upgraded");
+  }
+
+  /** Without an answer the handover may have succeeded, failed, or still be under way: the old gate and the next one show it. */
+  async #hasTakenOver(old: Generation, next: Instance | undefined): Promise<boolean> {
+    const { clock } = this.#ports;
+    const until = clock.monotonicMs() + HANDOVER_MS;
+    while (next !== undefined && next.state().at !== "gone" && clock.monotonicMs() < until) {
+      if (old.instance.state().at === "gone") return true;
+      const status = await this.#statusOf(old);
+      if (status?.isLeaving === true) return true;
+      await new Promise<void>((resolve) => clock.after(STARTING_RETRY_MS, resolve));
+    }
+    return false;
   }
 
   async #next() {
@@ -369,7 +426,9 @@ function ask<T>(
     });
     call.once("error", reject);
     if (timeoutMs !== undefined) {
-      const late = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), timeoutMs);
+      let late = setTimeout(() => {
+        late = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), READ_FIRST_MS);
+      }, timeoutMs);
       call.once("close", () => clearTimeout(late));
     }
     call.end(body === undefined ? undefined : JSON.stringify(body));

@@ -115,3 +115,19 @@ test("a next gate that cannot start leaves the running one in charge", async () 
   expect(await third.status()).toMatchObject({ release: "3" });
   expect((await post(bed.url, {})).status).toBe(200);
 });
+
+test("an upgrade whose answer is lost has succeeded all the same", async () => {
+  await using bed = await prepare();
+  const first = await openAgent(gatePorts(bed.folder), [bed.route]);
+  const pid = await pidOf(first);
+  first.close();
+  using second = await openAgent(gatePorts(bed.folder, { release: "2", handoverMs: 1 }));
+  expect(await second.status()).toMatchObject({ release: "2", isLeaving: false });
+  await until(() => expect(isLiving(pid)).toBe(false));
+  expect((await post(bed.url, {})).status).toBe(200);
+  // Nothing takes the folder of the living gate for one that is left over.
+  second.close();
+  using third = await openAgent(gatePorts(bed.folder, { release: "3" }));
+  expect(await third.status()).toMatchObject({ release: "3", isLeaving: false });
+  expect((await post(bed.url, {})).status).toBe(200);
+});
