@@ -4,7 +4,7 @@ import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
-import { prefetchText } from "../../src/capacity/prefetch.ts";
+import { leftOut, prefetchText } from "../../src/capacity/prefetch.ts";
 import { isDeepEqual } from "../../src/deep-equal.ts";
 import { readNode } from "../../src/fitness/node.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
@@ -63,7 +63,9 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
       if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(state);
       for (const source of changedSources(before, host)) enqueueModelsOf(state, source);
-      for (const model of changedPrefetches(before, host)) {
+      const changed = changedPrefetches(before, host);
+      if (host !== undefined && changed.size > 0) enqueueLeftOut(state, host);
+      for (const model of changed) {
         state.working?.queues.models.enqueue(model);
         state.working?.queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
       }
@@ -159,6 +161,12 @@ function enqueueModelsOf({ working }: LeaderState, source: string): void {
   for (const { metadata } of working?.caches.modelsOfSource.of(source) ?? []) {
     working?.queues.models.enqueue(keyOf(metadata));
   }
+}
+
+/** What others take of a Host's list is said by the Models that it has no room for. */
+function enqueueLeftOut({ working }: LeaderState, host: Host): void {
+  for (const { metadata } of leftOut(host, working?.caches.prefetchedModels.of("all") ?? []))
+    working?.queues.models.enqueue(keyOf(metadata));
 }
 
 /** Sources of which a host has gained, lost or changed a copy; what else it says of them is not in a Model. */

@@ -8,12 +8,27 @@ const NOW = "2026-01-01T00:00:00Z";
 const source = "https://models.example/m.gguf";
 
 function model(spec: object): Model {
-  return modelSchema.parse({ metadata: { name: "chat", namespace: "team" }, spec: { source, ...spec } });
+  return modelSchema.parse({
+    metadata: { name: "chat", namespace: "team", generation: 1 },
+    spec: { source, ...spec },
+    status: { observedGeneration: 1, cacheKey: "k" },
+  });
 }
 
 function host(name: string, state?: Omit<PrefetchState, "source" | "model">): Host {
   const models = state === undefined ? [] : [{ ...state, source, model: "team/chat" }];
   return hostSchema.parse({ metadata: { name }, status: { prefetch: { models } } });
+}
+
+/** Full of what another namespace prefetches. */
+function fullHost(name: string): Host {
+  const order = { source, format: "gguf", files: ["m.gguf"], refreshPolicy: "IfNotPresent" };
+  const wanted = Array.from({ length: 256 }, (_, index) => ({
+    namespace: "x",
+    name: `m-${index}`,
+    model: order,
+  }));
+  return hostSchema.parse({ metadata: { name }, status: { prefetch: { wanted } } });
 }
 
 const everywhere = { prefetchHosts: {} };
@@ -47,6 +62,16 @@ test.for<[string, object, readonly Host[], object | undefined, object | undefine
     [host("b", { phase: "Failed", reason: "SourceNotFound", message: "it is not there" }), host("a")],
     { wanted: 2, ready: 0, summary: "0/2" },
     { status: "False", reason: "SourceNotFound", message: "0 of 2 hosts have it; host b: it is not there" },
+  ],
+  [
+    "one host has no room for it",
+    everywhere,
+    [host("a", { phase: "Ready" }), fullHost("b")],
+    { wanted: 2, ready: 1, summary: "1/2" },
+    {
+      ...{ status: "False", reason: "PrefetchListFull" },
+      message: expect.stringMatching(/^1 of 2 hosts have it; host b has no room.*256 KiB.*fewer files$/),
+    },
   ],
   [
     "all have it",

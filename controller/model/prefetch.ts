@@ -3,7 +3,7 @@ import { type Condition, removeCondition, setCondition } from "../../src/api/con
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { isPrefetched, isPrefetchHost } from "../../src/capacity/prefetch.ts";
+import { isPrefetched, isPrefetchHost, leftOut } from "../../src/capacity/prefetch.ts";
 import { truncate } from "../../src/text.ts";
 
 export const PREFETCHED = "Prefetched";
@@ -23,13 +23,13 @@ export function judgePrefetch(
   if (!isPrefetched(model))
     return { prefetch: undefined, conditions: removeCondition(conditions, PREFETCHED) };
   const key = keyOf(model.metadata);
-  const wanted = hosts
+  const chosen = hosts
     .filter((host) => isPrefetchHost(model, host))
-    .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-    .map((host) => ({
-      name: host.metadata.name,
-      state: host.status?.prefetch?.models?.find((one) => one.model === key),
-    }));
+    .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const wanted = chosen.map((host) => ({
+    name: host.metadata.name,
+    state: host.status?.prefetch?.models?.find((one) => one.model === key),
+  }));
   const ready = wanted.filter(({ state }) => state?.phase === "Ready").length;
   const failed = wanted.find(({ state }) => state?.reason !== undefined);
   const counts = `${ready} of ${wanted.length} hosts have it`;
@@ -43,9 +43,15 @@ export function judgePrefetch(
   });
   if (wanted.length === 0) return update("False", "NoHostSelected", noHost(model));
   if (ready === wanted.length) return update("True", "PrefetchComplete", counts);
+  const full = chosen.find((host) => leftOut(host, [model]).length > 0);
+  if (full !== undefined) return update("False", "PrefetchListFull", `${counts}; ${noRoom(full)}`);
   if (failed?.state?.reason === undefined) return update("Unknown", "Prefetching", counts);
   const why = `${counts}; host ${failed.name}: ${failed.state.message ?? failed.state.reason}`;
   return update("False", failed.state.reason, truncate(why, 4_000));
+}
+
+function noRoom({ metadata }: Host): string {
+  return `host ${metadata.name} has no room for another Model to prefetch: the limit is 256 Models and 256 KiB of names of their files, shared by all namespaces alike. Prefetch fewer Models there, or Models with fewer files`;
 }
 
 function noHost({ spec }: Model): string {

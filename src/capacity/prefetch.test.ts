@@ -1,7 +1,8 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Host, hostSchema } from "../api/host.ts";
+import { type Host, hostSchema, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import { type Model, modelSchema } from "../api/model.ts";
-import { isPrefetched, isPrefetchHost, prefetchOrders, prefetchText } from "./prefetch.ts";
+import { isPrefetched, isPrefetchHost, leftOut, prefetchOrders, prefetchText } from "./prefetch.ts";
 
 const GIB = 2 ** 30;
 
@@ -83,4 +84,73 @@ test("only what decides who fetches what counts as a change", () => {
   expect(prefetchText(model({ prefetch: true }, { pinned: { key: "x", file: "n.gguf" } }))).not.toBe(before);
   expect(prefetchText(model({ prefetchHosts: { names: ["large"] } }))).not.toBe(before);
   expect(prefetchText(model({}))).toBe("");
+});
+
+/** As Go writes it. */
+const storedBytes = (orders: readonly PrefetchOrder[]) =>
+  Buffer.byteLength(JSON.stringify(orders).replace(/[<>&]/g, "\\u0000"));
+const modelOf = (namespace: string, name: string, files: readonly string[]): Model => {
+  const of = model({ prefetch: true, files });
+  return { ...of, metadata: { ...of.metadata, namespace, name } };
+};
+const [large] = hosts as [Host];
+const namesOf = (orders: readonly PrefetchOrder[]) =>
+  orders.map(({ namespace, name }) => `${namespace}/${name}`);
+
+test("whatever is asked of a host, its list has 256 orders and 256 KiB at most, and is what has no room beside it", () => {
+  const file = fc
+    .constantFrom("f", "<", "&", "é", "\u{1f600}")
+    .chain((one) => fc.integer({ min: 1, max: 256 }).map((length) => one.repeat(length)));
+  const wish = fc.record({
+    namespace: fc.constantFrom("a", "b", "c"),
+    files: fc.tuple(file, fc.integer({ min: 1, max: 256 })),
+  });
+  fc.assert(
+    fc.property(fc.array(wish, { maxLength: 30 }), fc.nat(400), (wishes, small) => {
+      const models = [
+        ...wishes.map(({ namespace, files: [one, count] }, index) =>
+          modelOf(
+            namespace,
+            `m-${index}`,
+            Array.from({ length: count }, () => one),
+          ),
+        ),
+        ...Array.from({ length: small }, (_, index) => modelOf("many", `m-${index}`, ["m.gguf"])),
+      ];
+      const wanted = prefetchOrders(large, models);
+      expect(wanted.length).toBeLessThanOrEqual(PREFETCH_MAX);
+      expect(storedBytes(wanted)).toBeLessThanOrEqual(PREFETCH_BYTES_MAX + PREFETCH_MAX);
+      const written = { ...large, status: { ...large.status, prefetch: { wanted } } };
+      const all = [
+        ...namesOf(wanted),
+        ...leftOut(written, models).map((one) => `${one.metadata.namespace}/${one.metadata.name}`),
+      ];
+      expect(all.sort()).toEqual(
+        models.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`).sort(),
+      );
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test("a namespace with many or large Models does not keep those of another from a host", () => {
+  const longNames = Array.from({ length: 256 }, (_, index) => `${index}-${"x".repeat(500)}`);
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 12, max: 500 }),
+      fc.boolean(),
+      fc.integer({ min: 1, max: 20 }),
+      (count, isLarge, others) => {
+        const files = isLarge ? longNames.slice(0, 64) : ["m.gguf"];
+        const models = [
+          ...Array.from({ length: count }, (_, index) => modelOf("a", `m-${index}`, files)),
+          ...Array.from({ length: others }, (_, index) => modelOf(`z-${index}`, "chat", ["m.gguf"])),
+        ];
+        const names = namesOf(prefetchOrders(large, models));
+        for (let index = 0; index < others; index += 1) expect(names).toContain(`z-${index}/chat`);
+        expect(names.some((name) => name.startsWith("a/"))).toBe(true);
+      },
+    ),
+    { numRuns: 40 },
+  );
 });

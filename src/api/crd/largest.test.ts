@@ -1,7 +1,7 @@
 /** What a host may write is small enough that a thousand of them cannot fill the database of a cluster. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hostStatusSchema } from "../host.ts";
+import { hostStatusSchema, PREFETCH_BYTES_MAX } from "../host.ts";
 import { inferenceReplicaStatusSchema } from "../inference-replica.ts";
 import { fitter } from "./fit.ts";
 import { largestBytes } from "./largest.ts";
@@ -15,6 +15,9 @@ const REPLICAS_PER_HOST = 4;
 /** metadata and the skeleton of the slice, its address, port and managedFields; the policies hold it. */
 const LEASE_AND_SLICES_BYTES = (1 + REPLICAS_PER_HOST) * 32 * 1024;
 
+/** What etcd takes by default. */
+const OBJECT_BYTES = 1.5 * 1024 ** 2;
+
 const hostStatus = toStructuralSchema(hostStatusSchema);
 const replicaStatus = toStructuralSchema(inferenceReplicaStatusSchema);
 
@@ -26,6 +29,11 @@ test("every text and list that a host writes has a limit, and their sum is small
   expect(largestBytes(withoutWanted(hostStatus)) / 1024).toBeLessThan(1_150);
   expect(largestBytes(replicaStatus) / 1024).toBeLessThan(176);
   expect(perHost * HOSTS).toBeLessThan(DATABASE_BYTES);
+});
+
+test("what the controller writes for Models with spec.prefetch fits into a Host beside it", () => {
+  const metadata = 64 * 1024;
+  expect(largestBytes(withoutWanted(hostStatus)) + PREFETCH_BYTES_MAX + metadata).toBeLessThan(OBJECT_BYTES);
 });
 
 test("a schema without a limit is seen", () => {
