@@ -41,6 +41,8 @@ test("a body is read up to its limit, however it is sent, and the connection sta
     }),
     { numRuns: 60 },
   );
+  const many = Array.from({ length: 450 }, () => "é");
+  expect(await send(many, false)).toBe(many.join(""));
   server.closeAllConnections();
   server.close();
 });
