@@ -129,10 +129,13 @@ async function receiveBody(
           mark: (contiguousBytes) => writeMeta(part, { ...meta, contiguousBytes }),
         })
       : undefined;
+  const end = totalBytes ?? Number.POSITIVE_INFINITY;
   let written = 0;
   try {
     const ended = sink(answer.body, {
-      ...{ file: opened.file, hash: opened.hash, startsAt, limit: ranges?.limit },
+      ...{ file: opened.file, hash: opened.hash, startsAt },
+      // A range may come with more bytes than it announces.
+      limit: (offset) => Math.min(ranges?.limit(offset) ?? end, end),
       checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, answer.headers["content-type"]),
       pace: (bytes) => context.pace?.(bytes, context.signal),
       onBlock: (bytes) => {
@@ -168,9 +171,9 @@ async function receiveBody(
 }
 
 /** Counts what reaches the file, from whichever connection, and checks the disk now and then. */
-function countBlocks(
-  { startsAt, totalBytes }: Extract<Body, { at: "bytes" }>,
-  context: Attempt,
+export function countBlocks(
+  { startsAt, totalBytes }: Pick<Extract<Body, { at: "bytes" }>, "startsAt" | "totalBytes">,
+  context: Pick<DownloadContext, "onReceived" | "onProgress" | "admit">,
 ): (bytes: number) => Promise<void> {
   let received = 0;
   let admitAt = ADMIT_EVERY_BYTES;
