@@ -1,5 +1,6 @@
 /** What one client may take of a route and of the gate, over real connections. */
 import { connect } from "node:net";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import { BodyBudget } from "./body/budget.ts";
@@ -81,15 +82,23 @@ test("what other routes hold leaves a route its own part", async () => {
 });
 
 test("more requests at once than the limit are 503, those of one connection included", async () => {
-  const stream = steppedStream();
-  await using pair = await startPair({ limits: { requests: 3 } }, stream.listener);
-  const raw = await openRaw(pair.port);
-  raw.socket.write(`${head(2)}{}`.repeat(3));
-  await until(() => expect(stream.open).toHaveLength(3));
-  const refused = await post(pair.url + CHAT, {});
-  expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "2"]);
-  expect(pair.counters.refused).toEqual({ busy: 1 });
-  raw.socket.destroy();
+  const limit = fc.integer({ min: 1, max: 6 });
+  await fc.assert(
+    fc.asyncProperty(limit, fc.integer({ min: 1, max: 4 }), async (requests, more) => {
+      const stream = steppedStream();
+      await using pair = await startPair({ limits: { requests } }, stream.listener);
+      const raw = await openRaw(pair.port);
+      raw.socket.write(`${head(2)}{}`.repeat(requests));
+      await until(() => expect(stream.open).toHaveLength(requests));
+      const refused = await Promise.all(Array.from({ length: more }, () => post(pair.url + CHAT, {})));
+      for (const { status, headers } of refused)
+        expect([status, headers.get("retry-after")]).toEqual([503, "2"]);
+      expect(pair.counters.refused).toEqual({ busy: more });
+      expect(stream.open).toHaveLength(requests);
+      raw.socket.destroy();
+    }),
+    { numRuns: 10 },
+  );
 });
 
 test("a connection that sends on without waiting for its answers is cut off, and costs little until then", async () => {

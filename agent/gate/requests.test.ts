@@ -1,5 +1,6 @@
 /** What passes a route and what does not, over real connections. */
 import { once } from "node:events";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import {
@@ -141,6 +142,21 @@ test.each([
     expect(pair.daemon.received).toEqual([]);
     expect(Object.values(pair.counters.refused)).toEqual([1]);
   }
+});
+
+test("a head is refused exactly where its target, names and values have 16 KiB together", async () => {
+  await using pair = await startPair();
+  const more = fc.integer({ min: -3, max: 3 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(3_000), { maxLength: 4 }), more, async (lengths, over) => {
+      const headers = lengths.map((length) => `X: ${"x".repeat(length)}`);
+      const counted = ["/health", "Host", "x", "Y", ...headers.map((header) => header.replace(": ", ""))];
+      headers.push(`Y: ${"y".repeat(16 * 1024 + over - counted.join("").length)}`);
+      const status = await statusFor(pair.port, head("GET /health HTTP/1.1", ...headers));
+      expect(status).toMatch(over < 0 ? /^200/ : /^431/);
+    }),
+    { numRuns: 40 },
+  );
 });
 
 test.each([
