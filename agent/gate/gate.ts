@@ -1,6 +1,5 @@
 /** The agent's side of the gate: one process per host that outlives the agent, fed by a file, asked by a socket. */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
-import { request as httpRequest } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Clock, Log } from "../../src/ports.ts";
@@ -8,6 +7,7 @@ import { systemCode, writeFileAtomic } from "../atomic-file.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import { socketPathFor } from "../single.ts";
+import { ask } from "./ask.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";
 import type { HandoverOrder } from "./handover.ts";
@@ -19,8 +19,6 @@ const HANDOVER_MS = 30_000;
 /** After a first question without an answer, for which the gate may be silent before it is replaced: its streams have stopped too. */
 const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
-/** Where this process was held up, its timer fires before the answer that has arrived meanwhile is read. */
-const READ_FIRST_MS = 250;
 /** A gate that ends sooner than this after its start is started again later each time, up to this. */
 const LONGEST_RESTART_MS = 10_000;
 /** Memory beside the models is dear: 24 MB of its own under 64 streams, in place of 36. */
@@ -402,35 +400,4 @@ function entryPath(): string {
   const here = import.meta.url;
   const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.cjs" : "./gate.cjs";
   return fileURLToPath(new URL(path, here));
-}
-
-/** Rejects where there is no answer, or none of success. Without `timeoutMs` it waits for as long as the gate lives. */
-function ask<T>(
-  socketPath: string,
-  method: string,
-  path: string,
-  timeoutMs?: number,
-  body?: object,
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const call = httpRequest({ socketPath, method, path: `/${path}`, agent: false }, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.once("error", reject);
-      response.once("end", () => {
-        if (response.statusCode === 200) resolve(JSON.parse(text));
-        else reject(new Error(`the gate answers ${response.statusCode}: ${text.slice(0, 500)}`));
-      });
-    });
-    call.once("error", reject);
-    if (timeoutMs !== undefined) {
-      let late = setTimeout(() => {
-        late = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), READ_FIRST_MS);
-      }, timeoutMs);
-      call.once("close", () => clearTimeout(late));
-    }
-    call.end(body === undefined ? undefined : JSON.stringify(body));
-  });
 }

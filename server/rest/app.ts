@@ -83,8 +83,11 @@ export function createApp(options: AppOptions): FastifyInstance {
       handler: async (request, reply) => {
         const read = readRequest(route, request);
         if (!read.ok) return plain(reply, 400, read.why);
-        if (isWatch(request))
-          return watch(watches.open(await watchedBy(options, request, route, read)), reply);
+        if (isWatch(request)) {
+          const watched = await watchedBy(options, request, route, read);
+          await watches.turn();
+          return watch(watches.open(watched), reply);
+        }
         return send(encode, request, reply, answerOf(options, route, read));
       },
     });

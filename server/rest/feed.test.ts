@@ -161,6 +161,22 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
   );
 });
 
+test("watches that are opened together have a turn of the event loop each", async () => {
+  const density = { onChange: () => () => {} } as unknown as Density;
+  const watches = createWatches({ density, clock: systemClock });
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  count();
+  const seen = await Promise.all(Array.from({ length: 30 }, () => watches.turn().then(() => turns)));
+  isOver = true;
+  expect(new Set(seen).size).toBe(30);
+  watches.close();
+});
+
 /** Time moves only when stepped, or by the work that takes it. */
 function workClock() {
   let nowMs = 0;

@@ -22,6 +22,11 @@ export type Opened =
   | { readonly at: "full"; readonly why: string };
 
 export interface Watches {
+  /**
+   * Resolves in a turn of the event loop that no other caller gets. Clients that reconnect together are all admitted in
+   * one turn, and opening a watch may compute a query: requests are answered in between.
+   */
+  readonly turn: () => Promise<void>;
   readonly open: (watched: Watched) => Opened;
   readonly close: () => void;
 }
@@ -48,7 +53,12 @@ export function createWatches(options: {
 }): Watches {
   const watches = new OpenWatches(options.clock, options.limits ?? WATCH_LIMITS);
   const stopListening = options.density.onChange(() => watches.refreshSoon(GATHER_MS));
+  let last: Promise<void> = Promise.resolve();
   return {
+    turn: () => {
+      last = last.then(() => nextTurn());
+      return last;
+    },
     open: (watched) => watches.open(watched),
     close: () => {
       stopListening();
