@@ -15,11 +15,12 @@ export interface ExitRecord {
 export type Ending = "stopping" | "killing";
 
 /**
- * starting: it is being launched. running: it can be probed. ended: the engine itself has exited, something it started may
+ * starting: it is being launched; with `isLoading` its process runs, and a shared daemon brings the model into memory, which may
+ * take minutes. running: it can be probed. ended: the engine itself has exited, something it started may
  * still run. gone: nothing is left. An exit is "unknown" where nothing recorded the exit status.
  */
 export type InstanceState =
-  | { readonly at: "starting"; readonly ending?: Ending }
+  | { readonly at: "starting"; readonly isLoading?: true; readonly ending?: Ending }
   | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
   | { readonly at: "ended"; readonly exit: ExitRecord | "unknown"; readonly ending?: Ending }
   | { readonly at: "gone"; readonly exit: ExitRecord | "unknown" };

@@ -272,9 +272,9 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(await driver.probeHealth(chat(one.target), { timeoutMs: 300 })).toMatchObject({
       unhealthy: expect.stringContaining("no answer"),
     });
-    one.endNow();
-    await untilState(one, "gone");
-    await untilState(two, "gone");
+    // Each is found to be hung by its own probes.
+    for (const instance of [one, two]) instance.endNow();
+    for (const instance of [one, two]) await untilState(instance, "gone");
     expect(children.filter(isLiving)).toEqual([]);
   });
 

@@ -74,6 +74,32 @@ describe("an oMLX that fails", () => {
     expect(await driver.probeRequest(chat(again.target))).toBe("ok");
   });
 
+  test("an unload that fails is repeated while another model is served, and then its server is killed", async () => {
+    await using folder = runFolder();
+    const program = installOmlx(folder.root);
+    const { driver, placeOf } = omlxAgent(folder);
+    const one = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    const two = await driver.open(placeOf("b"), launch(tinyMlx(folder, "second")));
+    for (const instance of [one, two]) await untilState(instance, "running");
+    const pid = pidOf(one);
+    const failures = async () => (await two.logTail(1 << 20)).split("Failed to unload").length - 1;
+    program.play({ keeps: ["*"] });
+    one.endNow();
+    await vi.waitFor(async () => expect(await failures()).toBeGreaterThan(2), SOON);
+    expect(one.state()).toMatchObject({ at: "running", ending: "killing" });
+    expect(await driver.probeRequest(chat(two.target))).toBe("ok");
+    program.play({});
+    await untilState(one, "gone");
+    one.close();
+
+    program.play({ keeps: ["*"] });
+    const again = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(again, "running");
+    for (const instance of [again, two]) instance.endNow();
+    for (const instance of [again, two]) await untilState(instance, "gone");
+    expect(isLiving(pid)).toBe(false);
+  });
+
   test("a server that TERM does not end, for it waits for a request, is killed", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
@@ -119,7 +145,8 @@ describe("an oMLX that fails", () => {
       expect(await readStatus(instance.target)).toMatchObject({ models: [{ loaded: false }] });
     }, SOON);
     expect(await identify(instance.target)).toBe("loading");
-    expect(instance.state()).toMatchObject({ at: "starting" });
+    // The model is not there yet, and nothing says that the server is in trouble.
+    expect(instance.state()).toEqual({ at: "starting", isLoading: true });
     program.play({});
     await untilState(instance, "running");
   });

@@ -53,7 +53,8 @@ export class Reference implements Instance {
     if (daemon.at === "gone") return daemon;
     const ending = this.#ending === undefined ? {} : { ending: this.#ending };
     if (daemon.at === "ended") return { at: "ended", exit: daemon.exit, ...ending };
-    if (daemon.at === "starting" || !this.#isLoaded) return { at: "starting", ...ending };
+    if (daemon.at === "starting") return { at: "starting", ...ending };
+    if (!this.#isLoaded) return { at: "starting", isLoading: true, ...ending };
     return { at: "running", ...ending, ...(daemon.pid === undefined ? {} : { pid: daemon.pid }) };
   }
 
@@ -104,7 +105,10 @@ export class Reference implements Instance {
     if (isFirst) this.#unload();
   }
 
-  /** A daemon that does not even unload is hung for all its models: it is killed, and each of them sees that as its own end. */
+  /**
+   * A daemon that unloads none of the models that are to go is hung: it is killed, and each of them sees that as its own end.
+   * While another replica still expects its model there, the unload is only repeated.
+   */
   endNow(): void {
     if (this.#ending === "killing") return;
     const isFirst = this.#ending === undefined;
@@ -152,14 +156,31 @@ export class Reference implements Instance {
     this.#endWith({ code: 0 }).then(
       () => this.#leave(),
       () => {
-        if (this.#ending !== "killing" && this.#clock.monotonicMs() < this.#deadline)
-          return this.#later(() => this.#unload());
-        this.#process?.endNow();
+        if (!this.#isOverdue()) return this.#later(() => this.#unload());
+        if (this.#daemon.spec.found === undefined) {
+          // One that failed says nothing about the models of others: their own probes do.
+          if (this.#isNeededByOthers()) return this.#later(() => this.#unload());
+          this.#process?.endNow();
+          return;
+        }
         // What others run stays as it is, with the model in it: it counts as theirs from now on.
-        if (this.#daemon.spec.found === undefined) return;
         this.#exit = "unknown";
         this.#leave();
       },
+    );
+  }
+
+  #isOverdue(): boolean {
+    return this.#ending === "killing" || this.#clock.monotonicMs() >= this.#deadline;
+  }
+
+  #isNeededByOthers(): boolean {
+    return [...this.#daemon.references].some(
+      (other) =>
+        other !== this &&
+        other.#process === this.#process &&
+        other.#exit === undefined &&
+        !other.#isOverdue(),
     );
   }
 

@@ -43,7 +43,8 @@ export type Run =
   | { readonly at: "none" }
   /** The run directory could not be read, so an engine may be running: nothing is started. */
   | { readonly at: "unreadable"; readonly why: string }
-  | { readonly at: "starting"; readonly ending?: Ending }
+  /** isLoading: the shared daemon runs, and brings the model into memory. */
+  | { readonly at: "starting"; readonly isLoading?: true; readonly ending?: Ending }
   | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
   /** The engine has exited, but a process that it started has not. */
   | { readonly at: "ended"; readonly exit: Exit; readonly ending?: Ending }

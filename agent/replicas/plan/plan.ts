@@ -93,6 +93,7 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
         recheckAfterMs: timings.outsideMs,
       };
     case "starting":
+      if (run.isLoading === true) return planServing(desired, observed, now, timings);
       return {
         phase: "Starting",
         reason: "EngineStarting",

@@ -20,7 +20,7 @@ export type ServeStep = Because &
 
 type Plan = ReplicaPlan<ServeStep | Withdraw>;
 
-/** Plans for a running process whose replica should serve. */
+/** Plans for a running process whose replica should serve, from when it can be probed or a shared daemon loads its model. */
 export function planServing(
   desired: Desired,
   observed: Observed,
@@ -69,7 +69,11 @@ function serve(frame: Frame): ReplicaPlan {
 
 function loading(frame: Frame): Plan {
   const { now, record, timings } = frame;
-  const probe = startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
+  // A shared daemon may have the model in its list before it has loaded it.
+  const probe: DueProbe =
+    frame.observed.run.at === "starting"
+      ? { steps: [], dueInMs: Number.POSITIVE_INFINITY }
+      : startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
   return {
     phase: "Starting",
     reason: "LoadingModel",

@@ -58,6 +58,7 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
         timings.outsideMs,
       );
     case "starting":
+      if (run.isLoading === true) return endRunning(goal, observed, now, timings);
       return draining(
         "EngineStarting",
         "the engine is still starting; it is stopped as soon as it has a process",

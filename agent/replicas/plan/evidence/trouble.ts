@@ -85,15 +85,18 @@ function findTrouble(frame: Frame): Trouble | undefined {
   return undefined;
 }
 
-/** A start time from the service is used as it is; the default scales with the weights. */
+/**
+ * A start time from the service is used as it is; the default scales with the weights. How far a shared daemon has come with
+ * bringing a model to its disk and into memory cannot be seen, so it has all the time that progress would give it.
+ */
 export function startBy(frame: Frame): number {
-  const { desired, observed, record, timings } = frame;
+  const { desired, observed, record, now, timings } = frame;
   const startMs = desired.probes?.startMs;
   const scaled = startMs === undefined ? timings : { ...timings, startBaseMs: startMs, startPerGiBMs: 0 };
   return startDeadline(scaled, {
     startedAt: record.startedAt,
     weightsBytes: weightsBytes(frame),
-    progressAt: observed.health.progressAt,
+    progressAt: observed.run.at === "starting" ? now : observed.health.progressAt,
   });
 }
 
