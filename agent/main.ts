@@ -82,7 +82,12 @@ async function live(
   const port = await serve(inputs, agent);
   if (config.llmfit.enabled) await serveLlmfitOf(inputs, agent, ports.records);
   await agent.runner.adopt();
-  await Promise.all([agent.instances.daemons.stopUnused(), agent.gate.begin(), agent.models.begin()]);
+  const isAllKnown = () => agent.runner.knowsAllEngines();
+  await Promise.all([
+    agent.instances.daemons.stopUnused(isAllKnown),
+    agent.gate.begin(),
+    agent.models.begin(),
+  ]);
   const adopted = agent.runner.snapshot();
   log.info(
     { engines: adopted.filter(({ pid }) => pid !== undefined).length, stateDir: config.stateDir },

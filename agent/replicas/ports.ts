@@ -124,6 +124,8 @@ export interface ReplicaRunner {
   /** After a sleep: every engine is probed at once, and nothing is announced before the next list. */
   readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
+  /** What the last agent ran for each replica is adopted, or is known to be gone. */
+  readonly knowsAllEngines: () => boolean;
   /** Every replica was inspected once, so the weights on disk that any of them may need are held. */
   readonly hasInspectedAll: () => boolean;
   /** What was counted since the agent's start. */

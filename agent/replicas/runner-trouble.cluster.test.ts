@@ -250,12 +250,14 @@ it(
     expect(waiting.status).toMatchObject({ reason: "RunDirectoryUnreadable" });
     expect(waiting.status?.message).toContain("is not a regular file");
     expect(second.runner.snapshot()).toHaveLength(1);
+    expect(second.runner.knowsAllEngines()).toBe(false);
     for (const name of ["engine.json", "pid"]) {
       rmdirSync(`${dir}/${name}`);
       renameSync(`${dir}/${name}.away`, `${dir}/${name}`);
     }
     const after = await bench.untilPhase("chat-0-j", "Ready");
     expect(after.status).toMatchObject({ pid: before.status?.pid, port: before.status?.port, restarts: 0 });
+    expect(second.runner.knowsAllEngines()).toBe(true);
   }),
 );
 

@@ -23,6 +23,7 @@ import { availableFor, evict, governed, readmit } from "./pressure.ts";
 import { createRuntimes } from "./runtimes.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
+import { hasEngineFile } from "./state/engine-record.ts";
 import { recordSettled } from "./state/keep-record.ts";
 import { observe, wantedOf } from "./state/observe.ts";
 import {
@@ -169,6 +170,12 @@ class Runner implements ReplicaRunner {
   hasInspectedAll(): boolean {
     return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
   }
+  knowsAllEngines(): boolean {
+    return [...this.#context.states.values()].every(
+      ({ engine, dir }) => engine.at === "run" || (engine.at === "none" && !hasEngineFile(dir)),
+    );
+  }
+
 
   counts(): ReturnType<ReplicaRunner["counts"]> {
     return this.#context.counts;

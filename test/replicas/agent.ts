@@ -120,7 +120,7 @@ export async function startAgentAt(
   });
   runners.push(runner);
   await runner.adopt();
-  await Promise.all([instances.daemons.stopUnused(), gate.begin()]);
+  await Promise.all([instances.daemons.stopUnused(() => runner.knowsAllEngines()), gate.begin()]);
   const reflector = startReflector<InferenceReplica>({
     ...base,
     kind: INFERENCE_REPLICAS,

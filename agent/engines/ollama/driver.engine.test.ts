@@ -101,12 +101,12 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const adopted = await after.driver.adopt(after.placeOf("a"), { port: 1, service: "tiny", record });
     expect(adopted?.state()).toMatchObject({ at: "running", pid: expect.any(Number) });
     expect(adopted?.target).toEqual(opened.target);
-    await after.instances.daemons.stopUnused();
+    await after.instances.daemons.stopUnused(() => true);
     expect(await after.driver.probeRequest(chat(opened.target))).toBe("ok");
     adopted?.close();
 
     const last = ollamaAgent(folder);
-    await last.instances.daemons.stopUnused();
+    await last.instances.daemons.stopUnused(() => true);
     await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
     const gone = await last.driver.adopt(last.placeOf("a"), { port: 1, service: "tiny", record });
     // It closes its port before it exits.

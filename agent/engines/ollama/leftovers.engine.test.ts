@@ -34,7 +34,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const after = ollamaAgent(folder);
     const again = await after.driver.open(after.placeOf("b"), launchOf(other));
     await untilState(again, "running");
-    await after.instances.daemons.stopUnused();
+    await after.instances.daemons.stopUnused(() => true);
     await vi.waitFor(() => expect(readdirSync(library)).toHaveLength(1), SOON);
     expect(readdirSync(join(models, "blobs"))).not.toContain(`sha256-${model.sha256}`);
     expect(await after.driver.probeRequest(chat(again.target))).toBe("ok");

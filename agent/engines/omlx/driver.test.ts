@@ -1,5 +1,5 @@
 /** The driver on the replayed oMLX, a program of its own: load, share, adopt, unload, and every way this goes wrong. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kube/system-clock.ts";
@@ -113,13 +113,59 @@ describe("an oMLX of the agent's own", () => {
     const adopted = await after.driver.adopt(after.placeOf("a"), { port: 1, service: "tiny", record });
     expect(adopted?.state()).toMatchObject({ at: "running", pid: expect.any(Number) });
     expect(adopted?.target).toEqual(opened.target);
-    await after.instances.daemons.stopUnused();
+    await after.instances.daemons.stopUnused(() => true);
     expect(await after.driver.probeRequest(chat(adopted?.target ?? opened.target))).toBe("ok");
     adopted?.close();
 
     const last = omlxAgent(folder);
-    await last.instances.daemons.stopUnused();
+    await last.instances.daemons.stopUnused(() => true);
     await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
+  });
+
+  test("the next agent keeps a server while a replica's record is unread, and stops one without references after that", async () => {
+    await using folder = runFolder();
+    installOmlx(folder.root);
+    const before = omlxAgent(folder);
+    const opened = await before.driver.open(before.placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(opened, "running");
+    const record = JSON.parse(readFileSync(join(before.placeOf("a").dir, "engine.json"), "utf8"));
+    opened.close();
+
+    const { driver, instances, placeOf } = omlxAgent(folder);
+    let isAllKnown = false;
+    await instances.daemons.stopUnused(() => isAllKnown);
+    await instances.daemons.measure();
+    const adopted = await driver.adopt(placeOf("a"), { port: 1, service: "tiny", record });
+    isAllKnown = true;
+    await instances.daemons.measure();
+    // One that is being stopped takes no model any more.
+    const other = await driver.open(placeOf("b"), launch(tinyMlx(folder, "other")));
+    await untilState(other, "running");
+    expect(other.target.port).toBe(opened.target.port);
+    for (const instance of [other, adopted]) instance?.endNow();
+    await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
+  });
+
+  test("a server whose record of its port is lost is replaced, without a word of a hang", async () => {
+    await using folder = runFolder();
+    installOmlx(folder.root);
+    const before = omlxAgent(folder);
+    const opened = await before.driver.open(before.placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(opened, "running");
+    const record = JSON.parse(readFileSync(join(before.placeOf("a").dir, "engine.json"), "utf8"));
+    opened.close();
+    const [name = ""] = readdirSync(join(folder.root, "daemons"));
+    rmSync(join(folder.root, "daemons", name, "engine.json"));
+
+    const { driver, instances, placeOf } = omlxAgent(folder);
+    const adopted = await driver.adopt(placeOf("a"), { port: 1, service: "tiny", record });
+    expect(adopted?.state()).toMatchObject({ at: "running" });
+    await instances.daemons.stopUnused(() => true);
+    if (adopted !== undefined) await untilState(adopted, "gone");
+    adopted?.close();
+    const again = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(again, "running");
+    expect(await driver.probeRequest(chat(again.target))).toBe("ok");
   });
 
   test("settings that it cannot honour are refused before anything is started", async () => {
@@ -165,11 +211,11 @@ describe("an oMLX of the agent's own", () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
     const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
-    let footprint = 300e6;
+    let footprint: number | undefined;
     let readings = 0;
     let laterMs = 0;
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + laterMs };
-    const footprintBytes = async (): Promise<number> => {
+    const footprintBytes = async (): Promise<number | undefined> => {
       readings += 1;
       return footprint;
     };
@@ -179,6 +225,14 @@ describe("an oMLX of the agent's own", () => {
     await untilState(await driver.open(placeOf("a"), launch(model)), "running");
     const weights = statSync(join(model.path, "model.safetensors")).size;
     for (const seen of [300e6, 900e6, 250e6]) {
+    // A figure that was not read, or that is less than what is loaded, says nothing.
+    for (const unread of [undefined, 1]) {
+      footprint = unread;
+      laterMs += 60_000;
+      await instances.daemons.measure();
+      expect(instances.daemons.unclaimedBytes()).toBe(0);
+    }
+    readings = 0;
       footprint = seen;
       laterMs += 60_000;
       await instances.daemons.measure();

@@ -38,8 +38,8 @@ export class Daemon {
   readonly #listeners = new Set<() => void>();
   #unclaimedBytes = 0;
   #footprint: FootprintReading | undefined;
-  /** Of the daemon without its models, where both are one process. */
-  #leastOwnBytes = Number.POSITIVE_INFINITY;
+  /** Of the daemon without its models, as last read. */
+  #ownBytes: number | undefined;
 
   constructor(spec: DaemonSpec, ports: DaemonPorts & { readonly living: () => readonly Daemon[] }) {
     this.spec = spec;
@@ -94,8 +94,12 @@ export class Daemon {
   /** With the last reference to it, the daemon itself is stopped. */
   stopIfUnused(): void {
     const process = this.#process;
-    if (process === undefined || this.#users > 0) return;
-    if ([...this.references].some((reference) => reference.uses(process))) return;
+    if (process === undefined) return;
+    const isUsed = this.#users > 0 || [...this.references].some((reference) => reference.uses(process));
+    const isLost = process.target.port === 0 && process.state().at !== "gone";
+    if (isUsed && !isLost) return;
+    if (isLost)
+      this.#place.log.warn({}, "a daemon runs whose record of its port is lost; it is stopped and replaced");
     if (process.state().at !== "gone") process.stopBy(this.#ports.clock.monotonicMs() + STOP_MS);
     else if (this.#process === process) {
       process.close();
@@ -131,8 +135,9 @@ export class Daemon {
       return this.#unclaimedBytes;
     }
     const foreign = loaded.filter(({ model }) => !claimed.has(model));
-    const own = (await this.#footprintBytes(loaded)) ?? 0;
-    this.#unclaimedBytes = sumOf(foreign) + this.#ownOf(own, loaded);
+    const footprintBytes = await this.#footprintBytes(loaded);
+    if (footprintBytes !== undefined) this.#ownBytes = this.#ownOf(footprintBytes, loaded);
+    this.#unclaimedBytes = sumOf(foreign) + (this.#ownBytes ?? 0);
     return this.#unclaimedBytes;
   }
 
@@ -150,11 +155,12 @@ export class Daemon {
   }
 
   /** Work on requests, which the models' claims count, shows in the footprint of one process: only the least is its own. */
-  #ownOf(footprintBytes: number, loaded: readonly LoadedModel[]): number {
+  #ownOf(footprintBytes: number, loaded: readonly LoadedModel[]): number | undefined {
     if (this.spec.isOneProcess !== true) return footprintBytes;
-    const ownBytes = Math.max(0, footprintBytes - sumOf(loaded));
-    this.#leastOwnBytes = Math.min(this.#leastOwnBytes, ownBytes);
-    return this.#leastOwnBytes;
+    const ownBytes = footprintBytes - sumOf(loaded);
+    // One of them is still being loaded.
+    if (ownBytes <= 0) return this.#ownBytes;
+    return Math.min(this.#ownBytes ?? ownBytes, ownBytes);
   }
 
   async #start(): Promise<Instance> {
@@ -166,7 +172,7 @@ export class Daemon {
     const from = randomInt(first, Math.floor((first + last) / 2) + 1);
     const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
     const port = await choosePort({ range: [from, last], taken });
-    this.#leastOwnBytes = Number.POSITIVE_INFINITY;
+    this.#ownBytes = undefined;
     return this.#ports.processes.open(this.#place, {
       ...(await start.command(port)),
       target: this.#targetAt(port),

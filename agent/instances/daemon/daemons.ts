@@ -71,8 +71,11 @@ export interface Daemons {
   readonly measure: () => Promise<void>;
   /** The last reading: the daemons themselves, and models that other clients loaded. */
   readonly unclaimedBytes: () => number;
-  /** After all references were adopted: stops daemons of an earlier agent that have none, and begins to sweep. */
-  readonly stopUnused: () => Promise<void>;
+  /**
+   * Once `isAllKnown`, which `measure` asks again: stops daemons of an earlier agent that have no reference, and begins to
+   * sweep. Until then a reference that could not be read may need them.
+   */
+  readonly stopUnused: (isAllKnown: () => boolean) => Promise<void>;
   /** Removes what a kind of daemon keeps on disk and no reference names; runs after adoption, then every ten minutes. */
   readonly sweepBy: (sweep: Sweep) => void;
 }
@@ -96,12 +99,19 @@ export function createDaemons(ports: DaemonPorts): Daemons {
     ),
   );
   let unclaimedBytes = 0;
+  let isAllKnown: (() => boolean) | undefined;
   const daemonOf = (spec: DaemonSpec): Daemon => {
     const daemon =
       daemons.get(spec.name) ?? new Daemon(spec, { ...ports, living: () => [...daemons.values()] });
     daemons.set(spec.name, daemon);
     if (spec.start !== undefined) daemon.spec = spec;
     return daemon;
+  };
+  const stopUnused = async (): Promise<void> => {
+    if (isAllKnown?.() !== true) return;
+    isAllKnown = undefined;
+    await stopWithoutReference(ports, daemonOf);
+    sweeper.begin();
   };
   return {
     open: async (place, spec, { model, record, weights, prepare }) => {
@@ -135,25 +145,38 @@ export function createDaemons(ports: DaemonPorts): Daemons {
     watch: (spec) => void daemonOf(spec),
     sweepBy: sweeper.add,
     measure: async () => {
+      await stopUnused();
       sweeper.runIfDue();
       const readings = [...daemons.values()].map((daemon) => daemon.unclaimedBytes());
       unclaimedBytes = (await Promise.all(readings)).reduce((sum, bytes) => sum + bytes, 0);
     },
     unclaimedBytes: () => unclaimedBytes,
-    stopUnused: async () => {
-      const names = existsSync(ports.folder) ? readdirSync(ports.folder) : [];
-      const api = () => ({ loaded: async () => [], load: async () => {}, unload: async () => {} });
-      for (const name of names) {
-        const daemon = daemons.get(name) ?? daemonOf({ name, api });
-        await daemon.adopted().then(
-          () => daemon.stopIfUnused(),
-          (err: unknown) =>
-            ports.log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is left alone"),
+    stopUnused: async (isKnown) => {
+      isAllKnown = isKnown;
+      await stopUnused();
+      if (isAllKnown !== undefined)
+        ports.log.warn(
+          {},
+          "engines of the last agent could not all be read; no shared server is stopped until they are",
         );
-      }
-      sweeper.begin();
     },
   };
+}
+
+/** Those of an earlier agent. */
+async function stopWithoutReference(
+  { folder, log }: DaemonPorts,
+  daemonOf: (spec: DaemonSpec) => Daemon,
+): Promise<void> {
+  const api = () => ({ loaded: async () => [], load: async () => {}, unload: async () => {} });
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const daemon = daemonOf({ name, api });
+    await daemon.adopted().then(
+      () => daemon.stopIfUnused(),
+      (err: unknown) =>
+        log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is left alone"),
+    );
+  }
 }
 
 /** Not before all references are adopted: until then nothing says what is in use. */
