@@ -123,6 +123,7 @@ export interface EngineDriver {
     options: { readonly timeoutMs: number },
   ) => Promise<EngineGauges | "unknown">;
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
+  /** None where it is not installed or does not report any; "unknown": the reading failed. */
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
   readonly classifyExit: (
     exit: ExitRecord | "unknown",

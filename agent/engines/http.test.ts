@@ -80,7 +80,7 @@ describe("a probe of an engine that", () => {
     expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.facts(target)).toEqual({});
     expect(await driver.probeRequest(target)).toEqual({ failed: "HTTP 200: <html>hello</html>" });
-    expect(await driver.devices()).toBe("unknown");
+    expect(await driver.devices()).toEqual([]);
   });
 
   it("is healthy uses a connection of its own each time", async () => {

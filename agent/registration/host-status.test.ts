@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOST_MODELS_MAX, type Host, hostSchema, INSTALLED_MAX } from "../../src/api/host.ts";
-import { hostStatusBody, type ObservedHost } from "./host-status.ts";
+import { hostStatusBody, type ObservedHost, unobservedBody } from "./host-status.ts";
 
 const GIB = 2 ** 30;
 
@@ -200,4 +201,35 @@ test("of more models than a status may list, those in use and those used last ar
   expect(listed[0]?.source).toBe("hf://org/model-0");
   expect(listed[1]?.source).toBe("hf://org/model-1199");
   expect(listed.at(-1)?.source).toBe("hf://org/model-945");
+});
+
+test("without an observation, Ready is Unknown and the rest of what the agent published stays", () => {
+  const published = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z").status ?? {};
+  const theirs = { type: "Reachable", status: "True", reason: "LeaseRenewed", message: "" } as const;
+  const state = { source: "hf://a/b", phase: "Ready" } as const;
+  const status = {
+    ...published,
+    conditions: [
+      ...(published.conditions ?? []),
+      { ...theirs, lastTransitionTime: "2026-01-01T00:00:00.000Z" },
+    ],
+    reachableChanges: ["2026-01-01T00:00:00.000Z"],
+    prefetch: { wanted: [{ model: "hf://a/b" }], models: [state] },
+  } as unknown as Host["status"];
+  const error = new MetalbridgeError(
+    "ObservationFailed",
+    "cannot read the disk of the model store: no answer",
+  );
+  const body = unobservedBody(host(status), error, "2026-01-02T00:00:00.000Z");
+  expect(condition(body, "Ready")).toMatchObject({
+    status: "Unknown",
+    reason: "ObservationFailed",
+    message: expect.stringContaining("the disk of the model store"),
+    observedGeneration: 3,
+    lastTransitionTime: "2026-01-02T00:00:00.000Z",
+  });
+  expect(condition(body, "Reachable")).toBeUndefined();
+  const { conditions: _, ...rest } = body.status ?? {};
+  const { conditions: __, ...before } = published;
+  expect(rest).toEqual({ ...before, prefetch: { models: [state] } });
 });

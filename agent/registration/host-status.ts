@@ -99,7 +99,7 @@ const OWN_CONDITIONS = [
 /** The whole of what the agent owns in the Host's status. */
 export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
   const before = host.status;
-  const own = (before?.conditions ?? []).filter((condition) => OWN_CONDITIONS.includes(condition.type));
+  const own = ownConditions(host);
   const { generation } = host.metadata;
   const updates = [
     ...[readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)],
@@ -141,6 +141,29 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     metadata: { name, ...(uid === undefined ? {} : { uid }) },
     status: fitStatus(status),
   } as Host;
+}
+
+/** As it was published last, with Ready Unknown: nothing newer is known of this host. */
+export function unobservedBody(host: Host, error: MetalbridgeError, nowIso: string): Host {
+  const { reachableChanges: _, prefetch, ...published } = host.status ?? {};
+  const { name, uid, generation } = host.metadata;
+  const message = truncate(describeError(error), 1_000);
+  const ready = { type: "Ready", status: "Unknown", reason: error.code, message } as const;
+  const status: HostStatus = {
+    ...published,
+    conditions: setCondition(ownConditions(host), { ...ready, observedGeneration: generation }, nowIso),
+  };
+  if (prefetch?.models !== undefined) status.prefetch = { models: prefetch.models };
+  return {
+    apiVersion: API_VERSION,
+    kind: "Host",
+    metadata: { name, ...(uid === undefined ? {} : { uid }) },
+    status,
+  } as Host;
+}
+
+function ownConditions({ status }: Host): Condition[] {
+  return (status?.conditions ?? []).filter(({ type }) => OWN_CONDITIONS.includes(type));
 }
 
 /** Models in use come first, then the last used. */

@@ -278,3 +278,39 @@ test("a program that generic starts by its name is reported with its version onc
   renameSync(about("0.28.0"), about("0.28.1"));
   expect(await runtimesLater()).toEqual(["generic 1", "mlx_lm.server 0.28.1"]);
 });
+
+test("an observation that hangs or fails ends, and names the reading", async () => {
+  const clock = createSteppedClock();
+  const never = new Promise<never>(() => {});
+  const store = { list: async () => [], disk: () => never, collect: async () => [] };
+  const hung = observerOf({ memory: calm, disk: roomy }, { clock, store });
+  const asked = hung.observe();
+  const ended = expect(asked).rejects.toThrow(
+    "cannot read the disk of the model store: no answer within 30 s",
+  );
+  clock.advance(30_000);
+  await ended;
+  const claimedBytes = () => Promise.reject(new Error("EIO"));
+  const failing = observerOf({ memory: calm, disk: roomy }, { clock, claimedBytes });
+  await expect(failing.observe()).rejects.toThrow("cannot read the shared servers: EIO");
+});
+
+test("a GPU budget that cannot be read is read again with the next beat, and the last one stays until then", async () => {
+  const clock = createSteppedClock();
+  const GPU = { name: "CUDA0", description: "a GPU", totalBytes: 24, freeBytes: 24 };
+  let devices: readonly (typeof GPU)[] | "unknown" = "unknown";
+  const driver = { runtime: "llamacpp", detect: async () => undefined, devices: async () => devices };
+  const drivers = [driver as unknown as EngineDriver];
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, drivers });
+  const budgetLater = async (ms: number) => {
+    clock.advance(ms);
+    return (await observer.observe()).gpuBudgetBytes;
+  };
+  expect(await budgetLater(0)).toBe(6);
+  devices = [GPU];
+  expect(await budgetLater(5_000)).toBe(24);
+  devices = "unknown";
+  expect(await budgetLater(600_000)).toBe(24);
+  devices = [];
+  expect(await budgetLater(5_000)).toBe(6);
+});

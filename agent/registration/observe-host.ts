@@ -66,6 +66,10 @@ const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const BUDGET_MS = 600_000;
 /** A tool that failed once may succeed later; some machines never provide a part of the answer. */
+/** After a reading that failed. Less than a beat. */
+const BUDGET_RETRY_MS = 4_000;
+/** For one whole observation; longer than the first run of an engine that was just installed usually takes. */
+const OBSERVATION_MAX_MS = 30_000;
 const INFO_RETRY_MS = 600_000;
 /** An upgrade is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
@@ -88,11 +92,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   const runtimesMs = ({ found, troubles }: FoundRuntimes) =>
     troubles.length > 0 || found.length < drivers.length ? RUNTIME_MISSING_MS : RUNTIMES_MS;
   const runtimes = remembered(clock, runtimesMs, createDetector(drivers, log));
-  const budget = remembered(
-    clock,
-    () => BUDGET_MS,
-    async () => options.memory.budget ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
-  );
+  const budget = gpuBudget(options);
   const disk = remembered(
     clock,
     () => (options.mayCollect() ? STORE_MS : UNTIDY_MS),
@@ -108,34 +108,60 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     latest: () => last,
     forgetModels: models.forget,
     machineId: async () => (await readInfo()).machineId,
-    observe: async () => {
+    observe: bounded(clock, async (reading) => {
       begun += 1;
-      const memory = await reader.memory();
-      const gpuBudgetBytes = await budget();
-      const diskReading = await disk();
+      const memory = await reading("the memory", reader.memory());
+      const gpuBudgetBytes = await reading("the GPU budget", budget());
+      const diskReading = await reading("the disk of the model store", disk());
       const judgement = options.judgement();
       const judged = { ...memory, pressure: pressureOf({ memory, judgement }) };
-      const found = await runtimes();
+      const found = await reading("the installed engines", runtimes());
       last = { memory: judged, gpuBudgetBytes, disk: diskReading, runtimes: found };
       return {
-        info: { ...(await readInfo()), agentVersion: options.agentVersion },
-        memory: { ...memory, wiredBytes: await wired() },
+        info: { ...(await reading("the machine", readInfo())), agentVersion: options.agentVersion },
+        memory: { ...memory, wiredBytes: await reading("the wired memory", wired()) },
         judgement,
         gpuBudgetBytes,
         compute: options.memory.compute,
         address: options.address(),
-        claimedBytes: await options.claimedBytes(),
+        claimedBytes: await reading("the shared servers", options.claimedBytes()),
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
         peer: options.peer?.(),
-        models: (await models.read()).map((model) => ({ ...model })),
+        models: (await reading("the model store", models.read())).map((model) => ({ ...model })),
         installed: installed(),
-        machineConditions: (await options.machineConditions?.(found.found)) ?? [],
+        machineConditions:
+          (await reading("the machine's settings", options.machineConditions?.(found.found))) ?? [],
         ...options.keeping?.(),
         isWorking: options.isWorking(),
       };
-    },
+    }),
+  };
+}
+
+type Reading = <T>(what: string, answer: T | Promise<T>) => Promise<T>;
+
+/** Rejects where it takes too long or fails, and says with which reading. */
+function bounded<T>(clock: Clock, observe: (reading: Reading) => Promise<T>): () => Promise<T> {
+  return () => {
+    let current = "";
+    const reading: Reading = async (what, answer) => {
+      current = what;
+      return answer;
+    };
+    return new Promise((resolve, reject) => {
+      const fail = (why: string, cause?: unknown): void =>
+        reject(new Error(`cannot read ${current}: ${why}`, { cause }));
+      const cancel = clock.after(OBSERVATION_MAX_MS, () =>
+        fail(`no answer within ${OBSERVATION_MAX_MS / 1_000} s`),
+      );
+      observe(reading)
+        .then(resolve, (error: unknown) =>
+          fail(error instanceof Error ? error.message : String(error), error),
+        )
+        .finally(cancel);
+    });
   };
 }
 
@@ -195,19 +221,43 @@ function hasGpus({ os, gpuCores, gpus }: HostInfo): boolean {
   return gpus?.every(({ unified, memoryBytes }) => unified || memoryBytes !== undefined) === true;
 }
 
-/** The GPU memory that an engine sees; engines without devices report none. */
-async function deviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
+/** The operator's setting, else what the engines see, else what the system lets a GPU use. */
+function gpuBudget({
+  memory,
+  drivers,
+  reader,
+  clock,
+}: HostObserverOptions): () => Promise<number | undefined> {
+  const devices = keptBudget(clock, () => readDeviceBudget(drivers));
+  const system = keptBudget(clock, () => reader.gpuBudgetBytes());
+  return async () => memory.budget ?? ((await devices()) || (await system()));
+}
+
+/** The last reading that succeeded; one that failed (undefined) is repeated with the next beat. */
+function keptBudget(clock: Clock, ask: () => Promise<number | undefined>): () => Promise<number | undefined> {
+  let good: number | undefined;
+  const read = remembered(clock, (bytes) => (bytes === undefined ? BUDGET_RETRY_MS : BUDGET_MS), ask);
+  return async () => {
+    good = (await read()) ?? good;
+    return good;
+  };
+}
+
+/** The GPU memory that an engine sees: 0 where none has devices, undefined where one could not tell. */
+async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
+  let none: 0 | undefined = 0;
   for (const driver of drivers) {
     const devices = await driver.devices().catch(() => "unknown" as const);
     const bytes = devices === "unknown" ? 0 : acrossDevices(devices);
     if (bytes > 0) return bytes;
   }
-  return undefined;
+  return none;
 }
 
 /** Engines spread a model over all devices of one backend (CUDA0, CUDA1). A device that two backends show counts once. */
 function acrossDevices(devices: readonly EngineDevice[]): number {
   const sums = new Map<string, number>();
+    if (devices === "unknown") none = undefined;
   for (const { name, totalBytes } of devices) {
     const backend = name.replace(/\d+$/, "");
     sums.set(backend, (sums.get(backend) ?? 0) + totalBytes);

@@ -60,3 +60,51 @@ test("a Host is not made before its address is known, and then with that", async
   await vi.waitFor(async () => expect(await made()).toContain(`"addresses":["${testAddress()}"]`), patiently);
   await vi.waitFor(() => expect(codes()).toEqual([]), patiently);
 });
+
+test("a Host that is not observed for half a minute is Unknown, with the reading that fails, until the next observation", async () => {
+  const { kubeconfig, kubectl } = sharedCluster();
+  const hostName = `mac-${randomBytes(4).toString("hex")}`;
+  const end = new AbortController();
+  const connection = await connect({ kubeconfigPath: kubeconfig });
+  onTestFinished(async () => {
+    end.abort();
+    connection.close();
+    await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+  });
+  const clock = createSteppedClock();
+  let trouble: Error | undefined;
+  const address = testAddress();
+  const runtimes = { found: [{ name: "llamacpp", version: "b1" }], troubles: [] };
+  const registration = startRegistration({
+    ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
+    client: createClient(connection),
+    create: () => [address],
+    observe: async () => {
+      if (trouble !== undefined) throw trouble;
+      return { ...seen, address: { at: "up", address }, runtimes };
+    },
+    onNameOurs: () => {},
+    onNameTaken: () => {},
+    onAnswered: () => {},
+    onHost: () => {},
+    machine: () => "mac-1",
+    record: () => {},
+  });
+  const path =
+    '{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}';
+  const ready = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", `jsonpath=${path}`]);
+  await vi.waitFor(async () => expect(await ready()).toMatch(/^True /), patiently);
+  trouble = new Error("cannot read the disk of the model store: no answer within 30 s");
+  clock.advance(30_000);
+  await vi.waitFor(
+    async () => expect(await ready()).toMatch(/^Unknown .*disk of the model store/),
+    patiently,
+  );
+  expect(registration.troubles()).toMatchObject([{ code: "ObservationFailed" }]);
+  const runtime = ["get", "host", hostName, "-o", "jsonpath={.status.runtimes[*].name}"];
+  expect(await kubectl(runtime)).toBe("llamacpp");
+  trouble = undefined;
+  clock.advance(5_000);
+  await vi.waitFor(async () => expect(await ready()).toMatch(/^True /), patiently);
+  expect(registration.troubles()).toEqual([]);
+});

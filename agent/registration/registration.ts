@@ -16,7 +16,7 @@ import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { untilBeat } from "../beats.ts";
-import { hostStatusBody, type ObservedHost } from "./host-status.ts";
+import { hostStatusBody, type ObservedHost, unobservedBody } from "./host-status.ts";
 
 export interface RegistrationOptions {
   readonly connection: KubeConnection;
@@ -56,6 +56,8 @@ export interface Registration {
 }
 
 const OBSERVE_MS = 5_000;
+/** Without an observation for this long, what the Host says of this machine is out of date. */
+const UNOBSERVED_MS = 30_000;
 const SOON_MS = 100;
 const STARTING = "Starting";
 const CREATE_RETRY_MS = 5_000;
@@ -87,6 +89,8 @@ class Registrar {
   /** Reason of the Ready condition that was last logged and recorded. */
   #saidReady = "AgentReady";
   #wasSeen = false;
+  /** When the last observation succeeded; at first, when this agent could begin. */
+  #observedAtMs: number;
   #isReporting = false;
   #cancelReport: (() => void) | undefined;
   #cancelCreate: (() => void) | undefined;
@@ -95,6 +99,7 @@ class Registrar {
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
+    this.#observedAtMs = options.clock.monotonicMs();
   }
 
   start(): void {
@@ -264,11 +269,15 @@ class Registrar {
   }
 
   async #write(): Promise<void> {
-    const { client, clock, observe } = this.#options;
-    const seen = await observe();
+    const { client, clock } = this.#options;
+    const seen = await this.#observe();
     const host = this.#host;
-    if (host === undefined || !this.isOurs) return;
-    const body = hostStatusBody(host, seen, new Date(clock.nowMs()).toISOString());
+    if (seen === undefined || host === undefined || !this.isOurs) return;
+    const nowIso = new Date(clock.nowMs()).toISOString();
+    const body =
+      seen instanceof MetalbridgeError
+        ? unobservedBody(host, seen, nowIso)
+        : hostStatusBody(host, seen, nowIso);
     this.#sayReady(body);
     const applied = await client.apply(HOSTS, body, {
       manager: MANAGER_AGENT,
@@ -279,6 +288,26 @@ class Registrar {
     this.#settle("status");
     if (applied.value.sent && this.#host?.metadata.uid === applied.value.object.metadata.uid)
       this.#host = applied.value.object;
+  }
+
+  /** A failed observation is repeated with the next beat. It is an answer once none has succeeded for long. */
+  async #observe(): Promise<ObservedHost | MetalbridgeError | undefined> {
+    const { clock, log, observe } = this.#options;
+    try {
+      const seen = await observe();
+      this.#observedAtMs = clock.monotonicMs();
+      this.#settle("observation");
+      return seen;
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      const error = new MetalbridgeError("ObservationFailed", why, undefined, { cause });
+      if (clock.monotonicMs() - this.#observedAtMs < UNOBSERVED_MS) {
+        log.warn({ err: error }, "cannot observe this machine");
+        return undefined;
+      }
+      this.#trouble("observation", error);
+      return error;
+    }
   }
 
   #stop(): void {

@@ -70,7 +70,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
     },
     readProgress: async () => "unknown",
     facts: async () => ({}),
-    devices: async () => "unknown",
+    devices: async () => [],
     classifyExit,
     ownLines,
     findDegraded: () => undefined,

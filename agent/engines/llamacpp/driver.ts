@@ -104,8 +104,9 @@ export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServe
       return contextPerSlot === undefined ? {} : { contextPerSlot };
     },
     devices: async () => {
-      const program = await find().catch(() => undefined);
-      if (program === undefined) return "unknown";
+      const program = await find().catch(() => "unknown" as const);
+      if (program === undefined) return [];
+      if (program === "unknown") return program;
       const answer = await runProgram(program.path, ["--list-devices"], options.env);
       return "failed" in answer ? "unknown" : (parseDevices(answer.text) ?? "unknown");
     },

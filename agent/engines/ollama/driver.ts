@@ -72,7 +72,7 @@ export function ollamaDriver(options: EngineOptions): EngineDriver {
       const contextPerSlot = await readContextPerSlot(target);
       return contextPerSlot === undefined ? {} : { contextPerSlot };
     },
-    devices: async () => "unknown",
+    devices: async () => [],
     classifyExit: async (exit, logTail, run) =>
       classifyExit(exit, logTail, run, await isAppRunning(config.platform, env)),
     ownLines,

@@ -66,7 +66,7 @@ export function omlxDriver(options: EngineOptions): EngineDriver {
       const contextPerSlot = await readContextPerSlot(target);
       return contextPerSlot === undefined ? {} : { contextPerSlot };
     },
-    devices: async () => "unknown",
+    devices: async () => [],
     classifyExit,
     ownLines,
     findDegraded: () => undefined,

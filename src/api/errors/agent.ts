@@ -60,6 +60,10 @@ export const agentErrors = {
     what: "The state folder cannot be created or written, or its path is too long for a Unix socket.",
     do: "choose a short path that the agent's user can write, with --state-dir",
   },
+  ObservationFailed: {
+    what: "The agent has not been able to read its machine for 30 s, so what the Host says of it may be out of date. Engines keep running; nothing new is placed here.",
+    do: "fix the reading that the message names, such as a network share that does not answer; retried every few seconds",
+  },
   HostNotRegistered: {
     what: "The cluster has no Host object for this machine.",
     do: "register it; the agent waits until then. An agent whose credential may create Hosts can do so with --register",
