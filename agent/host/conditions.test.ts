@@ -1,4 +1,6 @@
 /** Conditions of recorded Macs, by the checks of doctor. */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDoctorReplay } from "../../test/bed/doctor-replay.ts";
 import { M4_MAX } from "../../test/bed/replay.ts";
@@ -56,4 +58,24 @@ test("the tools are asked every ten minutes, and on a Mac only", async () => {
   clock.advance(600_000);
   expect(await power()).toBe("Unknown");
   expect(await createHostConditions({ ...config, platform: "linux" }, mac.path, clock)([])).toEqual([]);
+});
+
+test("heat is read every half minute, and at every beat while the machine is slowed down", async () => {
+  await using cool = await startDoctorReplay(M4_MAX);
+  await using hot = await startDoctorReplay("mac17-2-m5-32gb-macos-26.1");
+  const pmset = ({ path }: typeof cool) => join(path.split(":")[0] ?? "", "pmset");
+  const nominal = await readFile(pmset(cool));
+  const clock = createSteppedClock();
+  const read = createHostConditions({ platform: "darwin", dryRun: false }, cool.path, clock);
+  const heatIn = async (ms: number) => {
+    clock.advance(ms);
+    return (await read([])).find(({ type }) => type === "ThermalPressure")?.status;
+  };
+  expect(await heatIn(0)).toBe("False");
+  await writeFile(pmset(cool), await readFile(pmset(hot)));
+  expect(await heatIn(30_000)).toBe("True");
+  await writeFile(pmset(cool), nominal);
+  expect(await heatIn(5_000)).toBe("False");
+  await cool.breakTool("pmset");
+  expect(await heatIn(30_000)).toBe("Unknown");
 });

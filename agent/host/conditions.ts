@@ -3,6 +3,7 @@ import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
 import { hostConditions } from "../../src/doctor/host-conditions.ts";
+import type { Taken } from "../../src/doctor/readings.ts";
 import { createRunTool } from "../../src/macos/command.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
@@ -17,8 +18,15 @@ interface EngineProgram {
 
 /** Half a dozen short children. */
 const EVERY_MS = 600_000;
+/** One child; at every beat it would cost as much as all else that an idle agent reads. */
+const THERMAL_MS = 30_000;
+/** While the machine is slowed down: replicas wait for the next answer. Less than a beat. */
+const THERMAL_RAISED_MS = 4_000;
 
-/** Remembers its answer for ten minutes. Other systems have none of these conditions; a dry run does not need them. */
+/**
+ * Heat decides where replicas are placed and is read often; settings are remembered for ten minutes. Other systems have none of
+ * these conditions; a dry run does not need them.
+ */
 export function createHostConditions(
   { platform, dryRun }: Pick<AgentConfig, "platform" | "dryRun">,
   toolPath: string,
@@ -26,15 +34,26 @@ export function createHostConditions(
 ): (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]> {
   if (platform !== "darwin" || dryRun) return async () => [];
   let engines: readonly HostRuntime[] = [];
-  const ask = remembered(
+  const settings = remembered(
     clock,
     () => EVERY_MS,
-    () => readHostConditions(toolPath, programsOf(engines)),
+    () => readSettings(toolPath, programsOf(engines)),
   );
-  return (found) => {
+  const heat = remembered(
+    clock,
+    (found) => (isRaised(found) ? THERMAL_RAISED_MS : THERMAL_MS),
+    () => readHeat(toolPath),
+  );
+  return async (found) => {
     engines = found;
-    return ask();
+    return hostConditions("darwin", { ...(await settings()), ...(await heat()) });
   };
+}
+
+function isRaised(heat: Taken): boolean {
+  return hostConditions("darwin", heat).some(
+    ({ type, status }) => type === "ThermalPressure" && status === "True",
+  );
 }
 
 /** Those behind an address have no program here. */
@@ -47,17 +66,25 @@ export async function readHostConditions(
   toolPath: string,
   programs: readonly EngineProgram[],
 ): Promise<readonly ConditionUpdate[]> {
+  const [settings, heat] = await Promise.all([readSettings(toolPath, programs), readHeat(toolPath)]);
+  return hostConditions("darwin", { ...settings, ...heat });
+}
+
+async function readHeat(toolPath: string) {
+  return { thermal: await readThermal(createRunTool(toolPath)) };
+}
+
+async function readSettings(toolPath: string, programs: readonly EngineProgram[]) {
   const run = createRunTool(`${toolPath}:${FIREWALL_FOLDER}`);
   // The firewall knows programs by their real paths.
   const real = await Promise.all(
     programs.map(async ({ engine, path }) => ({ engine, path: await realpath(path).catch(() => path) })),
   );
-  const [power, powerSource, thermal, fileVault, firewall] = await Promise.all([
+  const [power, powerSource, fileVault, firewall] = await Promise.all([
     readPower(run),
     readPowerSource(run),
-    readThermal(run),
     readFileVault(run),
     readFirewall(run, real),
   ]);
-  return hostConditions("darwin", { power, powerSource, thermal, fileVault, firewall });
+  return { power, powerSource, fileVault, firewall };
 }
