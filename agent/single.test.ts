@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -48,6 +49,35 @@ test("the socket of a killed agent is taken over", async () => {
   await (await lockStateDir(dir, tmpdir())).release();
   rmSync(dir, { recursive: true });
 });
+
+test.skipIf(process.platform !== "linux")(
+  "the socket of an agent that takes no connection now is not taken over",
+  async () => {
+    const dir = folder();
+    const path = join(dir, "agent.sock");
+    const script = `require("node:net").createServer().listen({ path: ${JSON.stringify(path)}, backlog: 1 }, () => console.log("listening"))`;
+    const child = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+    await new Promise((resolve) => child.stdout.once("data", resolve));
+    child.kill("SIGSTOP");
+    // EAGAIN: its queue is full.
+    const waiting: Socket[] = [];
+    const isQueued = () =>
+      new Promise<boolean>((resolve) => {
+        const socket = connect(path, () => resolve(true)).once("error", () => resolve(false));
+        waiting.push(socket);
+      });
+    while (await isQueued());
+    await expect(lockStateDir(dir, tmpdir())).rejects.toMatchObject({
+      code: "StateDirInUse",
+      message: expect.stringContaining("EAGAIN"),
+    });
+    expect(existsSync(path)).toBe(true);
+    for (const socket of waiting) socket.destroy();
+    child.kill("SIGKILL");
+    await new Promise((resolve) => child.once("exit", resolve));
+    rmSync(dir, { recursive: true });
+  },
+);
 
 test("of many that find a dead socket at once, one begins and the others are refused", async () => {
   for (let round = 0; round < 20; round += 1) {

@@ -11,6 +11,7 @@ import { oneAtATime } from "./one-at-a-time.ts";
 /** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
 const MOST_PATH_BYTES = 103;
 const ANSWER_MS = 10_000;
+const ANSWER_LENGTH_MAX = 65_536;
 
 export interface StateDirLock {
   readonly socketPath: string;
@@ -37,7 +38,7 @@ export async function lockStateDir(
     if (pid !== undefined) {
       throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
     }
-    // No answer: a killed agent left the socket behind.
+    // Nothing listens: a killed agent left the socket behind.
     await rm(socketPath, { force: true });
     return listen(socketPath, answer);
   });
@@ -137,7 +138,7 @@ function listen(path: string, answer: () => string): Promise<Server | undefined>
   });
 }
 
-/** The listener's pid; "unknown" when it accepts but sends nothing, undefined when there is no listener. */
+/** The listener's pid; "unknown" with why where it does not say or cannot be asked, undefined only when there is no listener. */
 function askPid(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket: Socket = connect(path);
@@ -150,9 +151,13 @@ function askPid(path: string): Promise<string | undefined> {
     socket.setTimeout(ANSWER_MS, () => setImmediate(finish, "unknown (it does not answer)"));
     socket.on("data", (chunk) => {
       answer += chunk.toString();
+      if (answer.length > ANSWER_LENGTH_MAX) finish("unknown (its answer is too long)");
     });
     socket.once("end", () => finish(answer.split("\n")[0]?.trim() || "unknown"));
-    socket.once("error", () => finish(undefined));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const isNone = error.code === "ENOENT" || error.code === "ECONNREFUSED" || error.code === "ENOTDIR";
+      finish(isNone ? undefined : `unknown (${error.message})`);
+    });
   });
 }
 
