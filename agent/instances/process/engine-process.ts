@@ -31,11 +31,14 @@ export interface EngineCommand {
 /** Called on each change of state, within milliseconds; never for the state that start or adopt returned. */
 export type OnChange = (state: ProcessState) => void;
 
+/** "unknown": none was sent, for whether the process is the one that was meant could not be read. */
+export type SignalResult = "sent" | "not running" | "unknown";
+
 export interface EngineProcess {
   readonly dir: string;
   readonly state: () => ProcessState;
   /** Signals the main process, if pid and start time still match; the answer says whether a signal was sent. */
-  readonly signal: (signal: "TERM" | "KILL") => Promise<"sent" | "not running">;
+  readonly signal: (signal: "TERM" | "KILL") => Promise<SignalResult>;
   /** Ends with KILL whatever is left of the engine's session, the shim included: only after `ended`, or as a last resort. */
   readonly killGroup: () => void;
   /** Restores the run directory's files if they were removed; returns whether any was missing. */

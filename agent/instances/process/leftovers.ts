@@ -1,5 +1,6 @@
 /** What is left of an engine beside its main process: the rest of its session, and what carries its mark. */
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
+import type { SignalResult } from "./engine-process.ts";
 import { engineMark, type RunFiles } from "./run-directory.ts";
 
 /**
@@ -49,14 +50,15 @@ export async function killIfSame(
   identity: IdentityReader,
   target: { readonly pid: number; readonly startTime: string },
   signal: NodeJS.Signals = "SIGKILL",
-): Promise<"sent" | "not running"> {
+): Promise<SignalResult> {
   if (target.pid === process.pid) return "not running";
-  if ((await identity.startTime(target.pid)) !== target.startTime) return "not running";
+  const startTime = await identity.startTime(target.pid);
+  if (startTime !== target.startTime) return startTime === "unknown" ? "unknown" : "not running";
   try {
     process.kill(target.pid, signal);
     return "sent";
-  } catch {
-    return "not running";
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH" ? "not running" : "unknown";
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { Activity, LivingProcess } from "../../../src/macos/living-process.ts";
 import { classify, isSameState } from "./classify.ts";
-import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engine-process.ts";
+import type { EngineProcess, OnChange, ProcessPorts, ProcessState, SignalResult } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import { type HeldLog, holdLog } from "./held-log.ts";
 import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
@@ -93,7 +93,7 @@ class WatchedEngine implements EngineProcess {
     return this.#state;
   }
 
-  async signal(name: "TERM" | "KILL"): Promise<"sent" | "not running"> {
+  async signal(name: "TERM" | "KILL"): Promise<SignalResult> {
     if (this.#files.main === undefined || this.#state.at !== "running") return "not running";
     return killIfSame(this.#ports.identity, this.#files.main, `SIG${name}`);
   }

@@ -4,18 +4,21 @@ import type { Activity, IdentityReader, LivingProcess } from "../../../../src/ma
 
 export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   const boot = readFileSync(`${proc}/sys/kernel/random/boot_id`, "utf8").trim();
-  const read = (pid: number): LivingProcess | undefined | "unknown" => {
+  /** `hidden`: the answer where this user may not read it, as a mount of /proc may have it for processes of others. */
+  const read = <T = "unknown">(pid: number, hidden: T | "unknown" = "unknown") => {
     try {
       return parseStat(readFileSync(`${proc}/${pid}/stat`, "utf8"), boot);
     } catch (error) {
-      return isGone(error) ? undefined : "unknown";
+      if (isGone(error)) return undefined;
+      return isForbidden(error) ? hidden : "unknown";
     }
   };
-  const all = () =>
-    readdirSync(proc)
-      .filter((name) => /^[0-9]+$/.test(name))
-      .map((name) => read(Number(name)))
-      .filter((found) => typeof found === "object");
+  /** "unknown" where one of ours may not have been read: what is left out counts as gone. */
+  const all = (): readonly LivingProcess[] | "unknown" => {
+    const names = readdirSync(proc).filter((name) => /^[0-9]+$/.test(name));
+    const found = names.map((name) => read(Number(name), "hidden"));
+    return found.includes("unknown") ? "unknown" : found.filter((one) => typeof one === "object");
+  };
   const startTimeNow = (pid: number) => {
     const found = read(pid);
     return typeof found === "object" ? found.startTime : found;
@@ -32,8 +35,19 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       }
       return living;
     },
-    members: async (id) => all().filter((found) => found.group === id || found.session === id),
-    marked: async (mark) => all().filter((found) => environment(proc, found.pid).includes(mark)),
+    members: async (id) => {
+      const found = all();
+      return found === "unknown"
+        ? found
+        : found.filter(({ group, session }) => group === id || session === id);
+    },
+    marked: async (mark) => {
+      const found = all();
+      if (found === "unknown") return found;
+      const environments = found.map(({ pid }) => environment(proc, pid));
+      if (environments.includes("unknown")) return "unknown";
+      return found.filter((_, at) => environments[at]?.includes(mark));
+    },
     activity: async (pid) => activityOf(`${proc}/${pid}/task`),
   };
 }
@@ -70,16 +84,21 @@ function parseStat(text: string, boot: string): LivingProcess | undefined {
   };
 }
 
-/** Unreadable is empty: a process of another user was not started by us. */
-function environment(proc: string, pid: number): string[] {
+/** Forbidden is empty: a process of another user was not started by us. */
+function environment(proc: string, pid: number): readonly string[] | "unknown" {
   try {
     return readFileSync(`${proc}/${pid}/environ`, "utf8").split("\0");
-  } catch {
-    return [];
+  } catch (error) {
+    return isGone(error) || isForbidden(error) ? [] : "unknown";
   }
 }
 
 function isGone(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code;
   return code === "ENOENT" || code === "ESRCH";
+}
+
+function isForbidden(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === "EACCES" || code === "EPERM";
 }
