@@ -296,7 +296,7 @@ export class Agent {
       ...{ config, clock, log, signal, client, record, store: this.#opened.store, runner: this.runner },
       tempDir: environment.tempDir,
       host: () => this.#state.host,
-      hasMemory: () => (this.#pressure.judgement()?.level ?? "Normal") === "Normal",
+      hasMemory: () => this.#pressure.judgement()?.level === "Normal",
       onChange: () => {
         this.#observer.forgetModels();
         this.#state.session?.report();

@@ -64,3 +64,23 @@ test("a reading that fails is unknown memory, never old memory", async () => {
   expect(watch.latest()?.availableBytes).toBeUndefined();
   end();
 });
+
+test("nothing starts before a reading of the memory has succeeded, and no level is known", async () => {
+  let pressure: MemoryReading["pressure"] = "Unknown";
+  const { clock, watch, woken, end } = setup(async () => ({ pressure }));
+  await watch.start();
+  expect(watch.judgement()).toBeUndefined();
+  expect(watch.mayStart("a")).toMatchObject({
+    at: "held",
+    because: expect.stringContaining("not been read"),
+  });
+  pressure = "Normal";
+  clock.advance(5_000);
+  await vi.waitFor(() => expect(woken()).toBe(2), 60_000);
+  expect(watch.judgement()).toMatchObject({ level: "Normal" });
+  pressure = "Unknown";
+  clock.advance(5_000);
+  await vi.waitFor(() => expect(woken()).toBe(3), 60_000);
+  expect(watch.mayStart("a")).toEqual({ at: "yes" });
+  end();
+});

@@ -35,7 +35,7 @@ export interface PressureWatch {
   readonly read: () => Promise<TimedReading>;
   /** The last reading; undefined before the first. */
   readonly latest: () => TimedReading | undefined;
-  /** Undefined before the first reading. */
+  /** Undefined before the first reading that succeeded. */
   readonly judgement: () => MemoryJudgement | undefined;
   readonly mayStart: (uid: string) => StartPermission;
 }
@@ -46,6 +46,8 @@ const NOT_READ: StartPermission = { at: "held", because: "the machine's memory h
 export function createPressureWatch(options: PressureWatchOptions): PressureWatch {
   const { reader, clock, signal } = options;
   let plan: GovernorPlan | undefined;
+  /** Until then no level is known: the governor begins with Normal. */
+  let isKnown = false;
   let latest: TimedReading | undefined;
   let reading: Promise<TimedReading> | undefined;
   let cancel = (): void => {};
@@ -69,6 +71,7 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     const before = plan;
     const input = { now, reading: seen, ...options.runner.governed(), mayEvict: options.mayEvict() };
     plan = govern(before?.state ?? calm, input, options.limits);
+    isKnown ||= seen.pressure !== "Unknown" || plan.level !== "Normal";
     obey(plan, before, options);
     options.runner.memoryRead();
     cancel = clock.after(untilBeat(now, plan.readAgainMs), () => void watch());
@@ -77,9 +80,10 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     start: watch,
     read,
     latest: () => latest,
-    judgement: () => plan && { level: plan.level, because: plan.because },
+    judgement: () =>
+      plan !== undefined && isKnown ? { level: plan.level, because: plan.because } : undefined,
     mayStart: (uid) => {
-      if (plan === undefined) return NOT_READ;
+      if (plan === undefined || !isKnown) return NOT_READ;
       const { starts } = plan;
       if (starts.at === "all" || (starts.at === "one" && starts.id === uid)) return YES;
       return { at: "held", because: starts.because };
