@@ -87,7 +87,7 @@ function validationOf(schema: StructuralSchema): string {
     schema.enum === undefined ? undefined : schema.enum.map((value) => `\`${String(value)}\``).join(", "),
     rangeOf(schema),
     lengthOf(schema.minLength, schema.maxLength, "characters"),
-    lengthOf(schema.minItems, schema.maxItems, "entries"),
+    lengthOf(schema.minItems, schema.maxItems ?? schema.maxProperties, "entries"),
     schema.pattern === undefined || schema["x-kubernetes-int-or-string"]
       ? undefined
       : `\`${escapeCell(schema.pattern)}\``,

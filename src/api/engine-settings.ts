@@ -32,6 +32,7 @@ const toggle = z.boolean();
 const argument = z.string().max(4096);
 /** Every watcher of services and replicas keeps them in memory. */
 const EXTRA_ARGS_LENGTH_MAX = 32_768;
+const OVERRIDES_LENGTH_MAX = 16_384;
 
 const SPECULATIVE_TYPES = [
   "none",
@@ -217,14 +218,20 @@ export const engineFields = {
   metadataOverrides: z
     .array(override)
     .max(64)
-    .describe(
-      "Overrides of values in the model file, each key=type:value, for example tokenizer.ggml.add_bos_token=bool:false.",
-    )
+    .meta({
+      description:
+        "Overrides of values in the model file, each key=type:value, for example tokenizer.ggml.add_bos_token=bool:false.",
+      ...totalLength(OVERRIDES_LENGTH_MAX, "metadataOverrides"),
+    })
     .optional(),
   tensorOverrides: z
     .array(override)
     .max(64)
-    .describe("Buffer types for tensors by pattern, each pattern=type, for example \\.ffn_.*_exps\\.=CPU.")
+    .meta({
+      description:
+        "Buffer types for tensors by pattern, each pattern=type, for example \\.ffn_.*_exps\\.=CPU.",
+      ...totalLength(OVERRIDES_LENGTH_MAX, "tensorOverrides"),
+    })
     .optional(),
   turboQuantBits: z
     .literal([3, 6, 8])

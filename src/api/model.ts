@@ -15,6 +15,7 @@ import {
   relativeFile,
   sha256Schema,
   timestamp,
+  totalLength,
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
@@ -36,6 +37,9 @@ const modelSourceSchema = z
       },
     ],
   });
+
+/** They are part of each replica of the Model, and of each Host that prefetches it. */
+const FILES_LENGTH_MAX = 32_768;
 
 const modelSpecSchema = z
   .object({
@@ -93,6 +97,7 @@ const modelSpecSchema = z
         description:
           "Files to fetch, relative to the source, the main file first. Where the source names a file, that one is the main file and these are added to it. `*` and `?` stand for any text and any character, where the source has a list of files. Absent: the file that the source names, or its only model.",
         "x-kubernetes-list-type": "atomic",
+        ...totalLength(FILES_LENGTH_MAX, "spec.files"),
       })
       .optional(),
     mmproj: relativeFile(

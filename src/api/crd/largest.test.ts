@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hostStatusSchema, PREFETCH_BYTES_MAX } from "../host.ts";
 import { inferenceReplicaStatusSchema } from "../inference-replica.ts";
+import { inferenceServiceSpecSchema } from "../inference-service/spec.ts";
+import { modelSchema } from "../model.ts";
 import { fitter } from "./fit.ts";
 import { largestBytes } from "./largest.ts";
 import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
@@ -36,11 +38,33 @@ test("what the controller writes for Models with spec.prefetch fits into a Host 
   expect(largestBytes(withoutWanted(hostStatus)) + PREFETCH_BYTES_MAX + metadata).toBeLessThan(OBJECT_BYTES);
 });
 
+/** Kubernetes types, which it checks in pods; they have no schema here, so the API server's limit for an object holds. */
+const OF_KUBERNETES = [
+  ...["env", "affinity", "topologySpreadConstraints", "podSecurityContext", "securityContext"],
+  ...["extraVolumes", "extraVolumeMounts"],
+  ...["probeOverrides.startup", "probeOverrides.liveness", "probeOverrides.readiness"],
+];
+
+test("every text, list and map of a Model and of an InferenceService has a limit, but for Kubernetes types", () => {
+  const model = toStructuralSchema(modelSchema).properties?.spec ?? {};
+  const service = toStructuralSchema(inferenceServiceSpecSchema);
+  expect(openFields(model)).toEqual([]);
+  expect(openFields(service).sort()).toEqual([...OF_KUBERNETES].sort());
+  expect(largestBytes(model) / 1024).toBeLessThan(680);
+  expect(largestBytes(closed(service)) / 1024).toBeLessThan(2_048);
+  // Of plain text, which takes a byte for each character.
+  expect(largestBytes(model, 1) / 1024).toBeLessThan(250);
+  expect(largestBytes(closed(service), 1) / 1024).toBeLessThan(510);
+});
+
 test("a schema without a limit is seen", () => {
   expect(largestBytes({ type: "object", properties: { text: { type: "string" } } })).toBe(
     Number.POSITIVE_INFINITY,
   );
   expect(largestBytes({ type: "array", items: { type: "boolean" } })).toBe(Number.POSITIVE_INFINITY);
+  const map = { type: "object", additionalProperties: { type: "string", maxLength: 63 } };
+  expect(largestBytes(map)).toBe(Number.POSITIVE_INFINITY);
+  expect(largestBytes({ ...map, maxProperties: 64 })).toBe(Number.POSITIVE_INFINITY);
 });
 
 test("whatever is reported, it fits", () => {
@@ -66,6 +90,23 @@ test("whatever is reported, it fits", () => {
     { numRuns: 50 },
   );
 });
+
+/** Of which the schema says nothing. */
+function openFields({ properties = {} }: StructuralSchema, path = ""): string[] {
+  return Object.entries(properties).flatMap(([name, inner]) => {
+    const open = inner.items ?? inner;
+    if (open["x-kubernetes-preserve-unknown-fields"] === true) return [`${path}${name}`];
+    return openFields(inner, `${path}${name}.`);
+  });
+}
+
+function closed(schema: StructuralSchema): StructuralSchema {
+  if (schema.properties === undefined) return schema;
+  const entries = Object.entries(schema.properties).filter(
+    ([, { items, ...inner }]) => (items ?? inner)["x-kubernetes-preserve-unknown-fields"] !== true,
+  );
+  return { ...schema, properties: Object.fromEntries(entries.map(([name, inner]) => [name, closed(inner)])) };
+}
 
 /** The controller's, which a policy keeps from hosts. */
 function withoutWanted(schema: StructuralSchema): StructuralSchema {

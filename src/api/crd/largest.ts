@@ -6,20 +6,22 @@ const BYTES_PER_CHARACTER = 6;
 const NUMBER_BYTES = 24;
 const TIME_BYTES = 40;
 const QUOTES = 2;
+const TOTAL_OF_MAP = /^self\.map\(key, size\(key\) \+ size\(self\[key\]\)\)\.sum\(\) <= (\d+)$/;
 const TOTAL = /^self\.map\(one, size\(one(?:\.(\w+))?\)\)\.sum\(\) <= (\d+)$/;
 
-/** Bytes of JSON; infinite where a text or a list has no limit. */
-export function largestBytes(schema: StructuralSchema): number {
+/** Bytes of JSON; infinite where a text or a list has no limit. `perCharacter`: of those that take most. */
+export function largestBytes(schema: StructuralSchema, perCharacter = BYTES_PER_CHARACTER): number {
+  const textBytes = (text: StructuralSchema) =>
+    QUOTES + (text.maxLength ?? Number.POSITIVE_INFINITY) * characterBytes(text, perCharacter);
+  if (schema["x-kubernetes-int-or-string"] === true) return Math.max(NUMBER_BYTES, textBytes(schema));
   if (schema.enum !== undefined) return Math.max(...schema.enum.map((value) => JSON.stringify(value).length));
   switch (schema.type) {
     case "object":
-      return objectBytes(schema);
+      return objectBytes(schema, perCharacter);
     case "array":
-      return arrayBytes(schema);
+      return arrayBytes(schema, perCharacter);
     case "string":
-      return schema.format === "date-time"
-        ? TIME_BYTES
-        : QUOTES + (schema.maxLength ?? Number.POSITIVE_INFINITY) * characterBytes(schema);
+      return schema.format === "date-time" ? TIME_BYTES : textBytes(schema);
     case "boolean":
       return "false".length;
     case "integer":
@@ -30,30 +32,41 @@ export function largestBytes(schema: StructuralSchema): number {
   }
 }
 
-function objectBytes({ properties, additionalProperties }: StructuralSchema): number {
+function objectBytes(schema: StructuralSchema, perCharacter: number): number {
+  const { properties, additionalProperties } = schema;
+  if (additionalProperties?.type === "string") return mapBytes(schema, perCharacter);
   if (properties === undefined || additionalProperties !== undefined) return Number.POSITIVE_INFINITY;
   const fields = Object.entries(properties).map(
-    ([name, inner]) => name.length + `"":,`.length + largestBytes(inner),
+    ([name, inner]) => name.length + `"":,`.length + largestBytes(inner, perCharacter),
   );
   return fields.reduce((sum, size) => sum + size, "{}".length);
 }
 
-function arrayBytes(schema: StructuralSchema): number {
+function mapBytes(schema: StructuralSchema, perCharacter: number): number {
+  const { maxProperties = Number.POSITIVE_INFINITY } = schema;
+  const rules = schema["x-kubernetes-validations"] ?? [];
+  const total = rules.map(({ rule }) => TOTAL_OF_MAP.exec(rule)?.[1]).find((length) => length !== undefined);
+  return maxProperties * `"":"",`.length + Number(total ?? Number.POSITIVE_INFINITY) * perCharacter;
+}
+
+function arrayBytes(schema: StructuralSchema, perCharacter: number): number {
   const { items = {}, maxItems = Number.POSITIVE_INFINITY } = schema;
   const rules = schema["x-kubernetes-validations"] ?? [];
   const total = rules.map(({ rule }) => TOTAL.exec(rule)).find((match) => match !== null);
-  if (total === undefined || total === null) return maxItems * (largestBytes(items) + 1) + "[]".length;
+  const itemBytes = largestBytes(items, perCharacter);
+  if (total === undefined || total === null) return maxItems * (itemBytes + 1) + "[]".length;
   const [, field, length] = total;
   const text = field === undefined ? items : (items.properties?.[field] ?? {});
-  const others = largestBytes(items) - (text.maxLength ?? 0) * characterBytes(text);
-  return maxItems * (others + 1) + Number(length) * characterBytes(text) + "[]".length;
+  const ofText = characterBytes(text, perCharacter);
+  const others = itemBytes - (text.maxLength ?? 0) * ofText;
+  return maxItems * (others + 1) + Number(length) * ofText + "[]".length;
 }
 
 /** One where the pattern lets nothing through that takes more. */
-function characterBytes({ pattern }: StructuralSchema): number {
+function characterBytes({ pattern }: StructuralSchema, perCharacter: number): number {
   const long = ["<", "\u0001", "\u00e9", "\u{1f600}"];
-  if (pattern === undefined) return BYTES_PER_CHARACTER;
+  if (pattern === undefined) return perCharacter;
   const expression = new RegExp(pattern, "u");
   const isOpen = long.some((one) => [one, `a${one}a`, `a/${one}`].some((text) => expression.test(text)));
-  return isOpen ? BYTES_PER_CHARACTER : 1;
+  return isOpen ? perCharacter : 1;
 }

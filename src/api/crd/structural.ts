@@ -17,6 +17,7 @@ export interface StructuralSchema {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
+  maxProperties?: number;
   properties?: Record<string, StructuralSchema>;
   required?: string[];
   items?: StructuralSchema;
@@ -46,6 +47,7 @@ const COPIED = [
   "maxLength",
   "minItems",
   "maxItems",
+  "maxProperties",
   "required",
   "exclusiveMinimum",
   "exclusiveMaximum",
@@ -100,6 +102,7 @@ function intOrString(json: Json): StructuralSchema {
   const whole = alternatives.find((alternative) => alternative.type === "integer");
   const words: StructuralSchema = copied(json);
   if (typeof text?.pattern === "string") words.pattern = text.pattern;
+  if (typeof text?.maxLength === "number") words.maxLength = text.maxLength;
   if (whole !== undefined) {
     const { minimum, maximum } = integerBounds(whole);
     Object.assign(words, definedNumbers({ minimum, maximum }));

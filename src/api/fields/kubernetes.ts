@@ -11,9 +11,35 @@ export function passThroughList(description: string) {
   return z.array(z.looseObject({})).max(256).meta({ description, "x-kubernetes-list-type": "atomic" });
 }
 
-export function stringMap(description: string) {
-  return z.record(z.string(), z.string().max(65536)).describe(description);
+const MAP_MAX = 64;
+
+/** Kubernetes allows no longer values; most labels are far shorter than the longest ones. */
+export const LABELS = { valueLength: 63, totalLength: 8_192 } as const;
+export const ANNOTATIONS = { valueLength: 32_768, totalLength: 32_768 } as const;
+
+/** Labels or annotations. */
+export function stringMap(
+  field: string,
+  { valueLength, totalLength }: typeof LABELS | typeof ANNOTATIONS,
+  description: string,
+) {
+  return z.record(z.string(), z.string().max(valueLength)).meta({
+    description,
+    maxProperties: MAP_MAX,
+    "x-kubernetes-validations": [
+      {
+        rule: `self.map(key, size(key) + size(self[key])).sum() <= ${totalLength}`,
+        message: `${field}: at most ${totalLength} characters together`,
+      },
+    ],
+  });
 }
+
+/** As Kubernetes has them: other values match nothing. */
+const labelValue = z
+  .string()
+  .max(63)
+  .regex(/^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$/);
 
 export function tolerationsSchema(description: string) {
   return z
@@ -41,10 +67,7 @@ export function tolerationsSchema(description: string) {
 
 /** metav1.LabelSelector. */
 export const labelSelectorSchema = z.object({
-  matchLabels: z
-    .record(z.string(), z.string().max(63))
-    .describe("Labels that must all have these values.")
-    .optional(),
+  matchLabels: stringMap("matchLabels", LABELS, "Labels that must all have these values.").optional(),
   matchExpressions: z
     .array(
       z
@@ -53,11 +76,7 @@ export const labelSelectorSchema = z.object({
           operator: z
             .enum(["In", "NotIn", "Exists", "DoesNotExist"])
             .describe("Operator that compares its value."),
-          values: z
-            .array(z.string().max(63))
-            .max(64)
-            .describe("Values for In and NotIn; none otherwise.")
-            .optional(),
+          values: z.array(labelValue).max(64).describe("Values for In and NotIn; none otherwise.").optional(),
         })
         .meta({
           "x-kubernetes-validations": [

@@ -33,7 +33,10 @@ export const changeMarkerSchema = z
 export const prioritySchema = z.enum(["critical", "high", "normal", "low", "batch"]);
 export type Priority = z.output<typeof prioritySchema>;
 
-export const sha256Schema = z.string().regex(/^[a-fA-F0-9]{64}$/);
+export const sha256Schema = z
+  .string()
+  .max(64)
+  .regex(/^[a-fA-F0-9]{64}$/);
 
 /** Files inside a source: relative, so that nothing outside the source's own folder is reached. */
 export function relativeFile(description: string) {

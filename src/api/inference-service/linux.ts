@@ -1,7 +1,14 @@
 /** Fields of services that run as pods: their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
 import { z } from "zod";
-import { passThrough, passThroughList, stringMap, tolerationsSchema } from "../fields/kubernetes.ts";
-import { objectName } from "../fields/shared.ts";
+import {
+  ANNOTATIONS,
+  LABELS,
+  passThrough,
+  passThroughList,
+  stringMap,
+  tolerationsSchema,
+} from "../fields/kubernetes.ts";
+import { objectName, totalLength } from "../fields/shared.ts";
 import { autoscalingSchema, modelCacheSchema, resourcesSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
@@ -13,8 +20,15 @@ import {
 
 const inPods = (description: string) => `${description} Pods only.`;
 
-const argumentList = (description: string) =>
-  z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
+/** Every watcher of services keeps them in memory. */
+const ARGUMENTS_LENGTH_MAX = 32_768;
+
+const argumentList = (field: string, description: string) =>
+  z
+    .array(z.string().max(4096))
+    .max(256)
+    .meta({ description, "x-kubernetes-list-type": "atomic", ...totalLength(ARGUMENTS_LENGTH_MAX, field) })
+    .optional();
 
 const probeOverridesSchema = z.object({
   startup: passThrough(
@@ -40,9 +54,11 @@ export const linuxFields = {
     )
     .optional(),
   command: argumentList(
+    "command",
     "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. In pods the command of the container.",
   ),
   args: argumentList(
+    "args",
     "Arguments after those of command, with the same placeholders. In pods the arguments of the container.",
   ),
   env: passThroughList(
@@ -53,12 +69,16 @@ export const linuxFields = {
       "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB.",
     )
     .optional(),
-  nodeSelector: stringMap(inPods("Labels that a node must have.")).optional(),
+  nodeSelector: stringMap("nodeSelector", LABELS, inPods("Labels that a node must have.")).optional(),
   tolerations: tolerationsSchema(inPods("Taints that the pods tolerate.")).optional(),
   affinity: passThrough(inPods("Affinity of the pods (a Kubernetes Affinity).")).optional(),
   topologySpreadConstraints: passThroughList(inPods("How pods spread over nodes and zones.")).optional(),
-  podLabels: stringMap(inPods("Further labels of the pods.")).optional(),
-  podAnnotations: stringMap(inPods("Further annotations of the pods.")).optional(),
+  podLabels: stringMap("podLabels", LABELS, inPods("Further labels of the pods.")).optional(),
+  podAnnotations: stringMap(
+    "podAnnotations",
+    ANNOTATIONS,
+    inPods("Further annotations of the pods."),
+  ).optional(),
   runtimeClassName: z
     .string()
     .min(1)
