@@ -1,4 +1,5 @@
 /** What a compromised host tries with Events, its Lease and the size of what it writes. */
+import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import {
   type Attacks,
@@ -19,6 +20,7 @@ import {
   type Request,
   replicaPath,
   slicePath,
+  token,
   VICTIM,
 } from "./requests.ts";
 
@@ -89,7 +91,6 @@ export const attacksOnEvents: Attacks = {
     ["annotations of 250 KB", leaseWith({ annotations: { a: long(250_000) } })],
     ["an owner", leaseWith({ ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "u" }] })],
     ["a long holder", leaseWith({}, { holderIdentity: long(257) })],
-    ["a strategy", leaseWith({}, { strategy: "OldestEmulationVersion", preferredHolder: "x" })],
     ["forged managedFields", leaseWith({ managedFields: forged("coordination.k8s.io/v1") })],
   ],
   "sizes and fields that are not its own": [
@@ -156,6 +157,23 @@ export const attacksOnEvents: Attacks = {
     ["an Event of the core group, about itself", post(core("events"), { kind: "Event" })],
   ],
 };
+
+/** API servers without coordinated leader election drop the strategy before any policy sees it. */
+export const leaseWithStrategy = leaseWith({}, { strategy: "OldestEmulationVersion", preferredHolder: "x" });
+
+/** What it may write up to a limit, and not beyond. */
+export const limits: readonly (readonly [what: string, limit: number, of: (size: number) => Request])[] = [
+  ["characters of an Event's note", 1_024, (size) => event({ note: long(size) })],
+  ["characters of an Event's reason", 128, (size) => event({ reason: long(size) })],
+  ["characters of an Event's action", 128, (size) => event({ action: long(size) })],
+  ["characters of its Lease's holder", 256, (size) => leaseWith({}, { holderIdentity: long(size) })],
+  ["seconds of its own token", HOST_TOKEN_SECONDS, (size) => token(EVIL, size)],
+  [
+    "models in the status of its Host",
+    256,
+    (size) => status({ models: Array.from({ length: size }, (_, at) => ({ source: `hf://a/${at}` })) }),
+  ],
+];
 
 function status(fields: object): Request {
   return merge(`${hostPath(EVIL)}/status`, { status: fields });

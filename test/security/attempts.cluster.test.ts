@@ -22,7 +22,7 @@ import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-fol
 import { attacksElsewhere } from "./attacks-elsewhere.ts";
 import { attacksOnOwnKinds } from "./attacks-on-own-kinds.ts";
 import { users } from "./attempts-of-users.ts";
-import { attacksOnEvents } from "./attempts-on-events.ts";
+import { attacksOnEvents, leaseWithStrategy, limits } from "./attempts-on-events.ts";
 import {
   EVIL,
   endpoints,
@@ -51,7 +51,7 @@ import { asUsers, type UserConnections } from "./users.ts";
 
 /** By roles and policies, else by the schema, which the server checks first. */
 const DENIED =
-  /^(forbidden: |invalid: .*(is immutable|Too long|Too many|should match|must be|at most|supported values|invalid value|needs to be unset))/s;
+  /^(forbidden: |invalid: (?!.*must be specified for an update).*(is immutable|Too long|Too many|should match|must be|at most|supported values|invalid value|needs to be unset))/s;
 
 let folder: TemporaryFolder;
 let evil: KubeConnection;
@@ -145,8 +145,18 @@ afterAll(async () => {
 
 /** `ok`, or kind and sentence of the failure. */
 async function send(request: Request, by: KubeConnection = evil): Promise<string> {
-  const answer = await by.request({ ...request, timeoutMs: 10_000 });
+  const answer = await by.request({ ...(await ofThisVersion(request)), timeoutMs: 10_000 });
   return answer.ok ? "ok" : `${answer.error.kind}: ${answer.error.message}`;
+}
+
+/** An update has to name the version that it replaces: without it, the server refuses it whatever it changes. */
+async function ofThisVersion(request: Request): Promise<Request> {
+  if (request.method !== "PUT") return request;
+  const [path = ""] = request.path.split("?");
+  const there = await admin.request({ ...get(path), timeoutMs: 10_000 });
+  const body = JSON.parse(request.body ?? "");
+  const { resourceVersion } = JSON.parse(there.ok ? there.value : "{}").metadata;
+  return { ...request, body: JSON.stringify({ ...body, metadata: { ...body.metadata, resourceVersion } }) };
 }
 
 const groups = { ...attacksOnOwnKinds, ...attacksOnEvents, ...attacksElsewhere };
@@ -163,6 +173,13 @@ for (const [about, attacks] of Object.entries(groups)) {
 const dry = (request: Request): Request => ({
   ...request,
   path: `${request.path}${request.path.includes("?") ? "&" : "?"}dryRun=All`,
+});
+
+describe("a compromised host and sizes", () => {
+  test.each(limits)("%s: up to %i", async (_, limit, request) => {
+    for (const size of [limit - 1, limit]) expect(await send(dry(request(size)))).toBe("ok");
+    for (const size of [limit + 1, limit * 2]) expect(await send(dry(request(size)))).toMatch(DENIED);
+  });
 });
 
 for (const who of Object.keys(users) as (keyof typeof users)[]) {
@@ -188,6 +205,12 @@ test("a refusal says what to do", async () => {
 test("at least 150 attempts are tried", () => {
   const ofUsers = Object.values(users).flatMap(({ denied, allowed }) => [...denied, ...allowed]);
   expect(Object.values(groups).flat().length + ofUsers.length).toBeGreaterThanOrEqual(150);
+});
+
+test("a compromised host's Lease gets no strategy", async () => {
+  const answer = await evil.request({ ...(await ofThisVersion(leaseWithStrategy)), timeoutMs: 10_000 });
+  if (answer.ok) expect(JSON.parse(answer.value).spec).not.toHaveProperty("strategy");
+  else expect(answer.error.message).toContain("no strategy");
 });
 
 describe("a compromised host and impersonation", () => {
