@@ -68,10 +68,7 @@ export function startSession(options: SessionOptions): Session {
     ...{ connection, client, clock, log, signal: options.endSignal },
     hostName: options.hostName,
     mayWrite: () => watching !== undefined,
-    onChange: (key) => {
-      const uid = replicas?.get(key)?.metadata.uid;
-      if (uid !== undefined) runner.enqueue(uid);
-    },
+    onChange: (key) => runner.sliceChanged(key),
   });
   lateEndpoints.connect(endpoints);
 

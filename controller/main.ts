@@ -60,8 +60,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
   });
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const state: Readiness = { waitingFor: "the API server", watches: [] };
-  const reflectors = () => state.watches;
+  const state: Readiness = { waitingFor: "the API server", watches: () => [] };
+  const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   try {
     const routes = routesOf(state, metrics);
@@ -111,7 +111,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       onLost: () => {
         metrics.setLeading(false);
         state.waitingFor = "leadership";
-        state.watches = [];
+        state.watches = () => [];
       },
     });
   } finally {
@@ -122,7 +122,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
 interface Readiness {
   waitingFor: string | undefined;
   preflight?: PreflightState;
-  watches: readonly Watched[];
+  watches: () => readonly Watched[];
 }
 
 function routesOf(state: Readiness, metrics: ReturnType<typeof createControllerMetrics>) {

@@ -87,7 +87,7 @@ test("a Role that was deleted while nothing came through is made again as soon a
   await untilBoth();
 });
 
-test("a controller that may not list Roles says so once, and does the rest of its work", async () => {
+test("a controller that may not list Roles says so once, does the rest of its work, and uses the right once it is granted", async () => {
   const lines: LogLine[] = [];
   await using bench = await startBench({ log: keepLines(lines) });
   const { kubectl } = bench.cluster;
@@ -112,4 +112,8 @@ test("a controller that may not list Roles says so once, and does the rest of it
   expect(about).toMatchObject([
     { level: "warn", message: expect.stringContaining("may not list Roles, so hosts get no right") },
   ]);
+  const granted = JSON.stringify({ rules });
+  await kubectl(["patch", "clusterrole", "metalbridge-controller", "--type=merge", "-p", granted]);
+  const role = () => kubectl(["get", "role", ROLE, "-n", "default", "-o", "name"]);
+  await vi.waitFor(async () => expect(await role()).toContain(ROLE), WAIT);
 });

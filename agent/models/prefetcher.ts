@@ -6,14 +6,15 @@ import { waitMs } from "../../src/kube/wait.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { truncate } from "../../src/text.ts";
-import { requestFor } from "../replicas/act/fetch.ts";
+import { isCorrected, requestFor, roomOf } from "../replicas/act/fetch.ts";
 import { readSourceSecret } from "../replicas/act/secrets.ts";
+import { type CorrectedBy, correctedBy, retryDelayMs } from "../replicas/plan/corrections.ts";
 import { defaultTimings, fetchRetryMs } from "../replicas/plan/timings.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
 
 export interface PrefetcherOptions {
-  readonly store: Pick<ModelStore, "fetch" | "list" | "resolve">;
+  readonly store: Pick<ModelStore, "disk" | "fetch" | "list" | "resolve">;
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
@@ -37,6 +38,10 @@ interface Task {
   failures: number;
   /** On the monotonic clock. */
   nextAt: number;
+  /** That its last attempt used. */
+  secret?: { readonly name: string; readonly version: string | undefined } | undefined;
+  /** Until then the source is asked again only once what its last failure names was corrected. */
+  waits?: { readonly for: CorrectedBy; readonly until: number } | undefined;
   readonly end: AbortController;
 }
 
@@ -133,12 +138,12 @@ async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
   const { clock, log, onChange, store, signal } = options;
   const of = aboutOf(task);
   try {
+    if (await mustWait(task, options)) return;
     const isReady = task.state.phase === "Ready" && (await isThere(of.source, store));
     if (!isReady) {
-      task.state = { ...of, phase: "Downloading" };
-      onChange();
       const { sizeBytes } = await fetchOrder(task, options);
       task.failures = 0;
+      task.waits = undefined;
       task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
       log.info({ ...of, sizeBytes }, "model prefetched");
       onChange();
@@ -146,22 +151,44 @@ async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
     task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
   } catch (error) {
     if (task.end.signal.aborted || signal.aborted) return;
-    noteFailure(task, error, options);
+    await noteFailure(task, error, options);
     onChange();
   }
 }
 
-function noteFailure(task: Task, error: unknown, { clock, log }: PrefetcherOptions): void {
+async function mustWait(task: Task, { client, clock, store }: PrefetcherOptions): Promise<boolean> {
+  const { waits } = task;
+  if (waits === undefined || clock.monotonicMs() >= waits.until) return false;
+  if (await isCorrected(waits.for, task.order.namespace, { client, store })) {
+    task.failures = 0;
+    return false;
+  }
+  task.nextAt = Math.min(waits.until, clock.monotonicMs() + defaultTimings.correctionMs);
+  return true;
+}
+
+async function noteFailure(task: Task, error: unknown, { clock, log, store }: PrefetcherOptions) {
   const of = aboutOf(task);
   task.failures += 1;
-  task.nextAt = clock.monotonicMs() + fetchRetryMs(defaultTimings, task.failures, Math.random());
-  if (!(error instanceof MetalbridgeError)) {
+  const random = Math.random();
+  const isKnown = error instanceof MetalbridgeError;
+  const delayMs = isKnown
+    ? retryDelayMs(error.code, task.failures, { isOnHost: false }, { timings: defaultTimings, random })
+    : fetchRetryMs(defaultTimings, task.failures, random);
+  const roomBytes = await roomOf(store);
+  const by = isKnown
+    ? correctedBy(error.code, { isOnHost: false, secret: task.secret, roomBytes })
+    : undefined;
+  const now = clock.monotonicMs();
+  task.waits = by && { for: by, until: now + delayMs };
+  task.nextAt = now + (by === undefined ? delayMs : Math.min(delayMs, defaultTimings.correctionMs));
+  if (!isKnown) {
     log.error({ ...of, err: error }, "prefetching failed unexpectedly");
     task.state = { ...of, phase: "Pending", reason: "ReplicaStepFailed", message: String(error) };
     return;
   }
   const message = truncate(describeError(error), 1_000);
-  log.warn({ ...of, code: error.code }, message);
+  if (task.state.message !== message) log.warn({ ...of, code: error.code }, message);
   const phase = RETRYABLE.has(error.code) ? "Pending" : "Failed";
   task.state = { ...of, phase, reason: error.code, message };
 }
@@ -181,7 +208,11 @@ const STEPS = 20;
 
 async function fetchOrder(task: Task, { store, client, signal, onChange }: PrefetcherOptions) {
   const { namespace, model } = task.order;
-  const secret = await readSourceSecret(client, namespace, model.secretRef?.name);
+  const name = model.secretRef?.name;
+  const { version, ...secret } = await readSourceSecret(client, namespace, name);
+  task.secret = name === undefined ? undefined : { name, version };
+  task.state = { ...aboutOf(task), phase: "Downloading" };
+  onChange();
   let step = 0;
   return store.fetch(
     { ...requestFor(model, namespace), ...secret },

@@ -139,6 +139,45 @@ test("unused models are removed before disk space is reported, but not before it
   expect((await observer.observe()).disk?.freeBytes).toBe(6);
 });
 
+test("a disk that is low is read again within 5 s, another one seldom", async () => {
+  const clock = createSteppedClock();
+  let freeBytes = 50;
+  const store = {
+    list: async () => [],
+    collect: async () => [],
+    disk: async () => ({ ...roomy, freeBytes }),
+  };
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, store });
+  const seen = async () => (await observer.observe()).disk?.freeBytes;
+  expect(await seen()).toBe(50);
+  freeBytes = 3;
+  clock.advance(5_000);
+  expect(await seen()).toBe(50);
+  clock.advance(25_000);
+  expect(await seen()).toBe(3);
+  freeBytes = 40;
+  clock.advance(5_000);
+  expect(await seen()).toBe(40);
+});
+
+test("a missing engine is looked for again within 5 s, also where another one brings programs of its own", async () => {
+  const clock = createSteppedClock();
+  let isInstalled = false;
+  const driver = (runtime: string, found: () => object | undefined) =>
+    ({ runtime, detect: async () => found(), devices: async () => "unknown" }) as unknown as EngineDriver;
+  const programs = [{ name: "mlx_lm.server", version: "1", path: "/bin/mlx_lm.server" }];
+  const drivers = [
+    driver("generic", () => ({ version: "1", path: "/bin", programs })),
+    driver("llamacpp", () => (isInstalled ? { version: "2", path: "/bin/llama-server" } : undefined)),
+  ];
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, drivers });
+  const names = async () => (await observer.observe()).runtimes.found.map(({ name }) => name);
+  expect(await names()).toEqual(["generic", "mlx_lm.server"]);
+  isInstalled = true;
+  clock.advance(5_000);
+  expect(await names()).toEqual(["generic", "mlx_lm.server", "llamacpp"]);
+});
+
 test("disk space is reported even when removing unused models fails", async () => {
   const lines: LogLine[] = [];
   const store = {

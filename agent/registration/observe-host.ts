@@ -3,6 +3,7 @@
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { HostCompute, HostInfo, HostPeer, HostRuntime } from "../../src/api/host.ts";
+import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
@@ -73,8 +74,8 @@ const OBSERVATION_MAX_MS = 30_000;
 const INFO_RETRY_MS = 600_000;
 /** An upgrade is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
-/** The same while an engine is missing or cannot be used: it may be installed at any time. */
-const RUNTIME_MISSING_MS = 4_000;
+/** What a condition asks a user to correct: a missing or broken engine, a full disk. Less than a beat. */
+const CORRECTION_MS = 4_000;
 /** Folders of other programs: what is in them is for people and for choosing hosts, so it may be minutes old. */
 const INSTALLED_MS = 300_000;
 
@@ -89,13 +90,19 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       return info;
     },
   );
+  const names = [...drivers.map(({ runtime }) => runtime), ...KNOWN_PROGRAMS.map(({ name }) => name)];
   const runtimesMs = ({ found, troubles }: FoundRuntimes) =>
-    troubles.length > 0 || found.length < drivers.length ? RUNTIME_MISSING_MS : RUNTIMES_MS;
+    troubles.length > 0 || !names.every((name) => found.some((one) => one.name === name))
+      ? CORRECTION_MS
+      : RUNTIMES_MS;
   const runtimes = remembered(clock, runtimesMs, createDetector(drivers, log));
   const budget = gpuBudget(options);
   const disk = remembered(
     clock,
-    () => (options.mayCollect() ? STORE_MS : UNTIDY_MS),
+    (reading) => {
+      if (!options.mayCollect()) return UNTIDY_MS;
+      return reading === undefined || reading.freeBytes < options.diskReserveBytes ? CORRECTION_MS : STORE_MS;
+    },
     () => readTidyDisk(options),
   );
   const installed = inBackground(options);

@@ -117,8 +117,8 @@ export interface ReplicaRunner {
   /** A list succeeded: it overrides what was known, engines of all other uids are unwanted, and endpoints may be announced. */
   readonly listed: (replicas: readonly InferenceReplica[]) => void;
   readonly enqueue: (uid: string) => void;
-  /** Something about the replica `namespace/name` changed, for example its EndpointSlice. */
-  readonly enqueueNamed: (key: string) => void;
+  /** Of the replica `namespace/name`. */
+  readonly sliceChanged: (key: string) => void;
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;
   /** After a sleep: every engine is probed at once, and nothing is announced before the next list. */

@@ -1,5 +1,6 @@
 /** What others do to a replica's EndpointSlice: none of it keeps an engine from ending, or brings back one that hangs. */
 import { expect, test, vi } from "vitest";
+import { ANNOTATION_ADDRESSES } from "../../src/api/group.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
@@ -104,5 +105,36 @@ it(
     second.relist();
     await vi.waitFor(async () => expect(await isAnnounced(bench, "chat-0-sd")).toBe(true), PATIENT);
     expect((await bench.replica("chat-0-sd"))?.status).toMatchObject({ pid: status?.pid, restarts: 0 });
+  }),
+);
+
+it(
+  "an endpoint that was refused for a while is announced as soon as its EndpointSlice allows the address",
+  withBench(async (bench) => {
+    await bench.startAgent();
+    await bench.createReplica("chat-0-se");
+    await bench.untilPhase("chat-0-se", "Ready");
+    const name = "chat-0-se";
+    const { namespace } = (await bench.slice(name))?.metadata ?? {};
+    const allow = async (addresses: string, isReady?: boolean) => {
+      const path = `/metadata/annotations/${ANNOTATION_ADDRESSES.replace("/", "~1")}`;
+      const withdrawn = { ready: false, serving: false, terminating: true };
+      const patched = await bench.client.jsonPatch(ENDPOINT_SLICES, { name, namespace }, [
+        { op: "replace", path, value: addresses },
+        ...(isReady === false
+          ? [{ op: "replace" as const, path: "/endpoints/0/conditions", value: withdrawn }]
+          : []),
+      ]);
+      expect(patched.ok).toBe(true);
+    };
+    await allow("192.0.2.7/32", false);
+    await bench.untilReason(name, "EndpointRefused");
+    // Attempts after 0.5, 1, 2 and 4 s; the next one is 8 s later.
+    const refusedAt = performance.now();
+    await vi.waitFor(() => expect(performance.now() - refusedAt).toBeGreaterThan(9_000), PATIENT);
+    await allow("0.0.0.0/0,::/0");
+    const allowedAt = performance.now();
+    await vi.waitFor(async () => expect(await isAnnounced(bench, name)).toBe(true), PATIENT);
+    expect(performance.now() - allowedAt).toBeLessThan(5_000);
   }),
 );

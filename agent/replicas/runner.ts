@@ -146,10 +146,13 @@ class Runner implements ReplicaRunner {
     this.#queue.enqueue(uid);
   }
 
-  enqueueNamed(key: string): void {
+  sliceChanged(key: string): void {
     for (const [uid, state] of this.#context.states) {
       const ref = refOf(state);
-      if (ref !== undefined && keyOf(ref) === key) this.enqueue(uid);
+      if (ref === undefined || keyOf(ref) !== key) continue;
+      // It may be accepted now: the addresses that the slice allows are part of it.
+      state.jobs.forgive(["announce"]);
+      this.enqueue(uid);
     }
   }
 

@@ -44,7 +44,7 @@ export interface LeadOptions extends QueueOptions {
   /** Undefined where it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** These watches have started; more may follow. */
-  readonly onWatching: (watches: readonly Watched[]) => void;
+  readonly onWatching: (watches: () => readonly Watched[]) => void;
   /** Every cache is complete and the queues run. */
   readonly onWorking: () => void;
 }
@@ -57,7 +57,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const caches = startCaches(options, createHandlers(state, signs));
   const onModel = (key: string) => state.working?.queues.models.enqueue(key);
   const downloads = startDownloads({ ...options, onModel });
-  options.onWatching([...watchesOf(caches), ...downloads.watches]);
+  options.onWatching(() => [...watchesOf(caches), ...downloads.watches]);
   try {
     await Promise.all([whenCachesSynced(caches), ...downloads.watches.map(({ whenSynced }) => whenSynced())]);
   } catch (error) {
@@ -98,7 +98,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     caches,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
-  options.onWatching([...watchesOf(caches), ...downloads.watches, ...secretAccess.watches]);
+  options.onWatching(() => [...watchesOf(caches), ...downloads.watches, ...secretAccess.watches()]);
   const queues = createQueues(options, {
     ...pathPorts,
     ...servicePorts,
@@ -113,6 +113,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   metrics.watch(() => leaderFacts(caches, { ...queues }, { scheduler, podsQueue }, clock));
   prepareAll(paths, caches);
   enqueueAll(caches, queues);
+  for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
   startLiveEviction({ ...options, caches, moving, onMoving: enqueueServices });
   options.onWorking();
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

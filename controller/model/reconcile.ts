@@ -29,8 +29,9 @@ import type { WatchedPaths } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { soonest } from "../service/path.ts";
+import { createRejectionRetries } from "../service/retries.ts";
 import type { CacheState } from "./cache/plan.ts";
-import { reconcileCache } from "./cache/reconcile.ts";
+import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
 import type { Downloads } from "./cache/watches.ts";
 import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
@@ -92,17 +93,19 @@ export function createModelPass(
 /** The pass, with a memory of its own for earlier inspections. */
 export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileModel {
   const records = new Map<string, InspectionRecord>();
+  const retries = createRejectionRetries();
   return async (key, signal) => {
     const model = ports.models.get(key);
     if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
       records.delete(key);
+      retries.forget(key);
       ports.downloads.follow(key, undefined);
       return undefined;
     }
     const wish = ports.settings.hostsOnly
       ? hostsOnlyWish(model, ports.servicesOf(key))
       : cacheWish(model, ports.servicesOf(key), ports.settings);
-    const cached = await cache(ports, model, wish);
+    const cached = await cache({ ...ports, retries }, model, wish);
     const task = classifyModel(model, wish, cached?.state.status.filledBy);
     const found = { task, cache: cached?.state };
     const { written, record } =
@@ -145,8 +148,13 @@ async function inspectIfDue(
 }
 
 /** Undefined where the Model needs no volume. */
-async function cache(ports: ModelReconcilerPorts, model: Model, wish: CacheWish) {
+async function cache(
+  ports: ModelReconcilerPorts & Pick<CachePorts, "retries">,
+  model: Model,
+  wish: CacheWish,
+) {
   if (wish.at === "volume") return reconcileCache(ports, model, wish, pinnedOf(model)?.revision);
+  ports.retries.forget(keyOf(model.metadata));
   ports.downloads.follow(keyOf(model.metadata), undefined);
   return undefined;
 }

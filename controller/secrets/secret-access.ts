@@ -31,7 +31,9 @@ export interface SecretAccessOptions {
 export interface SecretAccess {
   /** One pass over `namespace/host`. */
   readonly reconcile: (key: string) => Promise<Recheck | undefined>;
-  readonly watches: readonly Watched[];
+  /** All keys that may need rights. */
+  readonly keys: () => readonly string[];
+  readonly watches: () => readonly Watched[];
 }
 
 const LABEL_MANAGED_BY = "app.kubernetes.io/managed-by";
@@ -69,24 +71,31 @@ function prefetchSecrets(
   );
 }
 
+/** Between questions whether the right to Roles was granted; asked only while a host needs it. */
+const RIGHT_MS = 3_000;
+
+interface Watches {
+  readonly roles: Reflector<Role>;
+  readonly bindings: Reflector<RoleBinding>;
+}
+
 /** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
 export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
   const { caches, log } = options;
-  if (!(await mayWatchRoles(options))) {
-    log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
-    return { watches: [], reconcile: async () => undefined };
-  }
-  const roles = watchOurs(options, ROLES);
-  const bindings = watchOurs(options, ROLE_BINDINGS);
+  const start = onceGranted(options);
+  let watches = await start();
+  if (watches === undefined) log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
   return {
-    watches: [roles, bindings],
+    keys: () => keysOf(caches),
+    watches: () => (watches === undefined ? [] : [watches.roles, watches.bindings]),
     reconcile: async (key) => {
-      if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const [namespace = "", host = ""] = key.split("/");
-      const here = caches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
-      const prefetched = prefetchSecrets(caches, host).filter((one) => one.namespace === namespace);
-      const names = [...here.flatMap(secretsOf), ...prefetched.map(({ name }) => name)];
-      const secrets = [...new Set(names)].sort();
+      const secrets = secretsAt(caches, namespace, host);
+      if (watches === undefined && secrets.length === 0) return undefined;
+      watches ??= await start();
+      if (watches === undefined) return { recheckAfterMs: RIGHT_MS };
+      const { roles, bindings } = watches;
+      if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const at = `${namespace}/${roleName(host)}`;
       const current = { role: roles.get(at), binding: bindings.get(at) };
       await (secrets.length === 0
@@ -95,6 +104,44 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
       return undefined;
     },
   };
+}
+
+/** Starts the watches, once, where the right is there; however many hosts wait for it, the question is asked seldom. */
+function onceGranted(options: SecretAccessOptions): () => Promise<Watches | undefined> {
+  const { clock } = options;
+  let watches: Watches | undefined;
+  let asked: { readonly answer: Promise<boolean>; readonly atMs: number } | undefined;
+  return async () => {
+    const nowMs = clock.monotonicMs();
+    if (asked === undefined || nowMs - asked.atMs >= RIGHT_MS)
+      asked = { answer: mayWatchRoles(options), atMs: nowMs };
+    if (await asked.answer)
+      watches ??= { roles: watchOurs(options, ROLES), bindings: watchOurs(options, ROLE_BINDINGS) };
+    return watches;
+  };
+}
+
+function secretsAt(
+  caches: SecretAccessOptions["caches"],
+  namespace: string,
+  host: string,
+): readonly string[] {
+  const here = caches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
+  const prefetched = prefetchSecrets(caches, host).filter((one) => one.namespace === namespace);
+  const names = [...here.flatMap(secretsOf), ...prefetched.map(({ name }) => name)];
+  return [...new Set(names)].sort();
+}
+
+/** Every `namespace/host` of which something may name a Secret. */
+function keysOf(caches: SecretAccessOptions["caches"]): readonly string[] {
+  const { replicasOfHost, hosts } = caches;
+  const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
+  const prefetched = hosts
+    .list()
+    .flatMap(({ metadata: { name } }) =>
+      prefetchSecrets(caches, name).map(({ namespace }) => keyOf({ namespace, name })),
+    );
+  return [...new Set([...replicas.map(accessKeyOf), ...prefetched])];
 }
 
 /** Where the API server does not tell, the watches find out. */
@@ -183,14 +230,7 @@ function watchOurs<T extends KubeObject>(
       if (host !== undefined) onChange(keyOf({ namespace, name: host }));
     },
     onSynced: () => {
-      const { replicasOfHost, hosts } = caches;
-      const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
-      const prefetched = hosts
-        .list()
-        .flatMap(({ metadata: { name } }) =>
-          prefetchSecrets(caches, name).map(({ namespace }) => keyOf({ namespace, name })),
-        );
-      for (const key of new Set([...replicas.map(accessKeyOf), ...prefetched])) onChange(key);
+      for (const key of keysOf(caches)) onChange(key);
     },
   });
 }

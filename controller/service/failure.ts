@@ -10,6 +10,11 @@ export class ApiCallFailed extends Error {
     return this.failure.retryAfterMs;
   }
 
+  /** A right may be granted at any time; the queue spaces the retries. */
+  get retryWithinMs(): number | undefined {
+    return this.failure.kind === "forbidden" && !isTerminating(this.failure) ? 3_000 : undefined;
+  }
+
   constructor(what: string, failure: ApiFailure) {
     super(`${what}: ${failure.message}`);
     this.name = "ApiCallFailed";

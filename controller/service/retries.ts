@@ -1,26 +1,29 @@
-/** When to retry what the API server rejected: a raised quota or a changed webhook is not watched. */
+/** When to retry what the API server rejected: a raised quota, a granted right or a changed webhook is not watched. */
 import { backoffMs } from "../../src/backoff.ts";
 
 const FIRST_MS = 1_000;
-const CAP_MS = 60_000;
+const CAP_MS = 3_000;
+/** Per rejected key: 2,000 of them are retried at 10 a second together. */
+const MIN_SPACING_MS = 100;
 
 export interface RejectionRetries {
-  /** Undefined where nothing was rejected. `now` is monotonic. */
-  readonly afterMs: (service: string, hasRejections: boolean, now: number) => number | undefined;
-  readonly forget: (service: string) => void;
+  /** `key` is `namespace/name`. Undefined where nothing was rejected. `now` is monotonic. */
+  readonly afterMs: (key: string, hasRejections: boolean, now: number) => number | undefined;
+  readonly forget: (key: string) => void;
 }
 
 export function createRejectionRetries(): RejectionRetries {
   const sinceMs = new Map<string, number>();
   return {
-    afterMs: (service, hasRejections, now) => {
-      if (!hasRejections) sinceMs.delete(service);
+    afterMs: (key, hasRejections, now) => {
+      if (!hasRejections) sinceMs.delete(key);
       if (!hasRejections) return undefined;
-      const startMs = sinceMs.get(service) ?? now;
-      sinceMs.set(service, startMs);
+      const startMs = sinceMs.get(key) ?? now;
+      sinceMs.set(key, startMs);
+      const capMs = Math.max(CAP_MS, sinceMs.size * MIN_SPACING_MS);
       // Doubles with the time since the first rejection, however often other changes cause a pass in between.
-      return backoffMs(1, { firstMs: Math.max(FIRST_MS, now - startMs), capMs: CAP_MS });
+      return backoffMs(1, { firstMs: Math.max(FIRST_MS, now - startMs), capMs });
     },
-    forget: (service) => sinceMs.delete(service),
+    forget: (key) => sinceMs.delete(key),
   };
 }

@@ -53,6 +53,8 @@ export interface Download {
   readonly attempt: number;
   /** Commit that the Model is pinned to. */
   readonly revision?: string | undefined;
+  /** Of the source's Secret; undefined where there is none, or it cannot be read. */
+  readonly secretVersion?: string | undefined;
   /** Further name for what engines open, in the folder: for who has to know it before the download. */
   readonly link?: string | undefined;
   /** What the folder has of other downloads is removed where the disk would be full. */
@@ -66,6 +68,10 @@ export const ANNOTATION_FETCH_KEY = "metalbridge.dev/fetch-key";
 export const ANNOTATION_ATTEMPT = "metalbridge.dev/attempt";
 /** Of the Model's spec that the Job was made from: resources, tolerations and Secret are not in the key. */
 export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
+/** Of the image and the credentials for it: a node that cannot pull one may be able to pull the next. */
+export const ANNOTATION_IMAGE_KEY = "metalbridge.dev/image-key";
+/** Of the source's Secret when the Job was made. */
+export const ANNOTATION_SECRET_VERSION = "metalbridge.dev/secret-version";
 
 /** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */
 export const SECRET_PREFIX = "SOURCE_";
@@ -120,6 +126,11 @@ function requestOf({ spec }: Model, revision: string | undefined) {
   return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision, secret };
 }
 
+/** The image as configured: admission may change the one in the Job. */
+export function imageKey({ image, imagePullSecrets }: CacheSettings): string {
+  return hash(canonicalJson({ image, imagePullSecrets }), 16);
+}
+
 /** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */
 export function fetchJobName({ claimName, folder, source }: VolumeWish): string {
   const place = folder === "" && source.kind === "pvc" ? source.path : folder;
@@ -127,7 +138,7 @@ export function fetchJobName({ claimName, folder, source }: VolumeWish): string 
 }
 
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
-  const { model, wish, key, attempt } = download;
+  const { model, wish, key, attempt, secretVersion } = download;
   const isInPlace = wish.folder === "";
   const { imagePullSecrets } = settings;
   return {
@@ -139,6 +150,8 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
         [ANNOTATION_FETCH_KEY]: key,
         [ANNOTATION_ATTEMPT]: String(attempt),
         [ANNOTATION_GENERATION]: String(model.metadata.generation ?? 0),
+        [ANNOTATION_IMAGE_KEY]: imageKey(settings),
+        ...(secretVersion === undefined ? {} : { [ANNOTATION_SECRET_VERSION]: secretVersion }),
       },
     },
     spec: {

@@ -65,7 +65,7 @@ export async function startAgentAt(
   const endpoints = createEndpoints({
     ...base,
     hostName,
-    onChange: (key) => runners[0]?.enqueueNamed(key),
+    onChange: (key) => runners[0]?.sliceChanged(key),
   });
   const store = await openStore({
     dir: join(root, "store"),

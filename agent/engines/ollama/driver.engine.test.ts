@@ -337,7 +337,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     expect(await driver.probeRequest(chat(instance.target))).toBe("ok");
     // A second set of settings for the same weights would make it load them again and again.
     await expect(driver.open(placeOf("b"), launchOf(model, { contextSize: 1024 }))).rejects.toMatchObject({
-      code: "EngineSettingsRefused",
+      code: "SettingUnavailable",
     });
     await instances.daemons.measure();
     expect(instances.daemons.unclaimedBytes()).toBe(foreign);

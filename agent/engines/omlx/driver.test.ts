@@ -182,6 +182,7 @@ describe("an oMLX of the agent's own", () => {
     await expect(open({ hotCacheMaxSize: "much" })).rejects.toMatchObject({ code: "EngineSettingsRefused" });
     await expect(open({ pagedSSDCacheDir: "/etc" })).rejects.toMatchObject({ code: "EngineSettingsRefused" });
     await expect(open({ pagedSSDCacheDir: join(cache, "none") })).rejects.toMatchObject({
+      code: "SettingUnavailable",
       message: expect.stringContaining("does not exist"),
     });
     expect(existsSync(join(folder.root, "daemons"))).toBe(false);

@@ -176,8 +176,11 @@ async function checkCacheFolder(folder: string | undefined, roots: readonly stri
     throw error;
   });
   if (real !== "outside" && real !== "missing") return;
-  const why = real === "missing" ? "does not exist on this host" : "is not in omlx.cacheRoots of this host";
-  throw new MetalbridgeError("EngineSettingsRefused", `pagedSSDCacheDir: ${folder} ${why}`);
+  const [code, why] =
+    real === "missing"
+      ? (["SettingUnavailable", "does not exist on this host"] as const)
+      : (["EngineSettingsRefused", "is not in omlx.cacheRoots of this host"] as const);
+  throw new MetalbridgeError(code, `pagedSSDCacheDir: ${folder} ${why}`);
 }
 
 function notInstalled(): MetalbridgeError {

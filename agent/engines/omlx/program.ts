@@ -63,7 +63,7 @@ export async function askFound(server: Server): Promise<DetectedRuntime> {
   }
   if (state === "loading")
     throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} is still loading its pinned models`, {
-      summary: "wait: it is asked again every minute",
+      summary: "wait: the agent asks again every few seconds",
     });
   const status = await call(server, { path: "/api/status", timeoutMs: TIMEOUT_MS });
   if ("failed" in status || status.status !== 200) {

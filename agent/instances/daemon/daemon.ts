@@ -114,7 +114,7 @@ export class Daemon {
     );
     if (other === undefined) return;
     const message = `${this.spec.name} already serves these weights with other settings, and cannot hold them twice`;
-    throw new MetalbridgeError("EngineSettingsRefused", message, {
+    throw new MetalbridgeError("SettingUnavailable", message, {
       summary: "give both services the same model and settings, or place them on different hosts",
     });
   }

@@ -6,12 +6,13 @@ import { ggufSchema } from "../../../src/api/fields/gguf.ts";
 import { API_VERSION } from "../../../src/api/group.ts";
 import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
-import { correctedBy, retryDelayMs, type Tried } from "../plan/corrections.ts";
+import { type CorrectedBy, correctedBy, retryDelayMs, type Tried } from "../plan/corrections.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { isTerminal } from "../plan/verdicts.ts";
 import { keepHistory } from "../state/history.ts";
@@ -120,7 +121,11 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
       if (terminal !== undefined) keepHistory(state, history);
     } catch (error) {
       if (signal.aborted) state.weights = { at: "unknown" };
-      else state.weights = failed(state, error, context, { ...tried, roomBytes: await roomOf(context) });
+      else
+        state.weights = failed(state, error, context, {
+          ...tried,
+          roomBytes: await roomOf(context.ports.store),
+        });
     }
     return true;
   });
@@ -128,8 +133,8 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
 }
 
 /** What models could take on the disk; undefined where it cannot be read. */
-async function roomOf({ ports }: RunnerContext): Promise<number | undefined> {
-  const disk = await ports.store.disk().catch(() => undefined);
+export async function roomOf(store: Pick<ModelStore, "disk">): Promise<number | undefined> {
+  const disk = await store.disk().catch(() => undefined);
   if (disk === undefined) return undefined;
   const { freeBytes, storeBytes, quotaBytes = Number.POSITIVE_INFINITY } = disk;
   return Math.min(freeBytes, quotaBytes - storeBytes);
@@ -220,20 +225,25 @@ function findingOf(error: unknown): Finding {
 /** A smaller change of the free room is usual: other programs create and delete files. */
 const NEW_ROOM_BYTES = 64 * 1024 * 1024;
 
+export async function isCorrected(
+  by: CorrectedBy,
+  namespace: string,
+  { client, store }: { readonly client: KubeClient; readonly store: Pick<ModelStore, "disk"> },
+): Promise<boolean> {
+  if (by.what === "disk") return ((await roomOf(store)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
+  return ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version;
+}
+
 /** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */
 export function watchCorrection(state: ReplicaState, context: RunnerContext): void {
   const { weights } = state;
-  const { clock, client } = context.ports;
+  const { clock } = context.ports;
   if (weights.at !== "failed" || weights.correctedBy === undefined || clock.monotonicMs() >= weights.retryAt)
     return;
   const by = weights.correctedBy;
   state.jobs.run("correction", async () => {
-    const namespace = refOf(state)?.namespace ?? "";
-    const isCorrected =
-      by.what === "secret"
-        ? ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version
-        : ((await roomOf(context)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
-    if (!isCorrected || state.weights !== weights) return "unchanged";
+    const isDone = await isCorrected(by, refOf(state)?.namespace ?? "", context.ports);
+    if (!isDone || state.weights !== weights) return "unchanged";
     state.past.fetchFailures = 0;
     state.weights = { ...weights, retryAt: clock.monotonicMs() };
     return true;

@@ -10,6 +10,11 @@ test.each([
   "SecretIncomplete",
   "SecretUnreadable",
   "CertificateInvalid",
+  "ApiKeysTooMany",
+  "RuntimeNotInstalled",
+  "RuntimeNotExecutable",
+  "SettingUnavailable",
+  "EngineStartFailed",
   "PortsExhausted",
 ] as const)("%s is read again within 5 s, however often it failed", (code) => {
   const delayMs = retryDelayMs(code, MANY_FAILURES, { isOnHost: false }, options);

@@ -2,12 +2,17 @@
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { fetchRetryMs, type Timings } from "./timings.ts";
 
-/** Corrected by an object or a file that costs next to nothing to read again, and read before anything is done. */
+/** Corrected by an object, a file or a program that costs next to nothing to read again, and read before anything is done. */
 const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
   "SecretMissing",
   "SecretIncomplete",
   "SecretUnreadable",
+  "ApiKeysTooMany",
   "CertificateInvalid",
+  "RuntimeNotInstalled",
+  "RuntimeNotExecutable",
+  "SettingUnavailable",
+  "EngineStartFailed",
   "PortsExhausted",
   "HostAddressMissing",
   "ReplicaFolderUnwritable",

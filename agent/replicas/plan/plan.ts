@@ -90,7 +90,7 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
         reason: "RunDirectoryUnreadable",
         message: `cannot read the engine's run directory: ${run.why}`,
         steps: [],
-        recheckAfterMs: timings.outsideMs,
+        recheckAfterMs: timings.correctionMs,
       };
     case "starting":
       if (run.isLoading === true) return planServing(desired, observed, now, timings);

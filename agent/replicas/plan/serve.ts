@@ -273,7 +273,7 @@ function unrecorded(timings: Timings): Plan {
     reason: "RunDirectoryUnreadable",
     message: "an engine is running whose record is unreadable; it is left alone, and no second one starts",
     steps: [],
-    recheckAfterMs: timings.outsideMs,
+    recheckAfterMs: timings.correctionMs,
   };
 }
 

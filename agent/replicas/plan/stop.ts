@@ -55,7 +55,7 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
         "RunDirectoryUnreadable",
         `cannot read the run directory: ${run.why}`,
         [],
-        timings.outsideMs,
+        timings.correctionMs,
       );
     case "starting":
       if (run.isLoading === true) return endRunning(goal, observed, now, timings);

@@ -202,6 +202,32 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect((await list(JOBS)).map(({ metadata }) => metadata.uid)).not.toContain(before?.metadata.uid);
   });
 
+  test("credentials that a Job was refused with are tried again within seconds after a change of their Secret", async () => {
+    const secret = (token: string) =>
+      apply({
+        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "hub" } },
+        stringData: { HF_TOKEN: token },
+      });
+    const server = await serveModel((request, response) => {
+      const isFresh = request.headers.authorization === "Bearer fresh";
+      response.writeHead(isFresh ? 200 : 403, { etag: '"v1"' }).end(isFresh ? headerBytes(10) : "");
+    });
+    const message = JSON.stringify({ code: "SourceForbidden", message: "answered 403", isRetryable: false });
+    await script({ outcome: "fail", exitCode: 1, message });
+    await volume(CLAIM);
+    await secret("stale");
+    await applyModel("gated", { source: `${server.url}/m.gguf`, sourceSecretRef: { name: "hub" } });
+    await statusUntil("gated", (status) =>
+      expect(status).toMatchObject({ phase: "Failed", reason: "SourceForbidden", cache: { attempts: 1 } }),
+    );
+    await script({ outcome: "complete", message: FETCHED });
+    await secret("fresh");
+    const changedAt = performance.now();
+    await statusUntil("gated", (status) => expect(status?.phase).toBe("Ready"));
+    // The first delay is a minute.
+    expect(performance.now() - changedAt).toBeLessThan(30_000);
+  });
+
   test("a Job that ends without a result is named with what Kubernetes says of its pod", async () => {
     await script({ outcome: "fail", exitCode: 70 });
     await volume(CLAIM);

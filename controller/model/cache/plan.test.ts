@@ -192,6 +192,42 @@ test("what another Model's Job downloaded is not for a Model with another Secret
   });
 });
 
+test("a Job whose credentials were refused is replaced once the Secret is another, without its delay", () => {
+  const spec = { ...model().spec, sourceSecretRef: { name: "hub" } };
+  const of = { ...model(), spec };
+  const key = downloadKey(of, wishOf(of), "claim");
+  const made = buildFetchJob({ model: of, wish: wishOf(of), key, attempt: 9, secretVersion: "7" }, settings);
+  const ended = { ...made, status: job({ type: "Failed", ago: 0 }).status };
+  const cache = plan({ model: of, job: ended as Job, pods: [pod(1, failure(false))] }).state.status;
+  const before = { ...of, status: { cache, observedGeneration: 1 } };
+  const after = (secretVersion: string | undefined, code = "SourceUnauthorized") =>
+    plan({ model: before, job: ended as Job, pods: [pod(1, failure(false, code))], secretVersion });
+  for (const same of ["7", undefined])
+    expect(after(same)).toMatchObject({
+      steps: [],
+      recheckAfterMs: 3_000,
+      state: { status: { attempts: 9 } },
+    });
+  const replaced = after("8");
+  expect(replaced.steps).toMatchObject([{ do: "removeJob", because: "the Secret of the source changed" }]);
+  expect(
+    plan({ model: { ...before, status: { cache: replaced.state.status, observedGeneration: 1 } } }).steps,
+  ).toMatchObject([{ do: "createJob", download: { attempt: 1 } }]);
+  expect(after(undefined, "DiskFull").recheckAfterMs).toBe(60 * MINUTE);
+});
+
+test("a Job whose image cannot be pulled is replaced once the controller has another one", () => {
+  const pods = [waitingFor("ImagePullBackOff", "Back-off pulling image")];
+  expect(plan({ job: job(), pods }).steps).toEqual([]);
+  for (const other of [{ image: "registry.example.com/metalbridge:2" }, { imagePullSecrets: ["pull"] }])
+    expect(plan({ job: job(), pods, settings: { ...settings, ...other } }).steps).toMatchObject([
+      { do: "removeJob", because: "the controller has another image now" },
+    ]);
+  const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
+  const upgraded = { ...settings, image: "registry.example.com/metalbridge:2" };
+  expect(plan({ job: job(), pods: [running], settings: upgraded }).steps).toEqual([]);
+});
+
 const waitingFor = (reason: string, message: string): Pod => ({
   metadata: { name: "p" },
   spec: { containers: [] },

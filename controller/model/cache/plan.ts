@@ -10,9 +10,12 @@ import {
   ANNOTATION_ATTEMPT,
   ANNOTATION_FETCH_KEY,
   ANNOTATION_GENERATION,
+  ANNOTATION_IMAGE_KEY,
+  ANNOTATION_SECRET_VERSION,
   type CacheSettings,
   type Download,
   downloadKey,
+  imageKey,
   type VolumeWish,
 } from "../../../src/linux/model-cache.ts";
 import {
@@ -47,6 +50,8 @@ export interface CacheObservation {
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
   readonly jobTrouble: Trouble | undefined;
+  /** Of the source's Secret now, where the Job failed for want of other credentials. */
+  readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
   readonly isSourceKnown: boolean;
   readonly progress: { readonly bytes: number; readonly totalBytes?: number | undefined } | undefined;
@@ -76,8 +81,17 @@ export interface CachePlan {
 /** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
 export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
+/** Between readings of the Secret of a Job that failed for want of other credentials. */
+const SECRET_MS = 3_000;
+const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>(["SourceUnauthorized", "SourceForbidden"]);
 const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;
+
+/** The Job has ended, and only other credentials can help. */
+export function needsOtherSecret(model: Model, job: Job, pods: readonly Pod[]): boolean {
+  if (model.spec.sourceSecretRef === undefined || endOf(job)?.at !== "failed") return false;
+  return OF_SECRET.has(describeFailure(newestResult(pods, (one) => !isFetched(one))).code);
+}
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
@@ -232,11 +246,18 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
 }
 
 function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Place): CachePlan {
+  const { metadata } = job;
   const end = endOf(job);
   const held = end === undefined ? newest(seen.pods.filter(isHeldOpen)) : undefined;
   if (held !== undefined) return planHeldOpen(seen, job, held, place);
   // The watch of pods may be behind that of Jobs: the results are in its next events.
-  if (end === undefined || seen.pods.some(isLive)) return planActive(seen, place);
+  if (end === undefined || seen.pods.some(isLive)) {
+    const plan = planActive(seen, place);
+    const isStuck = plan.state.trouble?.code === "DownloadImageUnavailable" && plan.running === undefined;
+    return isStuck && metadata.annotations?.[ANNOTATION_IMAGE_KEY] !== imageKey(seen.settings)
+      ? restart(place, job, "the controller has another image now", plan.state.trouble)
+      : plan;
+  }
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
   if (fetched !== undefined) return downloaded(seen, fetched, place);
   // The other Model's Job may have had less memory, or other nodes.
@@ -247,9 +268,8 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Pla
 
 function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
   const { file, mmproj } = fetched;
-  const { attempts: _, failedAt: __, ...rest } = place;
   const status = {
-    ...rest,
+    ...withoutFailures(place),
     phase: "Ready" as const,
     reason: "Downloaded",
     message: wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
@@ -314,7 +334,7 @@ function isLive({ status }: Pod): boolean {
 
 /** Also of a Job that is complete and left no result: a new one finds the files, and reports them. */
 function planFailed(
-  { pods, nowMs }: CacheObservation,
+  { model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
   failedAtMs: number,
   place: Place,
@@ -324,11 +344,19 @@ function planFailed(
   const trouble = describeFailure(result, job, newest(pods));
   const waitMs = retryDelay(attempts, failedAtMs, nowMs);
   const failed = { ...place, attempts, failedAt: isoSeconds(failedAtMs) };
+  const tried = job.metadata.annotations?.[ANNOTATION_SECRET_VERSION];
+  const isOtherSecret = tried !== undefined && secretVersion !== undefined && tried !== secretVersion;
+  if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", trouble);
   if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", trouble);
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
-  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs: waitMs };
+  const recheckAfterMs = needsOtherSecret(model, job, pods) ? Math.min(SECRET_MS, waitMs) : waitMs;
+  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs };
+}
+
+function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place {
+  return place;
 }
 
 function delayAfter(attempts: number): number {

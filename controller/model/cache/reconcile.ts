@@ -16,15 +16,26 @@ import {
 import type { Clock, Log } from "../../../src/ports.ts";
 import { rejectionOf } from "../../service/apply/rejection.ts";
 import { ApiCallFailed } from "../../service/failure.ts";
+import type { RejectionRetries } from "../../service/retries.ts";
+import { secretVersionOf } from "../credentials.ts";
 import { isKnown } from "../inspections.ts";
 import { endOf, type Trouble, troubleOf } from "./job.ts";
-import { type CacheObservation, type CachePlan, type CacheStep, planCache, troubled } from "./plan.ts";
+import {
+  type CacheObservation,
+  type CachePlan,
+  type CacheStep,
+  needsOtherSecret,
+  planCache,
+  troubled,
+} from "./plan.ts";
 import { readClaimTrouble, readJobTrouble } from "./troubles.ts";
 import type { Downloads } from "./watches.ts";
 
 export interface CachePorts {
   readonly client: KubeClient;
   readonly downloads: Downloads;
+  /** Of objects that the API server rejected. */
+  readonly retries: RejectionRetries;
   readonly settings: CacheSettings;
   readonly clock: Clock;
   readonly log: Log;
@@ -37,19 +48,20 @@ export async function reconcileCache(
   wish: VolumeWish,
   revision: string | undefined,
 ): Promise<Pick<CachePlan, "state" | "recheckAfterMs">> {
+  const { retries, clock } = ports;
+  const retryMs = (isRefused: boolean) =>
+    retries.afterMs(keyOf(model.metadata), isRefused, clock.monotonicMs());
   const plan = planCache(await observe(ports, model, wish, revision));
   if (plan.running !== undefined) ports.downloads.progress.follow(plan.running, keyOf(model.metadata));
   for (const step of plan.steps) {
     const trouble = await apply(ports, model, wish, step);
     if (trouble === undefined) continue;
     const { phase: _, reason: __, message: ___, ...place } = plan.state.status;
-    return { state: troubled(place, trouble, "Pending"), recheckAfterMs: RETRY_MS };
+    return { state: troubled(place, trouble, "Pending"), recheckAfterMs: retryMs(true) };
   }
+  retryMs(false);
   return plan;
 }
-
-/** After the API server has refused an object: only a retry shows whether it is accepted. */
-const RETRY_MS = 60_000;
 
 async function observe(
   { client, downloads, settings, clock }: CachePorts,
@@ -74,6 +86,10 @@ async function observe(
     isSourceKnown: isKnown(model),
     claimTrouble: isPending ? await readClaimTrouble(client, claim.claim) : undefined,
     jobTrouble: isWithoutPod ? await readJobTrouble(client, job) : undefined,
+    secretVersion:
+      job !== undefined && needsOtherSecret(model, job, pods)
+        ? await secretVersionOf(client, model)
+        : undefined,
     progress: pods.map(downloads.progress.of).find((progress) => progress !== undefined),
   };
 }
@@ -88,7 +104,10 @@ async function apply(
     case "createClaim":
       return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, wish, settings));
     case "createJob":
-      return createJob({ client, settings, log }, step.download);
+      return createJob(
+        { client, settings, log },
+        { ...step.download, secretVersion: await secretVersionOf(client, model) },
+      );
     case "removeJob": {
       const { name, uid } = step.job.metadata;
       const result = await client.remove(JOBS, step.job.metadata, {

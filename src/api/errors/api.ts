@@ -67,16 +67,16 @@ export const apiErrors = {
   },
   ApiObjectRefused: {
     what: "The API server rejected an object that the service needs, or a change to it: a node port is in use, or a policy or admission webhook denied it or did not answer. The rest of the service is created as far as possible.",
-    do: "resolve what the message quotes from the API server, or change the spec; retried automatically, at least every minute",
+    do: "resolve what the message quotes from the API server, or change the spec; retried automatically, usually within 5 s",
   },
   QuotaExceeded: {
     what: "A ResourceQuota of the namespace rejected an object that the service needs.",
-    do: "raise the quota, or request less; retried automatically, at least every minute",
+    do: "raise the quota, or request less; retried automatically, usually within 5 s",
     command: "kubectl describe resourcequota -n NAMESPACE",
   },
   ObjectNameTaken: {
     what: "The service needs an object of this name, but one exists that Metalbridge did not create. It is left unchanged; if it is a ControllerRevision, you cannot roll back to that revision.",
-    do: "delete or rename the object that the message names; checked again automatically, at least every minute",
+    do: "delete or rename the object that the message names; checked again automatically, usually within 5 s",
   },
   ApiUnexpected: {
     what: "The API server, or something in front of it, sent a response that is not the Kubernetes API's.",

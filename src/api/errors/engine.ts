@@ -28,6 +28,10 @@ export const engineErrors = {
     what: "The engine version on the host does not support a setting of the service.",
     do: "remove the setting, or upgrade the engine on the host; the agent retries when the version changes",
   },
+  SettingUnavailable: {
+    what: "This host cannot provide a setting of the service for now: a folder does not exist, or its shared server has the same weights loaded with other settings.",
+    do: "create the folder, or give both services the same settings or different hosts; checked again every few seconds",
+  },
   ExtraArgRefused: {
     what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or has a typed field.",
     do: "remove it; use the typed field if there is one",
@@ -70,7 +74,7 @@ export const engineErrors = {
   },
   CertificateInvalid: {
     what: "The certificate in the Secret of spec.endpoint.tls cannot be served: it is unreadable, expired, or not that of the key.",
-    do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within a minute",
+    do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within 5 s",
     command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
   EngineFlagRefused: {

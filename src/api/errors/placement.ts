@@ -75,7 +75,7 @@ export const placementErrors = {
   },
   HostRuntimeMissing: {
     what: "The runtime that the service needs is installed on no host that it may use, or not on this one; or it has no driver in this version.",
-    do: "run the command of the message on a host: replicas are placed there within a minute, without a restart; or set spec.runtime to one that hosts have (docs/engines.md)",
+    do: "run the command of the message on a host: replicas are placed there within 5 s, without a restart; or set spec.runtime to one that hosts have (docs/engines.md)",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {
@@ -85,7 +85,7 @@ export const placementErrors = {
   },
   HostFlapping: {
     what: "The host is flapping: its Lease expired and was renewed several times within a short time, so no new replica is scheduled on it for now.",
-    do: "find out why its Lease expires: sleep, network, power",
+    do: "find out why its Lease expires: sleep, network, power; new replicas are scheduled on it once it has been stable for 10 minutes",
     command: "kubectl describe host NAME",
   },
   HostBeyondLimit: {
@@ -113,7 +113,7 @@ export const placementErrors = {
   },
   HostRefused: {
     what: "The host recently refused or evicted this replica.",
-    do: "wait, or free memory on the host",
+    do: "free memory on the host, or wait: it is considered again after 10 minutes",
   },
   HostMemoryUnknown: {
     what: "The host has not reported how much memory engines may use.",

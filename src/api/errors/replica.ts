@@ -14,7 +14,7 @@ export const replicaErrors = {
   },
   MemoryPressure: {
     what: "The host is under memory pressure: no engine starts until it has recovered.",
-    do: "wait, quit other programs on the host, or move services off it; engines then start one at a time",
+    do: "quit other programs on the host, or move services off it; engines start one at a time once the pressure has been gone for 2 minutes",
     command: "metalbridge describe",
   },
   EvictedForMemory: {
@@ -95,7 +95,7 @@ export const replicaErrors = {
   },
   ApiKeysTooMany: {
     what: "The Secret of spec.auth has more API keys, or longer ones, than every request can be compared with.",
-    do: "keep at most 1,000 keys of at most 1,024 bytes in it; the agent reads the Secret again within a minute",
+    do: "keep at most 1,000 keys of at most 1,024 bytes in it; the agent reads the Secret again within 5 s",
     command: "kubectl edit secret",
   },
   ReplicaFolderUnwritable: {

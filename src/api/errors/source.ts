@@ -66,7 +66,7 @@ export const sourceErrors = {
   },
   SourceNotFound: {
     what: "The source does not exist: the server answered 404, or there is no such file on the host.",
-    do: "check the source, its revision and its file names for typos",
+    do: "check the source, its revision and its file names for typos; a remote source is read again after up to 12 minutes, or at once after a change of the Model",
   },
   SourceUnauthorized: {
     what: "The server requires credentials for this source, or does not accept them (401).",
@@ -74,7 +74,7 @@ export const sourceErrors = {
   },
   SourceForbidden: {
     what: "The server denied access with these credentials (403).",
-    do: "request access to the model (for gated models accept the terms), or use another token",
+    do: "request access to the model (for gated models accept the terms), or use another token; another Secret is used within 5 s, the source itself is read again after up to 12 minutes, or at once after a change of the Model",
   },
   SourceUnreachable: {
     what: "Cannot reach the source's server: DNS, the connection or TLS failed.",
@@ -169,7 +169,7 @@ export const sourceErrors = {
   },
   VolumeNotWritable: {
     what: "The volume of the model cache cannot be written by the download Job, which runs as user and group 65532.",
-    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for group 65532",
+    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for group 65532; change the Model to download before the time that its message names",
     command: "kubectl get pvc -n NAMESPACE",
   },
   FileUnreadable: {
