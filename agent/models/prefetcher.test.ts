@@ -1,5 +1,6 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -167,4 +168,35 @@ test("a source that never ends holds up its own namespace only", async () => {
   on.prefetcher.want([slow, behind, order(serve(origin, "tiny", 1), "tiny", "others")]);
   await on.until([{ phase: "Downloading" }, { phase: "Pending" }, { model: "others/tiny", phase: "Ready" }]);
   on.prefetcher.want([]);
+});
+
+test("whatever is wanted of sources that never end, two are fetched at once, of two namespaces", async () => {
+  await using origin = await startOrigin();
+  const sources = [0, 1, 2, 3, 4].map((number) => {
+    origin.on(`/${number}.gguf`, (_, response) => {
+      response.writeHead(200, { "content-length": 10_000_000 });
+      response.write(ggufBytes(1_000, number));
+    });
+    return `${origin.url}/${number}.gguf`;
+  });
+  const running = (states: readonly PrefetchState[]) =>
+    states.filter(({ phase }) => phase === "Downloading").map(({ model }) => model.split("/")[0]);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 }),
+      async (namespaces) => {
+        await using on = await startPrefetcher();
+        on.prefetcher.want(namespaces.map((of, index) => order(sources[index] ?? "", `m${index}`, of)));
+        const most = Math.min(2, new Set(namespaces).size);
+        await vi.waitFor(() => expect(running(on.prefetcher.states())).toHaveLength(most), patiently);
+        for (const states of on.seen) {
+          const found = running(states);
+          expect(found.length).toBeLessThanOrEqual(most);
+          expect(found).toEqual([...new Set(found)]);
+        }
+        on.prefetcher.want([]);
+      },
+    ),
+    { numRuns: 8 },
+  );
 });
