@@ -1,5 +1,6 @@
 /** Ollama's own API, as far as the agent uses it: each call bounded, each answer checked. */
 import { type IncomingMessage, request } from "node:http";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -190,7 +191,7 @@ function post(
 }
 
 /** The last one may lack its line end. Throws where the connection breaks. */
-async function* linesOf(response: IncomingMessage): AsyncIterable<string> {
+export async function* linesOf(response: Readable): AsyncIterable<string> {
   let rest = "";
   for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {
     const lines = (rest + chunk).split("\n");

@@ -64,3 +64,13 @@ test("without a config.json that can be read nothing is known", async () => {
   expect((await inspect(folder.path, { "config.json": "{", ...shards })).gguf).toBe(undefined);
   expect((await inspect(folder.path, shards)).gguf).toBe(undefined);
 });
+
+test("a configuration is read up to 32 MiB", async () => {
+  const LIMIT = 32 << 20;
+  await using folder = await temporaryFolder();
+  for (const bytes of [1_000, LIMIT - 1, LIMIT, LIMIT + 1, 2 * LIMIT]) {
+    const text = JSON.stringify(config).padEnd(bytes);
+    const { gguf } = await inspect(folder.path, { "config.json": text, ...shards });
+    expect(gguf !== undefined).toBe(bytes <= LIMIT);
+  }
+});
