@@ -1,5 +1,6 @@
 /** Reads a download Job and its pods: whether it has finished, with what, and what keeps its pod from starting. Pure. */
 import { defaultRemedy, type ErrorCode } from "../../../src/api/errors.ts";
+import type { Model } from "../../../src/api/model.ts";
 import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
 import {
   type FetchFailed,
@@ -63,6 +64,18 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
     pod?.status?.reason === undefined ? undefined : `${pod.status.reason}: ${pod.status.message ?? ""}`,
   ];
   return troubleOf("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
+}
+
+const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
+  "SourceUnauthorized",
+  "SourceForbidden",
+  "SourceSecretInvalid",
+]);
+
+/** The Job has ended, and only other credentials can help. */
+export function needsOtherSecret(model: Model, job: Job, pods: readonly Pod[]): boolean {
+  if (model.spec.sourceSecretRef === undefined || endOf(job)?.at !== "failed") return false;
+  return OF_SECRET.has(describeFailure(newestResult(pods, (one) => !isFetched(one))).code);
 }
 
 /** What keeps the pod from starting, where that is not just time. */

@@ -23,6 +23,7 @@ import {
   endOf,
   fetchEnd,
   isHeldOpen,
+  needsOtherSecret,
   newest,
   newestResult,
   startTrouble,
@@ -83,15 +84,8 @@ export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
 /** Between readings of the Secret of a Job that failed for want of other credentials. */
 const SECRET_MS = 3_000;
-const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>(["SourceUnauthorized", "SourceForbidden"]);
 const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;
-
-/** The Job has ended, and only other credentials can help. */
-export function needsOtherSecret(model: Model, job: Job, pods: readonly Pod[]): boolean {
-  if (model.spec.sourceSecretRef === undefined || endOf(job)?.at !== "failed") return false;
-  return OF_SECRET.has(describeFailure(newestResult(pods, (one) => !isFetched(one))).code);
-}
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {

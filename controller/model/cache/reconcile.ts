@@ -19,15 +19,8 @@ import { ApiCallFailed } from "../../service/failure.ts";
 import type { RejectionRetries } from "../../service/retries.ts";
 import { secretVersionOf } from "../credentials.ts";
 import { isKnown } from "../inspections.ts";
-import { endOf, type Trouble, troubleOf } from "./job.ts";
-import {
-  type CacheObservation,
-  type CachePlan,
-  type CacheStep,
-  needsOtherSecret,
-  planCache,
-  troubled,
-} from "./plan.ts";
+import { endOf, needsOtherSecret, type Trouble, troubleOf } from "./job.ts";
+import { type CacheObservation, type CachePlan, type CacheStep, planCache, troubled } from "./plan.ts";
 import { readClaimTrouble, readJobTrouble } from "./troubles.ts";
 import type { Downloads } from "./watches.ts";
 
