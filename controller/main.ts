@@ -2,8 +2,8 @@
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { createMatcher } from "../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
-import { healthRoutes, listen, readyRoute } from "../src/http/listener.ts";
-import { METRICS_TYPE } from "../src/http/metrics/render.ts";
+import { healthRoutes, listen, type Route, readyRoute } from "../src/http/listener.ts";
+import { metricsRoute } from "../src/http/metrics/route.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
@@ -64,7 +64,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   try {
-    const routes = routesOf(state, metrics);
+    const routes = routesOf(state, metricsRoute(metrics.text, clock));
     const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
     // In the same turn: no probe may find this pod Ready before.
     const match = createMatcher(options.records ?? []);
@@ -125,14 +125,14 @@ interface Readiness {
   watches: () => readonly Watched[];
 }
 
-function routesOf(state: Readiness, metrics: ReturnType<typeof createControllerMetrics>) {
+function routesOf(state: Readiness, metrics: Route) {
   const defined = (...reasons: readonly (string | undefined)[]) =>
     reasons.filter((reason) => reason !== undefined);
   return {
     ...healthRoutes({
       notReady: () =>
         defined(state.waitingFor && `waiting for ${state.waitingFor}`, state.preflight?.notServed()),
-      metrics: () => ({ status: 200, body: metrics.text(), type: METRICS_TYPE }),
+      metrics,
     }),
     // Controllers that do not lead serve the webhook too.
     "/readyz/preflight": readyRoute(() => defined(state.preflight?.trouble())),

@@ -3,7 +3,8 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
-import { METRICS_TYPE, renderFamilies } from "../src/http/metrics/render.ts";
+import { renderFamilies } from "../src/http/metrics/render.ts";
+import { metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -73,7 +74,7 @@ export async function runServer({
     const families = serverMetrics(config.metricsPrefix);
     const routes = healthRoutes({
       notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
-      metrics: () => ({ status: 200, body: renderFamilies(families, facts()), type: METRICS_TYPE }),
+      metrics: metricsRoute(() => renderFamilies(families, facts()), clock),
     });
     const { healthAddress: address, healthPort: port } = config;
     const health = await listen({ address, port, routes, signal: ending.signal });

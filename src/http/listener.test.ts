@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, get } from "node:http";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
@@ -153,4 +153,19 @@ test("on other addresses, where pods are probed and scraped, any Host is answere
   const routes = { "/metrics": () => ({ status: 200, body: "up 1\n" }) };
   const port = await listen({ address: "0.0.0.0", port: 0, routes, signal: end.signal });
   expect(await statusWith(port, { host: "metalbridge-controller.metalbridge-system:9464" })).toBe(200);
+});
+
+test("a client that sends many requests before it reads an answer is cut off, and costs two answers", async () => {
+  let answered = 0;
+  const page = () => {
+    answered += 1;
+    return { status: 200, body: "x".repeat(100_000) };
+  };
+  await using on = await serve({ "/metrics": page });
+  const socket = connect(on.port, "127.0.0.1");
+  socket.on("error", () => {});
+  socket.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(500));
+  await once(socket, "close");
+  expect(answered).toBe(2);
+  expect(await (await fetch(`${on.at}/metrics`)).text()).toHaveLength(100_000);
 });

@@ -14,11 +14,12 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { Clock, Log } from "../ports.ts";
 import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
+import { Pipelines } from "./pipelines.ts";
 
 export interface Answer {
   readonly status: number;
-  /** A string is sent as plain text unless `type` says otherwise, anything else as JSON. */
-  readonly body: string | Readonly<Record<string, unknown>>;
+  /** A string or bytes are sent as plain text unless `type` says otherwise, anything else as JSON. */
+  readonly body: string | Uint8Array | Readonly<Record<string, unknown>>;
   readonly type?: string;
 }
 
@@ -44,6 +45,10 @@ export interface ListenOptions {
 /** Where strangers may connect, slow and numerous clients must not cost us. */
 const GUARDED_MS = 10_000;
 const CONNECTIONS = { total: 64, perAddress: 32 };
+/** No scraper and no probe sends more before it has the answer; each answer can be a whole page. */
+const PIPELINED = 2;
+/** An answer that nobody reads is not kept for longer. */
+const SILENCE_MS = 60_000;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
@@ -52,6 +57,7 @@ export async function listen({ address, port, signal, ...options }: ListenOption
   const isForPrograms = options.tokenFile === undefined && (address === "localhost" || isLoopback(address));
   const server = createServer(limits, requestListener({ ...options, isForPrograms }));
   limitConnections(server, CONNECTIONS);
+  server.setTimeout(SILENCE_MS);
   return listenOn(server, { address, port, signal });
 }
 
@@ -184,7 +190,11 @@ function requestListener({
     const refusal = tokenFile === undefined ? undefined : await refuseStranger(request, response, tokenFile);
     return refusal ?? route?.() ?? otherwise?.(request) ?? { status: 404, body: "not found\n" };
   };
+  const pipelines = new Pipelines();
   return (request, response) => {
+    const { socket } = request;
+    if (!pipelines.begin(socket, PIPELINED)) return;
+    response.once("close", () => pipelines.end(socket));
     void answer(request, response)
       .catch((error: unknown): Answer => ({ status: 500, body: `${String(error)}\n` }))
       .then((result) => send(response, result));
@@ -192,7 +202,7 @@ function requestListener({
 }
 
 function send(response: ServerResponse, { status, body, type = "text/plain; charset=utf-8" }: Answer): void {
-  const isText = typeof body === "string";
+  const isText = typeof body === "string" || body instanceof Uint8Array;
   response.writeHead(status, { "content-type": isText ? type : "application/json" });
   response.end(isText ? body : JSON.stringify(body));
 }

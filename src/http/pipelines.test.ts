@@ -2,14 +2,9 @@ import { Socket } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Pipelines } from "./pipelines.ts";
-import { DEFAULT_LIMITS } from "./routes.ts";
-
-test("a service has 1,024 connections and 1,024 requests, and a connection 8 of them", () => {
-  expect(DEFAULT_LIMITS).toMatchObject({ connections: 1_024, requests: 1_024, pipelined: 8 });
-});
 
 test("in whatever order requests begin and end, no connection waits for more than 8, and the ninth ends it", () => {
-  const { pipelined } = DEFAULT_LIMITS;
+  const pipelined = 8;
   const step = fc.record({ at: fc.nat(2), isEnd: fc.boolean(), count: fc.integer({ min: 1, max: 6 }) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {

@@ -1,4 +1,4 @@
-/** How many responses each connection waits for. */
+/** How many responses each connection waits for: requests may be sent before the answers to those before them. */
 import type { Socket } from "node:net";
 
 export class Pipelines {
