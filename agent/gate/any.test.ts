@@ -95,3 +95,29 @@ test("a chunked body stays one, and an answer streams back before it is complete
   response.end();
   await once(answer, "end");
 });
+
+test.each([
+  ["a length", "Content-Length: ", (body: string) => [String(body.length), body]],
+  [
+    "chunks",
+    "Transfer-Encoding: ",
+    (body: string) => ["chunked", `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
+  ],
+] as const)(
+  "%s behind a thousand headers is obeyed: a request in the body of another never becomes one of its own",
+  async (_, header, framed) => {
+    await using folder = await temporaryFolder();
+    const keys = join(folder.path, "keys");
+    writeFileSync(keys, "client\n");
+    await using pair = await startPair({ protocol: "any", keyFiles: [keys] });
+    const hidden = "POST /hidden HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+    const [value, body] = framed(hidden);
+    const head = `GET /health HTTP/1.1\r\nHost: x\r\n${"te:\r\n".repeat(1_500)}${header}${value}\r\n\r\n`;
+    expect(await statusFor(pair.port, head + body)).toMatch("200");
+    expect((await fetch(`${pair.url}/health`)).status).toBe(200);
+    expect(pair.daemon.received.map(({ url, body: got }) => [url, got])).toEqual([
+      ["/health", hidden],
+      ["/health", ""],
+    ]);
+  },
+);

@@ -97,6 +97,8 @@ export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = 
     else exchange.refuse(refuse(502, "upstream", `the model's server closed the connection: ${error.code}`));
   });
   if (body === "stream") {
+    // There is no body. Whatever comes in spite of that would be the next request on the engine's connection.
+    if (lengthOf(request, body).length === 0) return void call.end();
     const areCrumbs = crumbs();
     request.on("data", (piece: Buffer) => {
       if (areCrumbs(piece)) request.destroy();

@@ -10,6 +10,7 @@ import {
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/ports.ts";
 import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
 import type { BodyBudget } from "./body/budget.ts";
@@ -28,7 +29,6 @@ import {
   retryLater,
   unreadable,
 } from "./paths.ts";
-import { Pipelines } from "./pipelines.ts";
 import { createPool, type Exchange, relay, type Target, watchReading } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
 import { tlsServers } from "./tls-servers.ts";
@@ -94,6 +94,8 @@ export class RouteServer {
     const server = hasTls
       ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
       : createServer(options);
+    // All of them: a length that Node leaves out still counts for its parser.
+    server.maxHeadersCount = 0;
     server.maxConnections = this.#limits.connections;
     // The next one finds room, unless all are busy.
     server.on("drop", () => server.closeIdleConnections());
