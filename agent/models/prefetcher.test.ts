@@ -180,7 +180,7 @@ test("whatever is wanted of sources that never end, two are fetched at once, of 
     return `${origin.url}/${number}.gguf`;
   });
   const running = (states: readonly PrefetchState[]) =>
-    states.filter(({ phase }) => phase === "Downloading").map(({ model }) => model.split("/")[0]);
+    states.filter(({ phase }) => phase === "Downloading").map(({ model }) => model?.split("/")[0]);
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 }),

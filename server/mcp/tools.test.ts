@@ -1,4 +1,5 @@
 /** Our own tools on the objects of a large cluster. */
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
@@ -84,4 +85,22 @@ test("list_services reads each replica once, and makes only the rows that it sho
     ],
   });
   expect(reads).toBe(100 + 4);
+});
+
+test("however many services there are, list_services shows up to its limit, which is 100 at most, and counts all", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.nat(150), fc.integer({ min: -1, max: 103 }), async (count, limit) => {
+      const services = Array.from({ length: count }, (_, index) => service(`chat-${index}`));
+      const listed = call(contextOf({ [INFERENCE_SERVICES.plural]: services }), "list_services", { limit });
+      if (limit < 1 || limit > 100) return void (await expect(listed).rejects.toThrow());
+      expect(await listed).toMatchObject({ total: count, services: { length: Math.min(count, limit) } });
+    }),
+    {
+      numRuns: 40,
+      examples: [
+        [150, 100],
+        [150, 101],
+      ],
+    },
+  );
 });

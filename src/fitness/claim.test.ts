@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readCatalog } from "./catalog/record.ts";
 import { claimsOf } from "./claim.ts";
@@ -26,4 +27,19 @@ test("claims of a model are remembered for a limited number of contexts", () => 
   expect([readsFor(1), readsFor(256)]).toEqual([0, 0]);
   expect(readsFor(257)).toBeGreaterThan(0);
   expect(readsFor(1)).toBeGreaterThan(0);
+});
+
+test("whatever contexts are asked for, and in whatever order, a claim is that of a model asked for the first time", () => {
+  const [first] = records;
+  if (first === undefined) throw new Error("the catalogue is empty");
+  const kind = { family: "gguf", accelerator: "metal", cacheType: "f16" } as const;
+  const claim = claimsOf({ ...first }, kind);
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 600 }), { maxLength: 60, size: "max" }), (contexts) => {
+      for (const context of contexts) claim?.(context, 1e9);
+      const [last = 1] = contexts;
+      expect(claim?.(last, 1e9)).toBe(claimsOf({ ...first }, kind)?.(last, 1e9));
+    }),
+    { numRuns: 30 },
+  );
 });

@@ -113,3 +113,28 @@ test.each([
     error: { code: "SourceRefused", message: expect.stringContaining(`more than ${limit} bytes`) },
   });
 });
+
+test.each<[string, (count: number) => object]>([
+  [
+    "hf://org/repo",
+    (count) => ({ siblings: Array.from({ length: count }, (_, at) => ({ rfilename: `${at}` })) }),
+  ],
+  [
+    "modelscope://org/repo",
+    (count) => ({
+      Code: 200,
+      Data: { Files: Array.from({ length: count }, (_, at) => ({ Path: `${at}` })) },
+    }),
+  ],
+])("a list of %s has up to 20,000 files", async (name, listOf) => {
+  const source = parseSource(name);
+  if (!isRemote(source)) throw new Error("not remote");
+  const at = `http://${host}`;
+  const opened = openSource(source, { rules, hfEndpoint: at, credentials: { MODELSCOPE_ENDPOINT: at } });
+  for (const count of [19_999, 20_000, 20_001]) {
+    answer = { status: 200, headers: {}, body: JSON.stringify(listOf(count)) };
+    const list = opened.list(AbortSignal.timeout(20_000));
+    if (count > 20_000) await expect(list).rejects.toMatchObject({ error: { code: "SourceRefused" } });
+    else expect((await list)?.files).toHaveLength(count);
+  }
+});

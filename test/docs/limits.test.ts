@@ -1,4 +1,4 @@
-/** The table "Limits on input" of docs/security.md: five cells a row, and the test that holds each limit exists. */
+/** The table "Limits on input" of docs/security.md: five cells a row, and a test of more than single examples holds each limit. */
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
@@ -8,6 +8,11 @@ const page = readFileSync(path.join(root, "docs", "security.md"), "utf8");
 const section = page.split("\n## Limits on input\n")[1]?.split("\n## ")[0] ?? "";
 const table = section.split("\n").filter((line) => line.startsWith("|"));
 const [head = [], , ...rows] = table.map((line) => line.slice(1, -1).split(/(?<!\\)\|/));
+
+/** A property, or a table against a real API server. */
+function isGenerated(file: string): boolean {
+  return file.endsWith(".cluster.test.ts") || readFileSync(path.join(root, file), "utf8").includes("fc.");
+}
 
 test("the table has its columns and rows", () => {
   expect(head.map((cell) => cell.trim())).toEqual([
@@ -31,6 +36,7 @@ test.each(rows.map((cells) => [cells[0]?.trim() ?? "", cells] as const))(
       expect(file).toMatch(/\.test\.ts$/);
       expect(existsSync(path.join(root, file)), file).toBe(true);
     }
+    expect(tests.filter(isGenerated)).not.toEqual([]);
   },
 );
 
