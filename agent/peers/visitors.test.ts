@@ -36,7 +36,7 @@ function visited() {
     wait: (ms: number) => (nowMs += ms),
     isRefused: (address: string) => nowMs - (refusedAt.get(address) ?? -LIMITS.refusedMs) < LIMITS.refusedMs,
     acts: {
-      /** A port is used again as soon as its connection has ended, before that is seen here. */
+      /** A port is used again as soon as its connection is closed, before that is seen here. */
       arrive: (address: string, number: number) => {
         const port = number % 4;
         if (all.some((one) => one.isOpen && one.remoteAddress === address && one.remotePort === port)) return;
