@@ -4,12 +4,14 @@ import {
   closeSync,
   existsSync,
   openSync,
+  readdirSync,
   readFileSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { until } from "../../fixtures/until.ts";
 import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
@@ -79,6 +81,27 @@ describe("rotation", () => {
     expect(readFileSync(`${log}.1`, "utf8")).toBe("th\n");
     expect(readFileSync(`${log}.2`, "utf8")).toBe("third\n");
     expect(existsSync(`${log}.3`)).toBe(false);
+  });
+
+  it("keeps no more than its files, each of twice the limit at most, however much is written between two looks", async () => {
+    await using folder = runFolder();
+    let runs = 0;
+    const writes = fc.array(fc.nat(800), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(writes, fc.integer({ min: 10, max: 200 }), fc.nat(3), (given, maxBytes, keep) => {
+        runs += 1;
+        const dir = makeFolder(folder.dir(`engine-${runs}`));
+        for (const bytes of given) {
+          writeFileSync(join(dir, "log"), "x".repeat(bytes), { flag: "a" });
+          rotateLog(dir, { maxBytes, keep });
+          const sizes = readdirSync(dir).map((name) => statSync(join(dir, name)).size);
+          expect(statSync(join(dir, "log")).size).toBeLessThanOrEqual(maxBytes);
+          expect(sizes.length).toBeLessThanOrEqual(1 + keep);
+          expect(Math.max(...sizes)).toBeLessThanOrEqual(2 * maxBytes);
+        }
+      }),
+      { numRuns: 40 },
+    );
   });
 
   it("of a log that grew somewhat over its limit between two looks loses nothing", async () => {

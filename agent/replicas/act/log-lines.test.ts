@@ -1,6 +1,7 @@
 /** A log is looked through once, line by line, however it grows and shrinks. */
 import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { readNewLines } from "./log-lines.ts";
@@ -29,4 +30,25 @@ it("reads the end only of much, and gets past a line without an end", async () =
   expect(await readNewLines(join(folder.path, "log"), 0, 8)).toEqual({ text: "xx\nlast\n", seenTo: 1_006 });
   appendFileSync(join(folder.path, "log"), "y".repeat(20));
   expect(await readNewLines(join(folder.path, "log"), 1_006, 8)).toEqual({ text: "yyyyyyyy", seenTo: 1_026 });
+});
+
+it("reads no more than its limit at a time, and all of what is not more", async () => {
+  await using folder = await temporaryFolder();
+  const log = join(folder.path, "log");
+  const parts = fc.array(fc.array(fc.nat(60), { maxLength: 12 }), { minLength: 1, maxLength: 8 });
+  await fc.assert(
+    fc.asyncProperty(parts, fc.integer({ min: 1, max: 200 }), async (given, largest) => {
+      writeFileSync(log, "");
+      let seenTo = 0;
+      for (const lengths of given) {
+        const text = lengths.map((length) => `${"x".repeat(length)}\n`).join("");
+        appendFileSync(log, text);
+        const found = await readNewLines(log, seenTo, largest);
+        if (text === "") expect(found).toBeUndefined();
+        else expect(found?.text).toBe(text.slice(-largest));
+        seenTo = found?.seenTo ?? seenTo;
+      }
+    }),
+    { numRuns: 50 },
+  );
 });

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { eventName, newEvent } from "./event-object.ts";
 import { createSeriesMemory, type EventInput } from "./series.ts";
@@ -52,6 +53,28 @@ describe("series", () => {
       if (memory.note(regarding, event(`attempt ${index}`), index).isNew) fresh += 1;
     }
     expect(fresh).toBe(10);
+  });
+
+  it("are 10 for one reason and object, and 512 in all, whatever is said of whom", () => {
+    const shape = fc.record({
+      objects: fc.integer({ min: 1, max: 1_000 }),
+      notes: fc.integer({ min: 1, max: 50 }),
+    });
+    fc.assert(
+      fc.property(shape, fc.integer({ min: 1, max: 3_000 }), ({ objects, notes }, times) => {
+        const memory = createSeriesMemory();
+        const fresh = new Map<number, number>();
+        for (let index = 0; index < times; index += 1) {
+          const uid = index % objects;
+          const note = Math.floor(index / objects) % notes;
+          const { isNew } = memory.note({ ...regarding, uid: `${uid}` }, event(`${note}`), index);
+          if (isNew) fresh.set(uid, (fresh.get(uid) ?? 0) + 1);
+        }
+        expect(memory.size()).toBeLessThanOrEqual(512);
+        if (objects <= 50) expect(Math.max(...fresh.values())).toBeLessThanOrEqual(10);
+      }),
+      { numRuns: 40 },
+    );
   });
 
   it("are remembered up to a limit", () => {
