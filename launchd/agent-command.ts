@@ -4,6 +4,11 @@ import { type Layout, placesBelow } from "./layout.ts";
 /** With the folders of Homebrew, where engines are. */
 export const agentPath = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
+/** Of an agent with an account of its own, whatever starts it. */
+export function agentEnvironment(stateDir: string): { readonly PATH: string; readonly HOME: string } {
+  return { PATH: agentPath, HOME: stateDir };
+}
+
 /** What an agent needs to stop without draining, and what comes on top of a drain. */
 const STOP_MARGIN_SECONDS = 15;
 

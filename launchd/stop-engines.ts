@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { agentCommand, agentPath } from "./agent-command.ts";
+import { agentCommand, agentEnvironment } from "./agent-command.ts";
 import { askAgent } from "./agent-socket.ts";
 import type { Layout } from "./layout.ts";
 import type { Ports } from "./ports.ts";
@@ -10,15 +10,19 @@ import { until } from "./wait.ts";
 
 const STARTS_WITHIN_MS = 30_000;
 
-/** Resolves when none is left. Throws EnginesRunning. */
+/**
+ * Resolves when none is left. Throws EnginesRunning. The account's code can signal that agent, so it shares neither the
+ * terminal nor the session of root, and opens no inspector; when this process ends, so does its input, and it drains.
+ */
 export async function drainEngines(ports: Ports, layout: Layout, socket: string): Promise<void> {
-  const [program = "", ...args] = [...agentCommand(layout), "--stop-engines"];
+  const [program = "", ...args] = [...agentCommand(layout), "--stop-engines", "--exit-with-stdin"];
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
   const ids = account?.at === "present" && ports.euid === 0 ? { uid: account.uid, gid: account.gid } : {};
-  const child = spawn(program, args, {
-    stdio: "ignore",
+  const child = spawn(program, ["--disable-sigusr1", ...args], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
     cwd: "/",
-    env: { PATH: `${agentPath}`, HOME: layout.stateDir },
+    env: agentEnvironment(layout.stateDir),
     ...ids,
   });
   const exited = once(child, "exit").catch(() => undefined);

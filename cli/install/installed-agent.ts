@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import { agentPath } from "../../launchd/agent-command.ts";
+import { agentEnvironment } from "../../launchd/agent-command.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { installedChoices, type PlaceFlags } from "./context.ts";
 
@@ -31,7 +31,7 @@ export async function becomeInstalledAgent(flags: PlaceFlags): Promise<Installed
       "RootRequired",
       `the agent runs as ${account}, and ${stateDir} is closed to others`,
     );
-  return { configFile, stateDir, env: { PATH: agentPath, HOME: stateDir } };
+  return { configFile, stateDir, env: agentEnvironment(stateDir) };
 }
 
 function takeRights(account: string, { uid, gid }: Stats): void {

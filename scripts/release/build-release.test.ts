@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   mkdtempSync,
   readdirSync,
@@ -10,6 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -93,6 +95,37 @@ test("an archive holds a program that runs, and the sum of each of its files", a
     ]),
   );
   await run("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: path.join(folder, "one") });
+});
+
+/** Says whether an inspector is open whenever it is asked. */
+const ASKED = `import { url } from "node:inspector";
+console.log(process.execArgv.join(" "));
+process.stdin.on("data", () => console.log(url() ?? "none"));
+`;
+
+test("the launcher starts a program in which a signal opens no inspector", async () => {
+  const name = `metalbridge-3.2.1-${here}`;
+  const unpacked = mkdtempSync(path.join(folder, "unpacked-"));
+  await run("tar", ["-xzf", path.join(folder, "one", `${name}.tar.gz`), "-C", unpacked]);
+  writeFileSync(path.join(unpacked, name, "cli", "metalbridge.mjs"), ASKED);
+  const program = spawn(path.join(unpacked, name, "bin", "metalbridge"), { stdio: "pipe" });
+  const lines = createInterface({ input: program.stdout })[Symbol.asyncIterator]();
+  let errors = "";
+  program.stderr.on("data", (text) => (errors += text));
+  const ended = once(program, "close");
+  try {
+    expect((await lines.next()).value).toBe("--disable-sigusr1");
+    program.kill("SIGUSR1");
+    // An inspector opens from a thread of its own: some turns later.
+    for (let turn = 0; turn < 100; turn += 1) {
+      program.stdin.write("?");
+      expect((await lines.next()).value).toBe("none");
+    }
+    program.stdin.end();
+    expect([await ended, errors]).toEqual([[0, null], ""]);
+  } finally {
+    program.kill("SIGKILL");
+  }
 });
 
 test("the bill of materials has every package of production with its hash, and Node", () => {

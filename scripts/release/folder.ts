@@ -28,7 +28,10 @@ export interface ReleaseInput {
   readonly program?: string | undefined;
 }
 
-/** Follows links, such as /usr/local/bin/metalbridge, to the version that they name now. */
+/**
+ * Follows links, such as /usr/local/bin/metalbridge, to the version that they name now. Some verbs give up root's rights for
+ * those of the agent's account, whose code could then open Node's inspector in them with SIGUSR1.
+ */
 const LAUNCHER = `#!/bin/sh
 program=$0
 case \${0##*/} in llmfit-cluster-fit) set -- cluster-fit --output=json "$@" ;; esac
@@ -40,7 +43,7 @@ while [ -h "$program" ]; do
   esac
 done
 folder=$(cd -P "$(dirname "$program")/.." && pwd) || exit 1
-exec "$folder/bin/node" "$folder/cli/metalbridge.mjs" "$@"
+exec "$folder/bin/node" --disable-sigusr1 "$folder/cli/metalbridge.mjs" "$@"
 `;
 
 const LAUNCHERS = ["bin/metalbridge", "bin/llmfit-cluster-fit"];
