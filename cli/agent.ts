@@ -112,9 +112,9 @@ function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | und
 }
 
 /** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
-export function withFoundEngine(config: AgentConfig): AgentConfig {
+export function withFoundEngine(config: AgentConfig, env?: NodeJS.ProcessEnv): AgentConfig {
   if (config.llamaServer.length > 0) return config;
-  const found = findLlamaServer(readPartsConfig());
+  const found = findLlamaServer(readPartsConfig(env));
   return found === undefined ? config : { ...config, llamaServer: [found] };
 }
 

@@ -9,7 +9,14 @@ import { until } from "../agent/fixtures/until.ts";
 import { credentialSecretName, generationOf } from "../src/api/access/roles.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
-import { isRoot, PATIENT, prepareReleases, STATE, startMachine } from "../test/bed/launchd/machine.ts";
+import {
+  isRoot,
+  PATIENT,
+  prepareReleases,
+  runProgram as runOnMachine,
+  STATE,
+  startMachine,
+} from "../test/bed/launchd/machine.ts";
 import { M4_MAX, startReplay } from "../test/bed/replay.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { oneCluster, sharedCluster } from "../test/cluster/cluster.ts";
@@ -135,8 +142,17 @@ test.skipIf(llamaServer === undefined || !isRoot)(
     const release = releases.make("1.0.0");
     const engine = ["--llama-server", llamaServer ?? "", "--address", testAddress()];
     const env = { PATH: `${machine.bin}:${mac.path}` };
-    const joined = await machine.run(release, [...command, ...engine], { env });
+    // Only this shell finds the engine: launchd's agent has a PATH of its own.
+    const ofShell = { PATH: `${path.dirname(llamaServer ?? "")}:${env.PATH}` };
+    const address = ["--address", testAddress()];
+    const unfound = await machine.run(release, [...command, ...address], { env: ofShell });
+    expect(unfound.err).toMatch(/^PreflightFailed: .*engine/);
+    const hidden = ["-c", 'umask 077; exec "$0" "$@"', path.join(release, "bin", "metalbridge")];
+    const place = ["--root", machine.root, "--platform", "darwin"];
+    const joined = await runOnMachine("/bin/sh", [...hidden, ...command, ...engine, ...place], { env });
     expect(joined).toMatchObject({ code: 0, err: "" });
+    for (const folder of ["usr/local", "usr/local/var"])
+      expect((await stat(machine.at(folder))).mode & 0o777).toBe(0o755);
     expect(joined.out).toContain(machine.at(`${STATE}/kubeconfig`));
     expect(await machine.run(release, ["install", ...PATIENT], { env })).toMatchObject({ code: 0, err: "" });
     expect(await stat(machine.at(`${STATE}/kubeconfig`))).toMatchObject({

@@ -6,12 +6,14 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { type Command, Option } from "commander";
 import { writeFileAtomicSync } from "../agent/atomic-file.ts";
+import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig } from "../agent/config/schema.ts";
 import { joinedKubeconfigPath, readHostToken } from "../agent/credential/file.ts";
 import { makeFolder } from "../agent/folder.ts";
 import { runAgent } from "../agent/main.ts";
 import { asOwnerOf } from "../launchd/account-files.ts";
+import { agentEnvironment } from "../launchd/agent-command.ts";
 import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import { silentLog } from "../local/terminal-log.ts";
 import { HOST_TOKEN_SECONDS } from "../src/api/access/account.ts";
@@ -37,6 +39,12 @@ interface JoinFlags extends AgentFlags {
   readonly root: string;
 }
 
+/** What the agent to come will be started with. */
+interface Meant {
+  readonly flags: JoinFlags;
+  readonly env: NodeJS.ProcessEnv;
+}
+
 /** The Secret of a join token; `generation` names the `host add` that created it. */
 type HostClaims = TokenClaims & { readonly host: string; readonly generation: string };
 
@@ -57,17 +65,20 @@ export function configureJoin(command: Command): void {
 }
 
 async function join(given: JoinFlags): Promise<void> {
-  const flags = await forInstalledAgent(given);
+  // The agent's account reaches the folder of the credential, whatever the shell of root hides from others.
+  if (process.geteuid?.() === 0) process.umask(0o022);
+  const { flags, env } = await forInstalledAgent(given);
   const token = flags.token === "-" ? (await text(process.stdin)).trim() : flags.token;
   const claims = claimsOf(token);
-  const config = configOf(flags, claims);
+  const config = configOf({ flags, env }, claims);
   const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-join-"));
   try {
     const trial = path.join(folder, "kubeconfig");
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
     await requireAccepted(trial, claims);
     const print = (line: string) => writeOut(`${line}\n`);
-    const ports = { signal: new AbortController().signal, log: silentLog, print };
+    const environment = { ...readEnvironment(), all: env };
+    const ports = { signal: new AbortController().signal, log: silentLog, print, environment };
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
     await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims);
   } catch (error) {
@@ -96,26 +107,30 @@ function claimsOf(token: string): HostClaims {
  * The installed agent is meant unless a flag says where another one keeps its files. Root means the agent of the system
  * also before it is installed: `install` finds the credential there.
  */
-async function forInstalledAgent(flags: JoinFlags): Promise<JoinFlags> {
-  if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined) return flags;
+async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
+  const { all: env } = readEnvironment();
+  if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined) return { flags, env };
   const place = { platform: flags.platform ?? here(), root: flags.root };
   const installed = await becomeInstalledAgent(place);
-  if (installed !== undefined)
-    return { ...flags, config: installed.configFile, stateDir: installed.stateDir };
-  if (process.geteuid?.() !== 0) return flags;
+  if (installed !== undefined) {
+    const { configFile: config, stateDir } = installed;
+    return { flags: { ...flags, config, stateDir }, env: installed.env ?? env };
+  }
+  if (process.geteuid?.() !== 0) return { flags, env };
   const { configFile, stateDir } = systemLayout(place);
-  return existsSync(configFile) ? { ...flags, config: configFile, stateDir } : { ...flags, stateDir };
+  const config = existsSync(configFile) ? { config: configFile } : {};
+  return { flags: { ...flags, ...config, stateDir }, env: agentEnvironment(stateDir) };
 }
 
 /** As the agent will read it. */
-function configOf(flags: JoinFlags, { host }: HostClaims): AgentConfig {
-  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags), joiningAs: host });
+function configOf({ flags, env }: Meant, { host }: HostClaims): AgentConfig {
+  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags), joiningAs: host, env });
   if (config.hostName !== host)
     throw new MetalbridgeError(
       "JoinTokenForAnotherHost",
       `the token is for host ${host}, but this machine is to be host ${config.hostName}`,
     );
-  return withFoundEngine(config);
+  return withFoundEngine(config, env);
 }
 
 function kubeconfigOf({ server, caData }: JoinFlags, user: string, token: string): string {

@@ -41,7 +41,7 @@ interface Machine {
 /** Where setup keeps what it provides: the same order as in scripts/setup/cache.mjs. */
 export function readPartsConfig(
   env: Readonly<Record<string, string | undefined>> = process.env,
-  machine: Machine = { platform: process.platform, arch: process.arch, home: homedir() },
+  machine: Machine = { platform: process.platform, arch: process.arch, home: env.HOME ?? homedir() },
 ): PartsConfig {
   const parsed = environment.safeParse(env);
   if (!parsed.success) {
