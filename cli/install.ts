@@ -16,10 +16,12 @@ import {
   addPlaceFlags,
   choicesFor,
   existingChoices,
+  installedChoices,
   type PlaceFlags,
   parseSeconds,
   portsFor,
   toolPath,
+  unlessUnreadable,
   type Wished,
 } from "./install/context.ts";
 
@@ -78,7 +80,8 @@ function addReleaseFlags(command: Command): Command {
 }
 
 async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
-  const ports = portsFor(choices);
+  const installed = await installedChoices(flags).catch(unlessUnreadable);
+  const ports = portsFor(choices, installed?.drainSeconds);
   const { allowDowngrade = false, takeOver = false, dryRun = false } = flags;
   // The agent's account reads what is made below, whatever the shell of root hides from others.
   process.umask(0o022);

@@ -80,7 +80,9 @@ export function renderService(state: ServiceState): string {
     ["agent", describeAgent(state.agent)],
     [
       "engines",
-      engines === undefined ? "unknown: the state folder can be read with sudo only" : String(engines),
+      engines === undefined
+        ? "unknown: the state folder is closed to this user (sudo), or a folder above it is another account's"
+        : String(engines),
     ],
     ["definition", definition],
     ["state", stateDir],

@@ -58,7 +58,7 @@ function withRightsOf<T>({ uid, gid }: Ids, work: () => T): T {
 }
 
 /** Undefined: every part of the path, links included, belongs to root. Throws for a folder that any account may change. */
-export function accountOnTheWay(path: string): Ids | undefined {
+export function accountOnTheWay(path: string): (Ids & { readonly at: string }) | undefined {
   const names = path.split("/").filter(Boolean);
   let at = "/";
   let links = 0;
@@ -66,7 +66,7 @@ export function accountOnTheWay(path: string): Ids | undefined {
     const next = join(at, name);
     const found = lstatSync(next, { throwIfNoEntry: false });
     if (found === undefined) return undefined;
-    if (found.uid !== 0) return { uid: found.uid, gid: found.gid };
+    if (found.uid !== 0) return { uid: found.uid, gid: found.gid, at: next };
     if (!found.isSymbolicLink()) {
       if (found.isDirectory() && (found.mode & WRITABLE_BY_ALL) !== 0 && (found.mode & STICKY) === 0)
         throw refused("EACCES", `every account may change ${next}: chmod o-w ${next}`);

@@ -35,8 +35,10 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
       case "load":
         return supervisor.load();
       case "reload":
-        await supervisor.unload();
-        return supervisor.load();
+        return uninterrupted(async () => {
+          await supervisor.unload();
+          await supervisor.load();
+        });
       case "restart":
         return supervisor.restart();
       case "kill":
@@ -55,6 +57,19 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
         return step satisfies never;
     }
   };
+}
+
+const STOPPING = ["SIGHUP", "SIGINT", "SIGTERM"] as const;
+
+/** Half-way, Ctrl-C or a closed terminal would leave the machine without its agent. */
+async function uninterrupted(work: () => Promise<void>): Promise<void> {
+  const ignore = () => undefined;
+  for (const signal of STOPPING) process.on(signal, ignore);
+  try {
+    await work();
+  } finally {
+    for (const signal of STOPPING) process.off(signal, ignore);
+  }
 }
 
 /** Undefined: whoever runs this, who cannot give files away. */

@@ -188,7 +188,7 @@ test.runIf(isRoot)(
         last = out;
       }
     };
-    expect(await untilDone(one, "install")).toBeGreaterThanOrEqual(15);
+    expect(await untilDone(one, "install")).toBeGreaterThanOrEqual(14);
     expect(await machine.service()).toMatchObject({
       current: "1.0.0",
       differing: [],

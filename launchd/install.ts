@@ -1,11 +1,13 @@
 /** Install and upgrade: observe, plan, apply, and judge the version that runs now; back to the one before if it does not serve. */
+import { dirname } from "node:path";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPlainFile } from "../src/plain-file.ts";
+import { accountOnTheWay } from "./account-files.ts";
 import { type Apply, createApply } from "./apply.ts";
 import { readChoices } from "./choices.ts";
 import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout.ts";
-import { namesIn, observe, ownerOfState, uidOf } from "./observe.ts";
+import { namesIn, observe, ownerOfState, uidOf, unmountedVolume } from "./observe.ts";
 import type { Choices, Given } from "./plan/entries.ts";
 import { type Before, planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
 import type { Observed } from "./plan/observed.ts";
@@ -32,26 +34,53 @@ export interface InstallInput {
 /** Throws MetalbridgeError; an interrupted or failed run continues where it stopped when it is run again. */
 export async function install(ports: Ports, input: InstallInput): Promise<void> {
   const { choices, given, source, dryRun } = input;
+  const { layout } = choices;
   const { version } = source.manifest;
-  const observed = await observe(ports, choices, given, source.manifest);
+  const observed = await observe(ports, choices, given, source.manifest).catch((error: unknown) => {
+    throw asExpected(error, `use ${layout.stateDir}`);
+  });
   await refuse(ports, input, observed);
-  const steps = planInstall(choices.layout, version, observed);
+  const steps = planInstall(layout, version, observed);
   if (dryRun) return printSteps(ports, steps);
-  const apply = createApply(ports, choices.layout, source);
   const before = { version: observed.current, replaced: replacedBy(steps) };
-  await applyAll(ports, steps, apply);
-  const outcome = await awaitHealthy(ports, choices.layout, {
+  const run = { apply: createApply(ports, layout, source), before };
+  await change(ports, input, steps, run);
+  const outcome = await awaitHealthy(ports, layout, {
     version,
     knownTroubles: knownTroubles(observed),
     runsBefore: observed.job.at === "loaded" ? observed.job.runs : 0,
     withinMs: input.healthyWithinMs,
   });
-  const now = await observe(ports, choices, given);
-  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply, before });
-  await applyAll(ports, planCleanup(choices.layout, now), apply);
+  if (!outcome.healthy) return rollBack(ports, input, run, outcome);
+  await applyAll(ports, planCleanup(layout, await observe(ports, choices, given)), run.apply);
   ports.print(
     steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
   );
+}
+
+interface Run {
+  readonly apply: Apply;
+  readonly before: Before;
+}
+
+/** When a step fails, what was replaced before it is put back: the next start would find half of the change. */
+async function change(ports: Ports, input: InstallInput, steps: readonly Step[], run: Run): Promise<void> {
+  const done: Step[] = [];
+  try {
+    await applyAll(ports, steps, async (step) => {
+      await run.apply(step);
+      done.push(step);
+    });
+  } catch (error) {
+    const made = new Set(done.map((step) => (step.do === "make" ? step.entry.path : undefined)));
+    const replaced = run.before.replaced.filter(({ path }) => made.has(path));
+    if (replaced.length > 0 || done.some((step) => step.do === "switch"))
+      await goBack(ports, input, { ...run, before: { ...run.before, replaced } }).then(
+        (back) => back !== undefined && ports.print(back.says),
+        (other: unknown) => ports.print(`the rollback failed: ${String(other)}`),
+      );
+    throw error;
+  }
 }
 
 /** Applies in order; the system's errors become InstallFailed or InstallDiskFull. */
@@ -94,6 +123,8 @@ async function refuse(ports: Ports, input: InstallInput, observed: Observed): Pr
       ...{ allowDowngrade, takeOver },
       stateOwner: await ownerOfState(layout.stateDir),
       stateEntries: await namesIn(layout.stateDir),
+      aboveState: ports.euid === 0 ? accountOnTheWay(dirname(layout.stateDir)) : undefined,
+      unmounted: layout.manager === "launchd" ? await unmountedVolume(layout.stateDir) : undefined,
       accountUid: layout.account === undefined ? ports.euid : uidOf(account),
     },
     observed,
@@ -111,26 +142,30 @@ function knownTroubles({ agent, current }: Observed): readonly string[] | undefi
 /** The version before has served: it gets the time that an agent takes on a busy machine, whatever the new one had. */
 const BACK_MS = 60_000;
 
-async function rollBack(
+async function rollBack(ports: Ports, input: InstallInput, run: Run, { why }: Outcome): Promise<never> {
+  const message = `version ${input.source.manifest.version} does not serve: ${why}`;
+  const logs = tailOfLogs(input.choices.layout);
+  ports.print(message);
+  const back = await goBack(ports, input, run);
+  if (back === undefined) throw new MetalbridgeError("ServiceUnhealthy", `${message}${logs}`);
+  const code = back.healthy ? "UpgradeRolledBack" : "RollbackFailed";
+  throw new MetalbridgeError(code, `${message}; ${back.says}${logs}`);
+}
+
+/** Undefined when there is nothing to go back to. */
+async function goBack(
   ports: Ports,
   { choices, given, source, healthyWithinMs }: InstallInput,
-  state: {
-    readonly now: Observed;
-    readonly outcome: Outcome;
-    readonly apply: Apply;
-    readonly before: Before;
-  },
-): Promise<never> {
+  { apply, before }: Run,
+): Promise<{ readonly healthy: boolean; readonly says: string } | undefined> {
   const { layout } = choices;
   const { version } = source.manifest;
-  const why = `version ${version} does not serve: ${state.outcome.why}`;
-  const logs = tailOfLogs(layout);
-  const steps = planRollback(layout, state.now, state.before);
-  if (steps.length === 0) throw new MetalbridgeError("ServiceUnhealthy", `${why}${logs}`);
+  const now = await observe(ports, choices, given);
+  const steps = planRollback(layout, now, before);
+  if (steps.length === 0) return undefined;
   const previous = steps.find((step) => step.do === "switch")?.version;
-  const target = previous ?? version;
-  ports.print(why);
-  await applyAll(ports, steps, state.apply);
+  const target = previous ?? now.current ?? version;
+  await applyAll(ports, steps, apply);
   // The restored record may name another state folder, and with it another socket.
   const restored = await readChoices(layout.prefix).catch(() => undefined);
   const back = await awaitHealthy(ports, restored?.layout ?? layout, {
@@ -139,22 +174,17 @@ async function rollBack(
     runsBefore: undefined,
     withinMs: Math.max(healthyWithinMs, BACK_MS),
   });
-  const files = state.before.replaced.map(({ path }) => path).join(", ");
+  const files = before.replaced.map(({ path }) => path).join(", ");
   const as = files === "" ? "" : `, with ${files} as before`;
-  if (!back.healthy)
-    throw new MetalbridgeError("RollbackFailed", `${why}; version ${target}${as}: ${back.why}${logs}`);
+  if (!back.healthy) return { healthy: false, says: `version ${target}${as}: ${back.why}` };
   const bad: Step = {
     do: "remove",
     path: `${placesBelow(layout.prefix).versions}/${version}`,
     owner: "installer",
   };
   const after = await observe(ports, choices, given);
-  await applyAll(
-    ports,
-    [...(previous === undefined ? [] : [bad]), ...planCleanup(layout, after)],
-    state.apply,
-  );
-  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${target} runs again${as}${logs}`);
+  await applyAll(ports, [...(previous === undefined ? [] : [bad]), ...planCleanup(layout, after)], apply);
+  return { healthy: true, says: `version ${target} runs again${as}` };
 }
 
 /** A full disk has a code of its own. */

@@ -1,6 +1,6 @@
 /** Reads what is on the machine. Changes nothing. */
 import type { Stats } from "node:fs";
-import { lstat, readdir, readlink } from "node:fs/promises";
+import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { readPlainFile } from "../src/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
@@ -59,6 +59,21 @@ export async function ownerOfState(stateDir: string): Promise<number | undefined
 
 export async function namesIn(folder: string): Promise<readonly string[] | undefined> {
   return readdir(folder).catch(() => undefined);
+}
+
+/** The folder below `volumes` that is to hold the path and that no volume is mounted on. */
+export async function unmountedVolume(path: string, volumes = "/Volumes"): Promise<string | undefined> {
+  const [above, name] = [`${volumes}/`, path.slice(volumes.length + 1).split("/")[0] ?? ""];
+  if (!path.startsWith(above) || name === "") return undefined;
+  const [device, parent] = await Promise.all([deviceOf(above + name), deviceOf(volumes)]);
+  return device === undefined || device === parent ? above + name : undefined;
+}
+
+function deviceOf(folder: string): Promise<number | undefined> {
+  return stat(folder).then(
+    ({ dev }) => dev,
+    () => undefined,
+  );
 }
 
 async function versionOf(link: string): Promise<string | undefined> {

@@ -1,7 +1,7 @@
 /** What an install goes back to when the agent does not serve: the version before, and the files that it ran with. */
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, expect, test } from "vitest";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../test/bed/launchd/machine.ts";
 
 const releases = await prepareReleases();
-const one = releases.make("1.0.0");
+const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot).each([
@@ -107,6 +107,63 @@ test.runIf(isRoot)(
     const ran = await machine.run(one, ["upgrade", "--archive", archive, "--timeout-seconds", "5"]);
     expect(ran.err).toMatch(/^UpgradeRolledBack/);
     expect(await machine.service()).toMatchObject({ current: "1.0.0", agent: { version: "1.0.0" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "an older version that served once and does not serve now goes back to the newer one and its configuration",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    await machine.run(two, ["upgrade", ...PATIENT]);
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    try {
+      const given = machine.at("given.yaml");
+      writeFileSync(given, `metricsPort: ${(taken.address() as AddressInfo).port}\n`);
+      const ran = await machine.run(one, [
+        ...["install", "--allow-downgrade", "--config", given, "--timeout-seconds", "5"],
+      ]);
+      expect(ran).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(
+          /^UpgradeRolledBack: version 1\.0\.0 does not serve: .*version 1\.1\.0 runs again, with .*agent\.yaml as before/,
+        ),
+      });
+      expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).not.toContain("metricsPort");
+      expect(await machine.service()).toMatchObject({
+        ...{ current: "1.1.0", differing: [] },
+        agent: { version: "1.1.0", phase: "serving" },
+      });
+    } finally {
+      taken.close();
+    }
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a step that fails after the configuration was replaced brings it back, and the agent runs with it",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    const before = machine.read("usr/local/etc/metalbridge/agent.yaml");
+    const command = machine.at("usr/local/bin/metalbridge");
+    rmSync(command);
+    mkdirSync(`${command}/full`, { recursive: true });
+    const given = machine.at("given.yaml");
+    writeFileSync(given, "logLevel: debug\n");
+    const ran = await machine.run(machine.installed, [
+      ...["install", "--take-over", "--config", given, ...PATIENT],
+    ]);
+    expect(ran).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/version 1\.0\.0 runs again, with .*agent\.yaml as before\n$/),
+      err: expect.stringMatching(/^InstallFailed: cannot correct .*bin\/metalbridge/),
+    });
+    expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).toBe(before);
+    expect(await machine.service()).toMatchObject({ agent: { version: "1.0.0", phase: "serving" } });
   },
   200_000,
 );

@@ -7,7 +7,7 @@ import { createDsclAccounts } from "../../launchd/account/dscl.ts";
 import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
 import { stopSeconds } from "../../launchd/agent-command.ts";
 import { readChoices } from "../../launchd/choices.ts";
-import { createCommand } from "../../launchd/command.ts";
+import { createCommand, unstopped } from "../../launchd/command.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { type Layout, layoutFor, type Scope } from "../../launchd/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
@@ -80,17 +80,18 @@ export async function existingChoices(flags: PlaceFlags): Promise<Choices> {
   throw new MetalbridgeError("InstallNotFound", `there is no ${choices.layout.definition}`);
 }
 
-export function portsFor({ layout, drainSeconds }: Choices): Ports {
+/** `loadedDrainSeconds`: of the definition that the service manager has, which may be another than the one to come. */
+export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds = 0): Ports {
   const euid = process.geteuid?.() ?? 0;
   const run = createCommand(toolPath());
-  const leaveMs = stopSeconds(drainSeconds) * 1_000 + LEAVE_MARGIN_MS;
+  const leaveMs = stopSeconds(Math.max(drainSeconds, loadedDrainSeconds)) * 1_000 + LEAVE_MARGIN_MS;
   const isLaunchd = layout.manager === "launchd";
   return {
     clock: systemClock,
     euid,
     supervisor: isLaunchd
-      ? createLaunchctl({ run, clock: systemClock, euid, layout, leaveMs })
-      : createSystemctl(run, layout.definition),
+      ? createLaunchctl({ run: unstopped(run), clock: systemClock, euid, layout, leaveMs })
+      : createSystemctl(unstopped(run), layout.definition),
     accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
     countEngines: async (stateDir) => countEngines(stateDir),
     print: (line) => writeOut(`${line}\n`),
@@ -102,7 +103,7 @@ export function toolPath(): string {
   return `${readEnvironment().toolPath}:/usr/sbin:/sbin:/usr/bin:/bin`;
 }
 
-function unlessUnreadable(error: unknown): undefined {
+export function unlessUnreadable(error: unknown): undefined {
   if (!(error instanceof MetalbridgeError) || error.code !== "InstallUnreadable") throw error;
 }
 

@@ -8,8 +8,10 @@ import type { Step } from "./steps.ts";
 export function planInstall(layout: Layout, version: string, observed: Observed): readonly Step[] {
   return [
     ...accountSteps(layout, observed),
+    // What needs the most room comes first: on a full disk nothing else has changed.
+    ...stageSteps(version, observed),
     ...fileSteps(layout, observed),
-    ...versionSteps(version, observed),
+    ...switchSteps(version, observed),
     ...definitionSteps(layout, observed),
     ...serviceSteps(layout, version, observed),
   ];
@@ -44,8 +46,9 @@ export interface Before {
 }
 
 /**
- * Back to the version before and the files that it ran with; only to the files when the current version was installed
- * before and has served with them. Empty when there is nothing to go back to.
+ * Back to the version that this run replaced and the files that it ran with, else to the one that has served before it;
+ * only to the files when the current version was installed before and has served with them. Empty when there is nothing
+ * to go back to.
  */
 export function planRollback(
   layout: Layout,
@@ -53,9 +56,11 @@ export function planRollback(
   { version, replaced }: Before,
 ): readonly Step[] {
   const { current, previous, versions, proven } = observed;
-  const isProven = current !== undefined && proven.includes(current);
-  const isBack = !isProven && previous !== undefined && previous !== current && versions.includes(previous);
-  if (!isBack && (!isProven || version !== current || replaced.length === 0)) return [];
+  const isItself = current !== undefined && version === current && proven.includes(current);
+  const back = (isItself ? [] : [version, previous]).find(
+    (one) => one !== undefined && one !== current && versions.includes(one) && proven.includes(one),
+  );
+  if (back === undefined && (!isItself || replaced.length === 0)) return [];
   const restore = observed.entries.flatMap(({ entry }): readonly Step[] => {
     const before = replaced.find(({ path }) => path === entry.path);
     if (before === undefined || entry.kind !== "file") return [];
@@ -67,7 +72,7 @@ export function planRollback(
     observed.job.at === "loaded"
       ? [{ do: "kill" }, { do: isReloaded ? "reload" : "restart" }]
       : [{ do: "load" }];
-  return [...(isBack ? [{ do: "switch", version: previous } as const] : []), ...restore, ...again];
+  return [...(back === undefined ? [] : [{ do: "switch", version: back } as const]), ...restore, ...again];
 }
 
 function accountSteps({ account }: Layout, observed: Observed): readonly Step[] {
@@ -88,14 +93,17 @@ function makeStep({ entry, state }: { readonly entry: Entry; readonly state: Ent
   return [{ do: "make", entry, because: state.is === "missing" ? "missing" : "differs" }];
 }
 
+function stageSteps(version: string, { versions }: Observed): readonly Step[] {
+  return versions.includes(version) ? [] : [{ do: "stage", version }];
+}
+
 /** `previous` never names a version that has not served, such as one that an interrupted run has switched to. */
-function versionSteps(version: string, { versions, proven, current, previous }: Observed): readonly Step[] {
-  const stage: readonly Step[] = versions.includes(version) ? [] : [{ do: "stage", version }];
-  if (current === version) return stage;
+function switchSteps(version: string, { versions, proven, current, previous }: Observed): readonly Step[] {
+  if (current === version) return [];
   const canGoBack = current !== undefined && versions.includes(current) && proven.includes(current);
   const remember: readonly Step[] =
     canGoBack && previous !== current ? [{ do: "remember", previous: current }] : [];
-  return [...stage, ...remember, { do: "switch", version }];
+  return [...remember, { do: "switch", version }];
 }
 
 function serviceSteps(layout: Layout, version: string, observed: Observed): readonly Step[] {

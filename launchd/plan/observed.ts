@@ -47,7 +47,7 @@ export interface Observed {
   readonly partials: readonly string[];
   readonly current: string | undefined;
   readonly previous: string | undefined;
-  /** Versions that have served: no failure of theirs is a reason to go back. */
+  /** Versions that have served: a rollback goes to no other. */
   readonly proven: readonly string[];
   readonly entries: readonly { readonly entry: Entry; readonly state: EntryState }[];
   readonly job: Job;

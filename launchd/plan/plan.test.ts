@@ -33,8 +33,6 @@ const installed: Observed = {
   ...{ account: "present", versions: ["1.0.0"], proven: ["1.0.0"], current: "1.0.0", entries: wanted },
   ...{ job: loaded, agent: serving("1.0.0") },
 };
-/** As the upgrade found it. */
-const before = { version: "1.0.0", replaced: [] };
 const names = (steps: readonly { readonly do: string }[]) => steps.map((step) => step.do);
 
 test("a bare machine gets the account first, the definition after the version, and the start last", () => {
@@ -45,6 +43,8 @@ test("a bare machine gets the account first, the definition after the version, a
     "switch",
     "load",
   ]);
+  // On a full disk no file has changed yet.
+  expect(names(steps).slice(0, 3)).toEqual(["create account", "stage", "make"]);
   expect(names(steps).at(-2)).toBe("make");
   expect(steps.at(-2)).toMatchObject({ entry: { path: layout.definition } });
 });
@@ -95,7 +95,7 @@ test("a second upgrade after one that was cut off goes back to the version that 
     ...installed,
     ...{ versions: ["1.0.0", "1.0.1", "1.1.0"], current: "1.1.0", previous: "1.0.0" },
   };
-  expect(planRollback(layout, observed, before)).toMatchObject([
+  expect(planRollback(layout, observed, { version: "1.0.1", replaced: [] })).toMatchObject([
     { do: "switch", version: "1.0.0" },
     { do: "kill" },
     { do: "restart" },
@@ -111,7 +111,7 @@ const switched: Observed = {
 
 test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
   expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
-  expect(planRollback(layout, switched, before)).toEqual([
+  expect(planRollback(layout, switched, { version: "1.1.0", replaced: [] })).toEqual([
     { do: "switch", version: "1.0.0" },
     { do: "kill" },
     { do: "restart" },
@@ -153,10 +153,19 @@ test("a rollback brings back the files that the version before ran with, and rel
   ]);
 });
 
-test("nothing goes back from a version that has served, nor without one before it", () => {
-  expect(planRollback(layout, { ...switched, proven: ["1.0.0", "1.1.0"] }, before)).toEqual([]);
-  expect(planRollback(layout, { ...switched, versions: ["1.1.0"] }, before)).toEqual([]);
-  expect(planRollback(layout, { ...switched, previous: undefined }, before)).toEqual([]);
+const both = ["1.0.0", "1.1.0"];
+
+test.each<[string, string | undefined, Partial<Observed>, string | undefined]>([
+  ["a version that had served before", "1.0.0", { proven: both }, "1.0.0"],
+  ["a downgrade", "1.1.0", { current: "1.0.0", previous: "1.1.0", proven: both }, "1.1.0"],
+  ["an upgrade without a link to the version before", "1.0.0", { previous: undefined }, "1.0.0"],
+  ["a version that has served and was not replaced", "1.1.0", { proven: both }, undefined],
+  ["an upgrade of one that has not served", "1.0.0", { proven: [] }, undefined],
+  ["an upgrade of one whose folder is gone", "1.0.0", { versions: ["1.1.0"] }, undefined],
+  ["a first install", undefined, { previous: undefined }, undefined],
+])("where a rollback of %s goes", (_, version, seen, expected) => {
+  const steps = planRollback(layout, { ...switched, ...seen }, { version, replaced: [] });
+  expect(steps.find((step) => step.do === "switch")?.version).toBe(expected);
 });
 
 test("a changed definition is reloaded, a changed configuration restarts", () => {
@@ -216,8 +225,20 @@ test.each([
     "ServiceForeign",
   ],
   ["another account's state", { stateOwner: 501 }, {}, "ServiceForeign"],
+  [
+    "state below another account's folder",
+    { aboveState: { at: "/Volumes/x", uid: 501 } },
+    {},
+    "StateDirUnusable",
+  ],
+  ["state below no volume", { unmounted: "/Volumes/x" }, {}, "StateDirUnusable"],
 ])("%s is refused before anything is changed", (_, change, seen, code) => {
   expect(refusalOf({ ...request, ...change }, { ...installed, ...seen } as Observed)?.code).toBe(code);
+});
+
+test("state below a folder of the agent's own account is accepted", () => {
+  const aboveState = { at: "/Users/farm", uid: request.accountUid };
+  expect(refusalOf({ ...request, aboveState }, installed)).toBeUndefined();
 });
 
 test("an older version and a foreign job are accepted when asked for", () => {

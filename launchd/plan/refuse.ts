@@ -16,6 +16,10 @@ export interface Request {
   readonly stateOwner: number | undefined;
   /** What is in the state folder; undefined when there is none. */
   readonly stateEntries?: readonly string[] | undefined;
+  /** The first folder above it that is not root's. */
+  readonly aboveState?: { readonly at: string; readonly uid: number } | undefined;
+  /** The folder below /Volumes that is to hold it, where no volume is mounted. */
+  readonly unmounted?: string | undefined;
   /** Whom it should belong to; undefined while the account does not exist. */
   readonly accountUid: number | undefined;
 }
@@ -30,6 +34,8 @@ export function refusalOf(request: Request, observed: Observed): MetalbridgeErro
     rootNeeded(request) ??
     downgrade(request, observed) ??
     foreign(request, observed) ??
+    withoutVolume(request) ??
+    belowStranger(request) ??
     strangersState(request)
   );
 }
@@ -61,6 +67,28 @@ function foreign({ layout, takeOver }: Request, { job, entries }: Observed): Met
   const strange = entries.find(({ state }) => state.is === "different" && !state.isOurs);
   if (strange === undefined) return undefined;
   return error("ServiceForeign", `${strange.entry.path} was not made by this installation`);
+}
+
+/** Its models would fill the disk of the system, and be hidden once the volume is mounted. */
+function withoutVolume({ layout, unmounted }: Request): MetalbridgeError | undefined {
+  if (unmounted === undefined) return undefined;
+  return new MetalbridgeError("StateDirUnusable", `no volume is mounted at ${unmounted}`, {
+    summary: `mount the volume that ${layout.stateDir} belongs to, or choose another folder with --state-dir`,
+  });
+}
+
+/** Neither the agent's account nor root with its rights could make the state folder there, and that owner can replace it. */
+function belowStranger({ layout, aboveState, accountUid }: Request): MetalbridgeError | undefined {
+  if (aboveState === undefined || aboveState.uid === accountUid) return undefined;
+  const { at, uid } = aboveState;
+  return new MetalbridgeError(
+    "StateDirUnusable",
+    `${at}, above ${layout.stateDir}, belongs to the account with uid ${uid}`,
+    {
+      summary: "give it to root, or choose another folder with --state-dir",
+      command: `sudo chown root:${layout.manager === "launchd" ? "wheel" : "root"} '${at}'`,
+    },
+  );
 }
 
 /** Files of others in there would stop the agent, and uninstall would remove them. */

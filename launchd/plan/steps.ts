@@ -8,7 +8,7 @@ export type Step =
   | { readonly do: "make"; readonly entry: Entry; readonly because: "missing" | "differs" }
   | { readonly do: "remember"; readonly previous: string }
   | { readonly do: "switch"; readonly version: string }
-  /** It served: from now on a failure is no reason to go back. */
+  /** It served: a rollback may go to it. */
   | { readonly do: "approve"; readonly version: string }
   | { readonly do: "load" }
   | { readonly do: "reload" }

@@ -36,11 +36,15 @@ test.runIf(isRoot)(
     ]);
     try {
       expect((await machine.run(one, ["install", ...PATIENT])).code).toBe(0);
-      const ran = await machine.run(two, ["upgrade"]);
+      const config = machine.read("usr/local/etc/metalbridge/agent.yaml");
+      const given = machine.at("given.yaml");
+      writeFileSync(given, "logLevel: debug\n");
+      const ran = await machine.run(two, ["install", "--config", given]);
       expect(ran).toMatchObject({
         code: 1,
         err: expect.stringMatching(/^InstallDiskFull: cannot copy version 1\.1\.0/),
       });
+      expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).toBe(config);
       const archive = archiveOf(two, machine.at("two.tar.gz"));
       expect((await machine.run(machine.installed, ["upgrade", "--archive", archive])).err).toMatch(
         /^InstallDiskFull/,

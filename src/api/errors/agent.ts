@@ -57,7 +57,7 @@ export const agentErrors = {
     do: "stop that agent, or choose another folder with --state-dir",
   },
   StateDirUnusable: {
-    what: "The state folder cannot be created or written, or its path is too long for a Unix socket.",
+    what: "The state folder cannot be created or written, lies below a folder of another account or where no volume is mounted, or its path is too long for a Unix socket.",
     do: "choose a short path that the agent's user can write, with --state-dir",
   },
   ObservationFailed: {
