@@ -1,8 +1,19 @@
 /** Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others. */
-import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import {
   archiveOf,
   isRoot,
@@ -15,6 +26,8 @@ import {
   STATE,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { unmountedVolume } from "./observe.ts";
 
 const OTHER_UID = 65_534;
 
@@ -87,6 +100,46 @@ test.runIf(isRoot)(
   },
   200_000,
 );
+
+test.runIf(isRoot)(
+  "a state folder below a folder of another account is refused, with the command that helps",
+  async () => {
+    await using machine = await startMachine();
+    const volume = machine.at("Volumes/models");
+    mkdirSync(volume, { recursive: true });
+    chownSync(volume, OTHER_UID, OTHER_UID);
+    const install = () =>
+      machine.run(release, ["install", "--state-dir", path.join(volume, "metalbridge"), "--dry-run"]);
+    expect(await install()).toMatchObject({
+      code: 1,
+      err: `StateDirUnusable: ${volume}, above ${volume}/metalbridge, belongs to the account with uid ${OTHER_UID}\n  give it to root, or choose another folder with --state-dir\n    sudo chown root:wheel '${volume}'\n`,
+    });
+    chownSync(volume, 0, 0);
+    chmodSync(volume, 0o777);
+    expect((await install()).err).toMatch(
+      /^InstallFailed: cannot use .*: every account may change .*: chmod o-w/,
+    );
+    chmodSync(volume, 0o755);
+    expect(await install()).toMatchObject({ code: 0, err: "" });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)("a folder below /Volumes is a volume while one is mounted on it", async () => {
+  await using folder = await temporaryFolder();
+  const volume = path.join(folder.path, "models");
+  const ask = (at: string) => unmountedVolume(at, folder.path);
+  expect(await ask(path.join(volume, "metalbridge"))).toBe(volume);
+  mkdirSync(volume);
+  expect(await ask(path.join(volume, "metalbridge"))).toBe(volume);
+  execFileSync("mount", ["-t", "tmpfs", "tmpfs", volume]);
+  try {
+    expect(await ask(path.join(volume, "metalbridge"))).toBeUndefined();
+  } finally {
+    execFileSync("umount", ["-l", volume]);
+  }
+  expect(await ask("/usr/local/var/metalbridge")).toBeUndefined();
+});
 
 test.runIf(isRoot)(
   "a LaunchAgent of root is refused: it would leave root's files in the home of whoever ran sudo",
@@ -207,6 +260,55 @@ test.runIf(isRoot)(
     const join = ["join", "--server", "https://127.0.0.1:1", "--token", "x"];
     expect((await machine.run(machine.installed, join, { uid: OTHER_UID })).err).toMatch(/^RootRequired/);
     expect((await machine.run(machine.installed, join)).err).toMatch(/^JoinTokenInvalid/);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "root's logs and models are the installed agent's, read with the rights of its account, which cannot debug them",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    await machine.run(machine.installed, ["stop"]);
+    writeFileSync(machine.at("secret"), "the-secret-of-root\n", { mode: 0o600 });
+    const desired = {
+      metadata: { name: "chat-0-abc", namespace: "team" },
+      spec: { template: { serviceName: "chat" } },
+    };
+    asAccount(
+      machine,
+      `mkdir -p desired engines/u1 engines/u2; echo '${JSON.stringify(desired)}' > desired/u1.json`,
+    );
+    asAccount(machine, "rm -f kubeconfig; mkfifo kubeconfig desired/u2.json engines/u2/engine.json");
+    const log = machine.at(`${STATE}/engines/u1/log`);
+    const args = ["--root", machine.root];
+    asAccount(machine, `ln -s ${machine.at("secret")} engines/u1/log`);
+    const led = await machine.program(machine.installed, ["logs", "chat", ...args]);
+    expect(led).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^LogUnreadable/) });
+    asAccount(machine, "rm engines/u1/log; mkfifo engines/u1/log.1; echo first > engines/u1/log");
+    expect((await machine.program(machine.installed, ["models", "list", ...args])).err).toBe(
+      `no agent runs on ${machine.at(STATE)}: read from its store; which models are in use is not known\n`,
+    );
+
+    const program = path.join(machine.installed, "bin", "metalbridge");
+    const env = { PATH: "/usr/bin:/bin", HOME: "/home/me" };
+    const logs = spawn(program, ["logs", "chat", "-f", "--all", ...args], { env });
+    const said = { out: "", err: "" };
+    logs.stdout.setEncoding("utf8").on("data", (text: string) => (said.out += text));
+    logs.stderr.setEncoding("utf8").on("data", (text: string) => (said.err += text));
+    const shows = (text: string) => vi.waitFor(() => expect(said.out).toContain(text), { timeout: 60_000 });
+    const ended = once(logs, "close");
+    try {
+      await shows("first\n");
+      asAccount(machine, `kill -USR1 ${logs.pid}`);
+      appendFileSync(log, "second\n");
+      await shows("second\n");
+      logs.kill("SIGINT");
+      expect(await ended).toEqual([130, null]);
+      expect(said).toEqual({ out: "first\nsecond\n", err: "" });
+    } finally {
+      logs.kill("SIGKILL");
+    }
   },
   200_000,
 );

@@ -1,5 +1,5 @@
 /** The credential that `metalbridge join` leaves on a host: a kubeconfig with a token, in the state folder. */
-import { readFileSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { readTokenClaims, type TokenClaims } from "../../src/kube/token.ts";
@@ -44,9 +44,15 @@ function onlyTokenOf(config: Kubeconfig | undefined): string | undefined {
   return other === undefined && typeof token === "string" ? token : undefined;
 }
 
+/** Never waits for a writer of a FIFO. */
 function readKubeconfig(path: string): Kubeconfig | undefined {
   try {
-    return parse(readFileSync(path, "utf8")) as Kubeconfig;
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return parse(readFileSync(file, "utf8")) as Kubeconfig;
+    } finally {
+      closeSync(file);
+    }
   } catch {
     return undefined;
   }

@@ -1,8 +1,9 @@
 /** Replicas whose engines this machine's agent has, read from its state folder: no API server is needed for that. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { readPlainFile } from "../../src/plain-file.ts";
 import { orNothing } from "./reader.ts";
 
 export interface LocalReplica {
@@ -12,6 +13,8 @@ export interface LocalReplica {
   /** The engine's folder, with its log; it may not exist yet. */
   readonly dir: string;
 }
+
+const MAX_BYTES = 4 << 20;
 
 const desiredFile = z.object({
   metadata: z.object({ namespace: z.string(), name: z.string(), creationTimestamp: z.string().default("") }),
@@ -78,12 +81,13 @@ function namesIn(folder: string): readonly string[] {
   return orNothing(() => readdirSync(folder)) ?? [];
 }
 
-/** Undefined if there is none, or only a part of it. */
+/** Undefined if there is none, only a part of it, or no regular file. */
 function readJson(file: string): unknown {
-  const text = orNothing(() => readFileSync(file, "utf8"));
   try {
-    return text === undefined ? undefined : JSON.parse(text);
-  } catch {
+    return JSON.parse(readPlainFile(file, { maxBytes: MAX_BYTES }));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EACCES" || code === "EPERM") throw error;
     return undefined;
   }
 }

@@ -1,9 +1,11 @@
 /** Finds a replica on this machine for the verbs that need its files; says where it is if it is not here. */
-import { Argument, type Command } from "commander";
+import { Argument, type Command, Option } from "commander";
+import { asOwnerOf } from "../../launchd/account-files.ts";
 import { shellWord } from "../../local/shell-word.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
+import { becomeInstalledAgent } from "../install/installed-agent.ts";
 import { findAgentHere } from "../program/agent-here.ts";
 import { explainElsewhere, type Sought } from "./elsewhere.ts";
 import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
@@ -11,6 +13,7 @@ import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
 export interface LocalFlags extends ClusterFlags {
   readonly stateDir?: string;
   readonly config?: string;
+  readonly root?: string;
 }
 
 export interface SoughtHere extends Sought {
@@ -31,9 +34,10 @@ export function addLocalFlags(command: Command): Command {
   return command
     .option(
       "--state-dir <folder>",
-      "the agent's state folder on this machine (default: the agent's own default)",
+      "the agent's state folder on this machine (default: as root the installed agent's, else the agent's own default)",
     )
-    .option("--config <file>", "the agent's configuration, which names its state folder");
+    .option("--config <file>", "the agent's configuration, which names its state folder")
+    .addOption(new Option("--root <folder>").hideHelp());
 }
 
 /** Uses the replica, or a service's only one. The cluster is asked only where this machine does not have it. */
@@ -43,9 +47,12 @@ export async function useLocal(
   sought: SoughtHere,
   use: (replica: LocalReplica) => Promise<void>,
 ): Promise<void> {
-  const { stateDir, hostName } = await findAgentHere(flags);
+  const { stateDir, hostName, installed } = await findAgentHere(flags);
+  const choose = () => chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
   try {
-    const found = chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
+    const found = installed === undefined ? choose() : asOwnerOf(stateDir, choose);
+    // Only now: the cluster may be asked with a kubeconfig that root alone can read.
+    if (found !== undefined && installed !== undefined) await becomeInstalledAgent(installed);
     if (found !== undefined) return await use(found);
   } catch (error) {
     throw isRefused(error) ? unreadable(error, name, stateDir, sought) : error;

@@ -2,7 +2,7 @@
  * Reads an engine's log while the agent rotates it in place: copied to `log.1`, then truncated. What was not read before
  * the truncation is read from the copy.
  */
-import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from "node:fs";
 import path from "node:path";
 
 /** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
@@ -96,7 +96,7 @@ export class LogReader {
   #placeIn({ file }: RotatedFile): number {
     const { offset, recent } = this.#place;
     if (offset === 0) return 0;
-    const copy = orNothing(() => readFileSync(file)) ?? NOTHING;
+    const copy = Buffer.concat([...chunks(file, 0)]);
     const at = copy.subarray(0, offset).lastIndexOf(recent);
     if (at !== -1) return at + recent.length;
     // The copy may begin within the bytes read last.
@@ -125,7 +125,7 @@ function startOf(dir: string, wanted: Wanted): Place {
 
 /** Where the last lines of a file begin, and how many it has of them. Holds one chunk at a time. */
 function lastLines(file: string, lines: number): Omit<Place, "after"> & { readonly lines: number } {
-  const fd = orNothing(() => openSync(file, "r"));
+  const fd = openLog(file);
   if (fd === undefined) return { offset: 0, recent: NOTHING, lines: 0 };
   try {
     const { size } = fstatSync(fd);
@@ -162,7 +162,7 @@ function rotatedFiles(dir: string): readonly RotatedFile[] {
 
 /** Everything from an offset on; nothing if there is no such file. */
 function* chunks(file: string, offset: number): Generator<Buffer> {
-  const fd = orNothing(() => openSync(file, "r"));
+  const fd = openLog(file);
   if (fd === undefined) return;
   try {
     for (let position = offset; ; ) {
@@ -174,6 +174,14 @@ function* chunks(file: string, offset: number): Generator<Buffer> {
   } finally {
     closeSync(fd);
   }
+}
+
+/** Undefined if there is no such file, or no regular one: opening a FIFO would wait for a writer. */
+function openLog(file: string): number | undefined {
+  const fd = orNothing(() => openSync(file, constants.O_RDONLY | constants.O_NONBLOCK));
+  if (fd === undefined || fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  return undefined;
 }
 
 function readAt(fd: number, start: number, end: number): Buffer {

@@ -10,6 +10,7 @@ import type { FetchProgress } from "../../agent/store/types.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/source.ts";
+import { becomeInstalledAgent } from "../install/installed-agent.ts";
 import { findAgentHere } from "../program/agent-here.ts";
 import { createJsonLog } from "../program/json-log.ts";
 import { writeErr } from "../program/output.ts";
@@ -18,6 +19,7 @@ export interface HereFlags {
   readonly stateDir?: string;
   readonly config?: string;
   readonly kubeconfig?: string;
+  readonly root?: string;
 }
 
 export interface AskRun {
@@ -27,7 +29,8 @@ export interface AskRun {
 
 /** Throws what the agent refuses; AgentNotRunning for a command that needs one; StoreUnreadable. */
 export async function askHere(flags: HereFlags, command: ModelCommand, run: AskRun): Promise<ModelAnswer> {
-  const { stateDir } = await findAgentHere(flags);
+  const { stateDir, installed } = await findAgentHere(flags);
+  if (installed !== undefined) await becomeInstalledAgent(installed);
   const answer = await askAgent({ stateDir, tempDir: tmpdir() }, command, run);
   if (answer !== undefined) return answer;
   if (command.do !== "list" && command.do !== "verify")

@@ -2,38 +2,57 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { loadAgentConfig } from "../../agent/config/load.ts";
+import { asOwnerOf } from "../../launchd/account-files.ts";
 import { findSession } from "../../local/control-plane/session.ts";
+import { here, installedChoices, type PlaceFlags } from "../install/context.ts";
 
 export interface AgentHere {
   readonly stateDir: string;
   readonly hostName: string;
+  /** For root: it is the installed agent's, so its files are read with the rights of its account. */
+  readonly installed?: PlaceFlags | undefined;
 }
 
 interface Flags {
   readonly stateDir?: string | undefined;
   readonly config?: string | undefined;
   readonly kubeconfig?: string | undefined;
+  readonly root?: string | undefined;
 }
 
 /** The default folder of `metalbridge demo`. */
 const DEMO_FOLDER = ".metalbridge";
 
 /**
- * What the flags name. Else the demo whose kubeconfig is in use, the folder of an agent that is installed here, or the demo
- * that runs in this folder, whichever is first.
+ * What the flags name. Else the demo whose kubeconfig is in use, for root the installed agent, the default folder of an
+ * agent, or the demo that runs in this folder, whichever is first.
  */
 export async function findAgentHere(flags: Flags, folder = DEMO_FOLDER): Promise<AgentHere> {
   const { stateDir, hostName, kubeconfig } = loadAgentConfig({
     file: flags.config,
     flags: { stateDir: flags.stateDir },
   });
-  if (flags.stateDir !== undefined || flags.config !== undefined) return { stateDir, hostName };
+  const place = { platform: here(), root: flags.root ?? "" };
+  const installed = await installedFolder(place);
+  if (flags.stateDir !== undefined || flags.config !== undefined)
+    return { stateDir, hostName, installed: stateDir === installed ? place : undefined };
   const ofKubeconfig = demoOf(flags.kubeconfig ?? kubeconfig);
   if (ofKubeconfig !== undefined) return { stateDir: ofKubeconfig, hostName };
+  if (installed !== undefined) {
+    const own = asOwnerOf(installed, () => loadAgentConfig({ flags: { stateDir: installed } }));
+    return { stateDir: installed, hostName: own.hostName, installed: place };
+  }
   if (existsSync(stateDir)) return { stateDir, hostName };
   const running = await findSession(path.join(folder, "control-plane"));
   const ofFolder = path.join(path.resolve(folder), "agent");
   return { stateDir: running !== undefined && existsSync(ofFolder) ? ofFolder : stateDir, hostName };
+}
+
+/** Of an agent that root installed here; undefined for other users, who may not read it. */
+async function installedFolder(place: PlaceFlags): Promise<string | undefined> {
+  if (process.geteuid?.() !== 0) return undefined;
+  const found = await installedChoices(place).catch(() => undefined);
+  return found?.layout.stateDir;
 }
 
 /** The agent's folder beside the control plane that the kubeconfig leads to. */
