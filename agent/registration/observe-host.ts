@@ -66,11 +66,11 @@ const STORE_MS = 30_000;
 const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const BUDGET_MS = 600_000;
-/** A tool that failed once may succeed later; some machines never provide a part of the answer. */
 /** After a reading that failed. Less than a beat. */
 const BUDGET_RETRY_MS = 4_000;
 /** For one whole observation; longer than the first run of an engine that was just installed usually takes. */
 const OBSERVATION_MAX_MS = 30_000;
+/** A tool that failed once may succeed later; some machines never provide a part of the answer. */
 const INFO_RETRY_MS = 600_000;
 /** An upgrade is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
@@ -257,6 +257,7 @@ async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<numbe
     const devices = await driver.devices().catch(() => "unknown" as const);
     const bytes = devices === "unknown" ? 0 : acrossDevices(devices);
     if (bytes > 0) return bytes;
+    if (devices === "unknown") none = undefined;
   }
   return none;
 }
@@ -264,7 +265,6 @@ async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<numbe
 /** Engines spread a model over all devices of one backend (CUDA0, CUDA1). A device that two backends show counts once. */
 function acrossDevices(devices: readonly EngineDevice[]): number {
   const sums = new Map<string, number>();
-    if (devices === "unknown") none = undefined;
   for (const { name, totalBytes } of devices) {
     const backend = name.replace(/\d+$/, "");
     sums.set(backend, (sums.get(backend) ?? 0) + totalBytes);

@@ -170,15 +170,15 @@ class Runner implements ReplicaRunner {
     return [...this.#context.states.values()].map(snapshotOf);
   }
 
-  hasInspectedAll(): boolean {
-    return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
-  }
   knowsAllEngines(): boolean {
     return [...this.#context.states.values()].every(
       ({ engine, dir }) => engine.at === "run" || (engine.at === "none" && !hasEngineFile(dir)),
     );
   }
 
+  hasInspectedAll(): boolean {
+    return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
+  }
 
   counts(): ReturnType<ReplicaRunner["counts"]> {
     return this.#context.counts;

@@ -225,7 +225,6 @@ describe("an oMLX of the agent's own", () => {
     const model = tinyMlx(folder);
     await untilState(await driver.open(placeOf("a"), launch(model)), "running");
     const weights = statSync(join(model.path, "model.safetensors")).size;
-    for (const seen of [300e6, 900e6, 250e6]) {
     // A figure that was not read, or that is less than what is loaded, says nothing.
     for (const unread of [undefined, 1]) {
       footprint = unread;
@@ -234,6 +233,7 @@ describe("an oMLX of the agent's own", () => {
       expect(instances.daemons.unclaimedBytes()).toBe(0);
     }
     readings = 0;
+    for (const seen of [300e6, 900e6, 250e6]) {
       footprint = seen;
       laterMs += 60_000;
       await instances.daemons.measure();
