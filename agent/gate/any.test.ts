@@ -121,3 +121,18 @@ test.each([
     ]);
   },
 );
+
+test("a client that vanishes in its body leaves the engine no open request, also where the answer came first", async () => {
+  const closed: Promise<unknown>[] = [];
+  await using pair = await startPair({ protocol: "any" }, (incoming, response) => {
+    closed.push(new Promise((resolve) => incoming.socket.once("close", resolve)));
+    incoming.on("error", () => undefined).resume();
+    response.end("early");
+  });
+  const raw = await openRaw(pair.port);
+  raw.socket.write("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf");
+  await until(() => expect(raw.text).toContain("early"));
+  await until(() => expect(pair.server.status().inFlight).toBe(0));
+  raw.socket.destroy();
+  await Promise.all(closed);
+});

@@ -104,6 +104,12 @@ export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = 
       if (areCrumbs(piece)) request.destroy();
     });
     request.pipe(call);
+    // Node aborts no request that was answered before its body was complete.
+    const leave = (): void => {
+      if (!request.complete) call.destroy();
+    };
+    request.socket.once("close", leave);
+    request.once("end", () => request.socket.off("close", leave));
     return;
   }
   call.once("finish", sent);
