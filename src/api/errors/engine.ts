@@ -73,7 +73,7 @@ export const engineErrors = {
     do: "remove spec.endpoint.gate, or set it to Auto",
   },
   CertificateInvalid: {
-    what: "The certificate in the Secret of spec.endpoint.tls cannot be served: it is unreadable, expired, or not that of the key.",
+    what: "The certificate in the Secret of spec.endpoint.tls cannot be served: it is unreadable, expired, too large, or not that of the key.",
     do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within 5 s",
     command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
