@@ -66,6 +66,20 @@ describe("a replica fails", () => {
     );
   });
 
+  test("not by the time in which its host is unreachable", () => {
+    const stuck = { phase: "Waiting", reason: "PortsExhausted" };
+    const away = replica(stuck, false);
+    const before = readHealth(EMPTY, [replica(stuck)], momentAt(0));
+    const silent = readHealth(before.book, [away], momentAt(PROGRESS_DEADLINE_MS - 1));
+    const long = readHealth(silent.book, [away], momentAt(10 * LOADING_DEADLINE_MS));
+    expect([...long.failing]).toEqual([]);
+    const back = 10 * LOADING_DEADLINE_MS + 1;
+    const returned = readHealth(long.book, [replica(stuck)], momentAt(back));
+    expect([...returned.failing]).toEqual([]);
+    const late = readHealth(returned.book, [replica(stuck)], momentAt(back + PROGRESS_DEADLINE_MS));
+    expect(late.failing.get("chat-0-aa")).toContain("without progress");
+  });
+
   test("without a word of its agent for ten minutes", () => {
     expect(readingOf([0, {}], [PROGRESS_DEADLINE_MS, {}]).failing).toContain(
       "has been without a status for 10 min",

@@ -2,6 +2,7 @@
  * Which replicas fail to become Ready, and which are not yet trusted. Pure: its memory is an argument and a
  * result.
  */
+import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
 import type { Moment } from "../../../../src/capacity/placement/claims.ts";
@@ -143,15 +144,21 @@ function placeOf(replica: InferenceReplica): string {
 function markOf(replica: InferenceReplica): string {
   const { phase, reason, progress, restarts, readyAt } = replica.status ?? {};
   if (isReady(replica)) return `ready ${readyAt} ${restarts}`;
-  return [phase, reason, progress?.bytes, restarts].join(" ");
+  return [phase, reason, progress?.bytes, restarts, isAway(replica)].join(" ");
 }
 
 function limitOf(replica: InferenceReplica, crashes: number): number {
   const { phase } = replica.status ?? {};
   if (isReady(replica)) return crashes >= CRASH_LOOP ? SETTLE_MS : Number.POSITIVE_INFINITY;
-  // Its host is unreachable: hostLostSeconds limits that.
-  if (phase === "Ready") return Number.POSITIVE_INFINITY;
+  // Its host is unreachable, so its status is old: hostLostSeconds limits that.
+  if (phase === "Ready" || isAway(replica)) return Number.POSITIVE_INFINITY;
   return phase === "Fetching" || phase === "Starting" ? LOADING_DEADLINE_MS : PROGRESS_DEADLINE_MS;
+}
+
+/** The controller has not heard of its host; the time until it does is not the revision's. */
+function isAway({ status }: InferenceReplica): boolean {
+  const reachable = getCondition(status?.conditions, "HostReachable");
+  return reachable !== undefined && reachable.status !== "True";
 }
 
 function troubleOf(replica: InferenceReplica, crashes: number, isOverdue: boolean): string | undefined {
