@@ -1,5 +1,7 @@
 /** What one client may take of a route and of the gate, over real connections. */
 import { connect } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
@@ -17,6 +19,13 @@ import {
 } from "./fixtures/route.ts";
 
 const MIB = 1024 ** 2;
+/** Bytes that something still refers to. */
+function arrayBuffers(): number {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  return process.memoryUsage().arrayBuffers;
+}
+
 const head = (length: number) => `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`;
 
 test("a body of countless members is refused with its first part, and nothing of it is held", async () => {
@@ -50,6 +59,25 @@ test("a large body reaches the daemon unchanged in chunks of any size, and is no
   expect(slow.server.status().inFlight).toBe(1);
   response.end();
   expect((await answer).status).toBe(200);
+});
+
+test.each([
+  ["while it is answered", '"}', ""],
+  ["once it is refused, although more of it may come", '"}x', "not_json"],
+])("a body takes no memory %s", async (_, end, refusal) => {
+  const stream = steppedStream();
+  await using pair = await startPair({}, stream.listener);
+  const before = arrayBuffers();
+  const raw = await openRaw(pair.port);
+  const part = Buffer.alloc(MIB, "A");
+  const start = '{"image":"';
+  // The refused one is not complete.
+  raw.socket.write(head(start.length + 32 * MIB + end.length + refusal.length) + start);
+  for (let sent = 0; sent < 32; sent += 1) raw.socket.write(part);
+  raw.socket.write(end);
+  await until(() => expect(raw.text).toContain(refusal === "" ? "event-stream" : refusal));
+  await until(() => expect(arrayBuffers() - before).toBeLessThan(4 * MIB));
+  raw.socket.destroy();
 });
 
 test("slow clients with large bodies make room for another, which gets its answer", async () => {

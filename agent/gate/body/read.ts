@@ -28,10 +28,12 @@ export function readBody(
   done: (body: Buffer[] | Refusal) => void,
 ): () => void {
   const tooLarge = refuse(413, "too_large", `the body is larger than ${limitBytes} bytes`);
-  const held = new HeldBytes();
+  let held = new HeldBytes();
   const scanner = scannerFor(naming);
   const stop = (): void => {
     request.off("data", take).off("end", end);
+    // Whoever can call this keeps it for as long as the answer takes.
+    held = new HeldBytes();
   };
   const finish = (body: Buffer[] | Refusal): void => {
     stop();
