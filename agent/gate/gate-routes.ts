@@ -115,7 +115,7 @@ class Routes implements GateRoutes {
     const route = status.routes[id];
     if (route === undefined) return status.fileProblem ?? "the gate does not have the route yet";
     if (route.isServing || (status.isLeaving && this.#gate?.isHandingOver() === true)) return undefined;
-    return status.isLeaving ? "the gate was told to stop" : route.problems.join("; ");
+    return status.isLeaving ? "the gate is stopping" : route.problems.join("; ");
   }
 
   reload(): void {

@@ -115,7 +115,7 @@ test("a gate that answers late is adopted, with its streams", async () => {
   expect(await text).toContain("[DONE]");
 });
 
-test("a gate that someone else tells to stop finishes its streams beside a new one, which takes what is new", async () => {
+test("a gate that another program terminates finishes its streams beside a new one, which takes what is new", async () => {
   const stream = steppedStream();
   await using bed = await prepare(stream.listener);
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);

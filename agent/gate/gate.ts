@@ -184,12 +184,12 @@ class Gates implements Gate {
     return this.#isHandingOver;
   }
 
-  /** Someone else has told the gate to stop: it finishes what it has, for as long as that takes, beside a new one. */
+  /** Another program has terminated the gate: it finishes what it has, for as long as that takes, beside a new one. */
   #succeed(leaving: Generation): void {
     const { log } = this.#ports;
     this.#inTurn(async () => {
       if (this.#isClosed || this.#living.at(-1) !== leaving) return;
-      log.warn({ gate: leaving.number }, "the gate was told to stop; starting another");
+      log.warn({ gate: leaving.number }, "the gate was terminated by another program; starting another");
       await this.#start();
     }).catch((err: unknown) => log.error({ err }, "the gate cannot be started"));
   }

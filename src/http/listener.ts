@@ -47,7 +47,7 @@ const GUARDED_MS = 10_000;
 const CONNECTIONS = { total: 64, perAddress: 32 };
 /** No scraper and no probe sends more before it has the answer; each answer can be a whole page. */
 const PIPELINED = 2;
-/** An answer that nobody reads is not kept for longer. */
+/** An answer that its client does not read is dropped after this. */
 const SILENCE_MS = 60_000;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
