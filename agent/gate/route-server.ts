@@ -1,12 +1,6 @@
 /** One route's listener: who may ask, what is passed on, how many requests are in flight. */
 import { readFileSync } from "node:fs";
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -17,8 +11,10 @@ import type { BodyBudget } from "./body/budget.ts";
 import { narrowList } from "./body/lists.ts";
 import { namingOf } from "./body/name-model.ts";
 import { readBody } from "./body/read.ts";
+import { Connections } from "./connections.ts";
 import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
+import { createListener } from "./listener.ts";
 import {
   admit,
   isRefusal,
@@ -31,13 +27,10 @@ import {
 } from "./paths.ts";
 import { createPool, type Exchange, relay, type Target, watchReading } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
-import { tlsServers } from "./tls-servers.ts";
 
-const HEADER_BYTES = 16 * 1024;
 const LISTEN_AGAIN_MS = 1_000;
 /** For files that could not be read, or make no sense. */
 const READ_AGAIN_MS = 1_000;
-const KEEPALIVE_PROBE_MS = 30_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
 
@@ -59,6 +52,7 @@ export class RouteServer {
   readonly #open = new Set<ServerResponse>();
   readonly #broken = new WeakSet<ServerResponse>();
   readonly #pipelines = new Pipelines();
+  readonly #connections = new Connections();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
   #passages: Passages;
@@ -80,25 +74,9 @@ export class RouteServer {
   }
 
   #createServer(hasTls: boolean): Server {
-    const { headMs, requestMs, idleMs } = this.#limits;
-    const options: ServerOptions = {
-      insecureHTTPParser: false,
-      maxHeaderSize: HEADER_BYTES,
-      headersTimeout: Math.min(headMs, requestMs),
-      requestTimeout: requestMs,
-      keepAliveTimeout: idleMs,
-      connectionsCheckingInterval: Math.min(headMs / 2, 5_000),
-      keepAlive: true,
-      keepAliveInitialDelay: KEEPALIVE_PROBE_MS,
-    };
-    const server = hasTls
-      ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
-      : createServer(options);
-    // All of them: a length that Node leaves out still counts for its parser.
-    server.maxHeadersCount = 0;
-    server.maxConnections = this.#limits.connections;
+    const server = createListener(this.#limits, hasTls);
     // The next one finds room, unless all are busy.
-    server.on("drop", () => server.closeIdleConnections());
+    server.on("drop", () => this.#connections.closeIdle());
     server.on("request", (request, response) => this.#handle(request, response));
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
@@ -143,7 +121,7 @@ export class RouteServer {
       };
       this.#hasCertificate = this.#read("tls", install, this.#hasCertificate);
     }
-    if (state === "draining") this.#server.closeIdleConnections();
+    if (state === "draining") this.#connections.closeIdle();
     const isUnread = [...this.#problems.keys()].some((what) => what !== "listen");
     if (isUnread && !this.#isLeaving)
       this.#readAgain = setTimeout(() => this.update(this.#route), READ_AGAIN_MS);
@@ -181,7 +159,7 @@ export class RouteServer {
     clearTimeout(this.#readAgain);
     // Not the method of an HTTP server, which also closes idle connections, under a request that may be on its way.
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
-    if (atOnce) this.#server.closeIdleConnections();
+    if (atOnce) this.#connections.closeIdle();
   }
 
   /** The route is not wanted any more: nothing of it stays. */
@@ -213,18 +191,20 @@ export class RouteServer {
       return;
     }
     this.#open.add(response);
+    this.#connections.begin(request);
     const share = this.#ports.bodies.open(this.#route.id, () => giveUp());
     const over = (): void => {
       if (!this.#open.delete(response)) return;
       socket.off("close", over);
       this.#pipelines.end(socket);
+      this.#connections.end(request);
       share.release();
       const isWhole = response.writableFinished;
       count(
         this.#ports.counters.requests,
         isWhole ? response.statusCode : this.#broken.has(response) ? 599 : 499,
       );
-      if (this.#route.state === "draining") this.#server.closeIdleConnections();
+      if (this.#route.state === "draining") this.#connections.closeIdle();
       this.#ports.onLess();
     };
     response.once("close", over);

@@ -133,3 +133,20 @@ function askOnce(agent: Agent): Promise<number | undefined> {
     call.end("{}");
   });
 }
+
+test("a connection is not idle before its last answer has left: a drain cuts none", async () => {
+  const padding = "x".repeat(8 * 1024 ** 2 - 100);
+  await using pair = await startPair({}, (_, response) => {
+    response.end(JSON.stringify({ data: [], padding }));
+  });
+  const raw = await openRaw(pair.port);
+  raw.socket.once("data", () => raw.socket.pause());
+  raw.socket.write("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n");
+  await until(() => expect(raw.text).toMatch(/^HTTP\/1\.1 200/));
+  // The gate has sent all of it, and the client has not read it yet.
+  expect(pair.server.status().inFlight).toBe(1);
+  pair.server.update({ ...pair.route, state: "draining" });
+  raw.socket.resume();
+  await until(() => expect(raw.isEnded).toBe(true));
+  expect(raw.text.length).toBeGreaterThan(padding.length);
+});
