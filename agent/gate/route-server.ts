@@ -29,6 +29,8 @@ import { createPool, type Exchange, relay, type Target, watchReading } from "./r
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
 
 const LISTEN_AGAIN_MS = 1_000;
+/** For a gate that has handed over to look whether a connection has been idle for too long. */
+const LEAVE_MS = 5_000;
 /** For files that could not be read, or make no sense. */
 const READ_AGAIN_MS = 1_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
@@ -62,6 +64,7 @@ export class RouteServer {
   #hasCertificate = false;
   #retry: NodeJS.Timeout | undefined;
   #readAgain: NodeJS.Timeout | undefined;
+  #leaving: NodeJS.Timeout | undefined;
 
   constructor(route: GateRoute, ports: RoutePorts) {
     this.#route = route;
@@ -160,11 +163,15 @@ export class RouteServer {
     // Not the method of an HTTP server, which also closes idle connections, under a request that may be on its way.
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
     if (atOnce) this.#connections.closeIdle();
+    // Node's own time for it starts again with every byte, empty lines included.
+    const { idleMs } = this.#limits;
+    this.#leaving ??= setInterval(() => this.#connections.closeIdle(idleMs), Math.min(idleMs, LEAVE_MS));
   }
 
   /** The route is not wanted any more: nothing of it stays. */
   end(): void {
     this.leave(true);
+    clearInterval(this.#leaving);
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
     this.#target.pool.destroy();

@@ -150,3 +150,16 @@ test("a connection is not idle before its last answer has left: a drain cuts non
   await until(() => expect(raw.isEnded).toBe(true));
   expect(raw.text.length).toBeGreaterThan(padding.length);
 });
+
+test("empty lines keep no connection open on a gate that has handed over", async () => {
+  await using pair = await startPair({ limits: { idleMs: 300, headMs: 300 } });
+  const [used, fresh] = await Promise.all([openRaw(pair.port), openRaw(pair.port)]);
+  used.socket.write(SHORT);
+  await until(() => expect(used.text).toContain("got"));
+  pair.server.leave(false);
+  const lines = setInterval(() => {
+    for (const { socket } of [used, fresh]) socket.write("\r\n");
+  }, 50);
+  await until(() => expect(pair.server.status().connections).toBe(0));
+  clearInterval(lines);
+});
