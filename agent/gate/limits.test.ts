@@ -138,6 +138,21 @@ test("a connection that sends on without waiting for its answers is cut off, and
   await until(() => expect(pair.server.status()).toMatchObject({ inFlight: 0, connections: 0 }));
 });
 
+test.each([
+  ["an unknown expectation", "GET /health HTTP/1.1\r\nHost: x\r\nExpect: y\r\n\r\n", "417", "expectation"],
+  ["no Host", "GET /health HTTP/1.1\r\n\r\n", "400", "malformed"],
+])("requests with %s are refused under the limits of all others", async (_, text, status, reason) => {
+  await using pair = await startPair();
+  expect(await statusFor(pair.port, text)).toMatch(status);
+  expect(pair.counters.refused).toEqual({ [reason]: 1 });
+  await until(() => expect(pair.counters.requests).toEqual({ [status]: 1 }));
+  const raw = await openRaw(pair.port);
+  raw.socket.write(text.repeat(2_000));
+  await until(() => expect(raw.socket.destroyed).toBe(true));
+  expect(pair.counters.refused).toMatchObject({ pipelined: expect.any(Number) });
+  expect(pair.counters.refused[reason]).toBeLessThan(20);
+});
+
 test("answers of the gate itself that are left unread hold no place for long", async () => {
   await using pair = await startPair({ keyFiles: [], limits: { unreadMs: 200 } });
   const raw = await openRaw(pair.port);

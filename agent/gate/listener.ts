@@ -11,6 +11,8 @@ export function createListener(
 ): Server {
   const options: ServerOptions = {
     insecureHTTPParser: false,
+    // Node would answer such a request itself, past the limits.
+    requireHostHeader: false,
     maxHeaderSize: HEADER_BYTES,
     headersTimeout: Math.min(headMs, requestMs),
     requestTimeout: requestMs,

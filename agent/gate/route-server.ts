@@ -36,6 +36,8 @@ const READ_AGAIN_MS = 1_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
 
+const UNEXPECTED = refuse(417, "expectation", "Expect takes 100-continue only");
+
 export interface RoutePorts {
   readonly log: Log;
   readonly counters: RouteCounters;
@@ -81,6 +83,7 @@ export class RouteServer {
     // The next one finds room, unless all are busy.
     server.on("drop", () => this.#connections.closeIdle());
     server.on("request", (request, response) => this.#handle(request, response));
+    server.on("checkExpectation", (request, response) => this.#handle(request, response, UNEXPECTED));
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
       socket.once("close", () => {
@@ -191,7 +194,7 @@ export class RouteServer {
     };
   }
 
-  #handle(request: IncomingMessage, response: ServerResponse): void {
+  #handle(request: IncomingMessage, response: ServerResponse, refusal?: Refusal): void {
     const { socket } = request;
     if (!this.#pipelines.begin(socket, this.#limits.pipelined)) {
       count(this.#ports.counters.refused, "pipelined");
@@ -225,7 +228,7 @@ export class RouteServer {
       share.release();
       this.#refuse(request, response, refusal);
     };
-    const passage = this.#admit(request);
+    const passage = refusal ?? this.#admit(request);
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
     else if (passage.kind === "list") this.#relay(request, response, passage);
@@ -248,6 +251,8 @@ export class RouteServer {
   }
 
   #admit(request: IncomingMessage): ReturnType<typeof admit> {
+    if (request.headers.host === undefined && request.httpVersion === "1.1")
+      return refuse(400, "malformed", "the Host header is missing");
     const passage = admit(request.method ?? "", request.url ?? "", this.#passages);
     const isHealth =
       !isRefusal(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
