@@ -10,7 +10,7 @@ import { placesBelow } from "./layout.ts";
 import { namesIn, observe, ownerOfState, uidOf, unmountedVolume } from "./observe.ts";
 import type { Choices, Given } from "./plan/entries.ts";
 import { type Before, planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
-import type { Observed } from "./plan/observed.ts";
+import { type Observed, runsOf } from "./plan/observed.ts";
 import { refusalOf } from "./plan/refuse.ts";
 import { describeStep, type Step } from "./plan/steps.ts";
 import type { Ports } from "./ports.ts";
@@ -43,12 +43,20 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
   const steps = planInstall(layout, version, observed);
   if (dryRun) return printSteps(ports, steps);
   const before = { version: observed.current, replaced: replacedBy(steps) };
-  const run = { apply: createApply(ports, layout, source), before };
+  let runsBefore = runsOf(observed.job);
+  const apply = createApply(ports, layout, source);
+  const counting: Apply = async (step) => {
+    // A definition that is loaded again counts from 0. While a version was copied, the old agent may have crashed.
+    if (step.do === "load" || step.do === "reload") runsBefore = 0;
+    if (step.do === "restart") runsBefore = runsOf(await ports.supervisor.observe());
+    await apply(step);
+  };
+  const run = { apply: counting, before };
   await change(ports, input, steps, run);
   const outcome = await awaitHealthy(ports, layout, {
     version,
     knownTroubles: knownTroubles(observed),
-    runsBefore: observed.job.at === "loaded" ? observed.job.runs : 0,
+    runsBefore,
     withinMs: input.healthyWithinMs,
   });
   if (!outcome.healthy) return rollBack(ports, input, run, outcome);

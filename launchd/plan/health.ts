@@ -18,7 +18,7 @@ export interface Expected {
   readonly version: string;
   /** Troubles that are no fault of this version: the one before had them too. Undefined: any. */
   readonly knownTroubles: readonly string[] | undefined;
-  /** Starts before this one; undefined when the service manager had none to report. */
+  /** Starts before this one; undefined where they are not known: then no exit is judged. */
   readonly runsBefore: number | undefined;
 }
 
@@ -63,9 +63,11 @@ export function whatIsMissing(agent: Agent, { version, knownTroubles }: Expected
 
 /** What cannot get better. */
 function faultOf(job: Job, runsBefore: number | undefined): string | undefined {
-  if (job.at === "absent" || job.pid !== undefined) return undefined;
-  if (job.lastExit?.startsWith("78") === true) return "launchd cannot start the program (EX_CONFIG)";
-  const runs = job.runs ?? 0;
-  if (runsBefore === undefined || runs - runsBefore < RESTARTS_OF_A_CRASH) return undefined;
+  if (job.at === "absent" || job.pid !== undefined || runsBefore === undefined) return undefined;
+  const runs = (job.runs ?? 0) - runsBefore;
+  // Before the first start, the last exit is that of an earlier version.
+  if (runs > 0 && job.lastExit?.startsWith("78") === true)
+    return "launchd cannot start the program (EX_CONFIG)";
+  if (runs < RESTARTS_OF_A_CRASH) return undefined;
   return `the agent exits again and again (${job.lastExit ?? "reason unknown"})`;
 }

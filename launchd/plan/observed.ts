@@ -20,6 +20,11 @@ export type Job =
       readonly isLeaving: boolean;
     };
 
+/** Starts so far; undefined where the service manager does not say. */
+export function runsOf(job: Job): number | undefined {
+  return job.at === "loaded" ? job.runs : 0;
+}
+
 export type Agent =
   | { readonly at: "none" }
   /** Another user's socket, or no answer in time: no reason to act. */

@@ -306,9 +306,16 @@ test.each<[string, Agent, Job | undefined, { pid: number; atMs: number } | undef
   [
     "cannot be started",
     { at: "none" },
-    { ...loaded, pid: undefined, lastExit: "78: EX_CONFIG" },
+    { ...loaded, pid: undefined, runs: 2, lastExit: "78: EX_CONFIG" },
     undefined,
     "failed",
+  ],
+  [
+    "has not been started yet, where the one before could not be",
+    { at: "none" },
+    { ...loaded, pid: undefined, runs: 1, lastExit: "78: EX_CONFIG" },
+    undefined,
+    "waiting",
   ],
 ])("a version that %s: judged", (_, agent, job, since, is) => {
   expect(judge(expected, { atMs: 1_000, agent, job }, since).is).toBe(is);
