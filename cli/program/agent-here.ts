@@ -43,9 +43,13 @@ export async function findAgentHere(flags: Flags, folder = DEMO_FOLDER): Promise
     return { stateDir: installed, hostName: own.hostName, installed: place };
   }
   if (existsSync(stateDir)) return { stateDir, hostName };
-  const running = await findSession(path.join(folder, "control-plane"));
+  // One that does not answer runs too.
+  const isRunning = await findSession(path.join(folder, "control-plane")).then(
+    (found) => found !== undefined,
+    () => true,
+  );
   const ofFolder = path.join(path.resolve(folder), "agent");
-  return { stateDir: running !== undefined && existsSync(ofFolder) ? ofFolder : stateDir, hostName };
+  return { stateDir: isRunning && existsSync(ofFolder) ? ofFolder : stateDir, hostName };
 }
 
 /** Of an agent that root installed here; undefined for other users, who may not read it. */

@@ -39,7 +39,7 @@ export async function startDetached(options: {
   });
   const deadline = performance.now() + READY_WITHIN_MS;
   while (ended === undefined && performance.now() < deadline) {
-    const info = await findSession(layout.dir);
+    const info = await findSession(layout.dir).catch(() => undefined);
     if (info?.state === "ready") {
       child.unref();
       return info;

@@ -1,4 +1,5 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
@@ -43,6 +44,23 @@ test("a socket that a killed process left is replaced", async () => {
   const session = await open(folder.path);
   expect(await findSession(folder.path)).toEqual(info);
   session.close();
+});
+
+test("a process that holds the folder and does not answer is not none", async () => {
+  await using folder = await temporaryFolder();
+  const file = socketPath(folder.path);
+  const script = `require("net").createServer().listen(${JSON.stringify(file)}, () => console.log("listens"))`;
+  const child = spawn(process.execPath, ["-e", script]);
+  try {
+    await once(child.stdout, "data");
+    child.kill("SIGSTOP");
+    await expect(findSession(folder.path, 100)).rejects.toMatchObject({
+      code: "ControlPlanePartFailed",
+      remedy: { command: `kill -KILL $(lsof -t ${file})` },
+    });
+  } finally {
+    child.kill("SIGKILL");
+  }
 });
 
 test("a folder with a very long name works too", async () => {

@@ -50,7 +50,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     if ((await listen(server, file)) === "taken") throw running(options.dir, undefined);
   }
   // Two starters may both have replaced a dead socket; the one that the name now leads to has won.
-  const owner = await findSession(options.dir);
+  const owner = await findSession(options.dir).catch(() => undefined);
   if (owner?.pid !== process.pid) {
     server.close();
     throw running(options.dir, owner);
@@ -58,10 +58,16 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   return { close: () => void server.close() };
 }
 
-/** The process that runs the control plane of this folder, if any. */
-export async function findSession(dir: string): Promise<SessionInfo | undefined> {
-  const answer = await ask(socketPath(dir), "info\n", ANSWER_TIMEOUT_MS);
-  return answer === undefined ? undefined : infoOf(answer);
+/** The process that runs the control plane of this folder, if any. Throws ControlPlanePartFailed when it does not answer. */
+export async function findSession(
+  dir: string,
+  timeoutMs = ANSWER_TIMEOUT_MS,
+): Promise<SessionInfo | undefined> {
+  const answer = await ask(socketPath(dir), "info\n", timeoutMs);
+  if (answer === undefined) return undefined;
+  const info = infoOf(answer);
+  if (info === undefined) throw silent(dir);
+  return info;
 }
 
 function infoOf(answer: string): SessionInfo | undefined {
@@ -126,6 +132,15 @@ function ask(file: string, question: string, timeoutMs: number): Promise<string 
     socket.on("data", (chunk: Buffer) => chunks.push(chunk));
     socket.once("error", () => finish(undefined));
     socket.once("end", () => finish(Buffer.concat(chunks).toString("utf8") || undefined));
+  });
+}
+
+/** Only the system knows which process holds the socket. */
+function silent(dir: string): MetalbridgeError {
+  const message = `the process that runs a control plane on ${dir} does not answer`;
+  return new MetalbridgeError("ControlPlanePartFailed", message, {
+    summary: "end it by force; its parts end with it",
+    command: `kill -KILL $(lsof -t ${shellWord(socketPath(dir))})`,
   });
 }
 
