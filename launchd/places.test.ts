@@ -201,6 +201,26 @@ test.runIf(isRoot)(
 );
 
 test.runIf(isRoot)(
+  "uninstall leaves everything where it cannot read whether engines run",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    asAccount(machine, "mkdir -p engines/5e1f; echo '7 x' > engines/5e1f/pid; chmod 0 engines/5e1f/pid");
+    const refused = {
+      code: 1,
+      err: expect.stringMatching(/^EnginesRunning: .*not known: .*could not be read/),
+    };
+    expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
+    asAccount(machine, "chmod 600 engines/5e1f/pid; chmod 0 engines");
+    expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
+    expect([machine.launchd.labels(), existsSync(machine.at(`${STATE}/engines`))]).toEqual([[LABEL], true]);
+    const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
+    expect(dry.out).toContain("would drain and stop the engines\n");
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
   "links and FIFOs of the agent's account lead root nowhere and do not hold it up",
   async () => {
     await using machine = await startMachine();

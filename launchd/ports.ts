@@ -8,7 +8,7 @@ export interface Ports {
   readonly euid: number;
   readonly supervisor: Supervisor;
   readonly accounts: Accounts;
-  /** Living engines in a state folder; undefined when it may not be read. */
+  /** Living engines in a state folder; undefined when it cannot be read. */
   readonly countEngines: (stateDir: string) => Promise<number | undefined>;
   /** One line for a person. */
   readonly print: (line: string) => void;

@@ -7,10 +7,11 @@ import { applyAll, printSteps } from "./install.ts";
 import type { Layout } from "./layout.ts";
 import { namesIn, observe } from "./observe.ts";
 import type { Choices } from "./plan/entries.ts";
-import type { Observed } from "./plan/observed.ts";
+import { type Observed, runsOf } from "./plan/observed.ts";
 import type { Step } from "./plan/steps.ts";
 import { planUninstall } from "./plan/uninstall.ts";
 import type { Ports } from "./ports.ts";
+import { enginesRunning } from "./stop-engines.ts";
 
 export async function start(ports: Ports, choices: Choices, withinMs: number): Promise<void> {
   await change(ports, choices, "load", withinMs);
@@ -49,7 +50,7 @@ async function change(
   const outcome = await awaitHealthy(ports, layout, {
     version: current,
     knownTroubles: undefined,
-    runsBefore: job.at === "loaded" ? job.runs : 0,
+    runsBefore: runsOf(job),
     withinMs,
   });
   if (!outcome.healthy) throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${tailOfLogs(layout)}`);
@@ -68,8 +69,8 @@ export async function uninstall(ports: Ports, choices: Choices, options: Uninsta
   const { layout } = choices;
   const observed = await observe(ports, choices);
   refuseForeign(choices, observed);
-  if (observed.engines !== undefined && observed.engines > 0 && !options.stopEngines && !options.dryRun)
-    throw new MetalbridgeError("EnginesRunning", `${observed.engines} engines run on this host`);
+  if (observed.engines !== 0 && !options.stopEngines && !options.dryRun)
+    throw enginesRunning(layout, observed.engines, "run on this host");
   const stateEntries = await namesIn(layout.stateDir);
   const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
   const steps = planned.filter((step) => isNeeded(step, layout));

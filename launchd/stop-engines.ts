@@ -33,6 +33,20 @@ export async function drainEngines(ports: Ports, layout: Layout, socket: string)
   await until(ports.clock, STARTS_WITHIN_MS, serves);
   child.kill("SIGTERM");
   await exited;
-  const left = (await ports.countEngines(layout.stateDir)) ?? 0;
-  if (left > 0) throw new MetalbridgeError("EnginesRunning", `${left} engines did not stop`);
+  const left = await ports.countEngines(layout.stateDir);
+  if (left !== 0) throw enginesRunning(layout, left, "did not stop");
+}
+
+/** Where they could not be counted, some may run. */
+export function enginesRunning(
+  { stateDir }: Layout,
+  count: number | undefined,
+  how: string,
+): MetalbridgeError {
+  if (count !== undefined) return new MetalbridgeError("EnginesRunning", `${count} engines ${how}`);
+  const message = `whether engines run on this host is not known: ${stateDir} could not be read`;
+  return new MetalbridgeError("EnginesRunning", message, {
+    summary:
+      "make it readable for its owner, then run the command again; with --stop-engines the agent drains what runs",
+  });
 }

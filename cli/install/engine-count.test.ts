@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
@@ -51,4 +51,10 @@ test.each([
     writeFileSync(file, text === "alive" ? startedMark() : text === "gone" ? gone : text);
   }
   expect(countEngines(folder.path)).toBe(count);
+});
+
+test.each(["engines", "daemons", "gate"])("what cannot be read is not none: %s", async (kind) => {
+  await using folder = await temporaryFolder();
+  symlinkSync(kind, path.join(folder.path, kind));
+  expect(countEngines(folder.path)).toBeUndefined();
 });

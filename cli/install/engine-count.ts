@@ -17,7 +17,7 @@ interface Found {
 
 /**
  * By pid and start time, as the agent does: a pid alone may belong to a stranger by now. A replica in a daemon that others
- * started has no process of its own: it serves as long as a gate lives. Undefined when the folder may not be read.
+ * started has no process of its own: it serves as long as a gate lives. Undefined when a folder or a mark cannot be read.
  */
 export function countEngines(stateDir: string): number | undefined {
   const { startTimeNow } = createIdentity(process.platform);
@@ -32,17 +32,20 @@ export function countEngines(stateDir: string): number | undefined {
   return Math.max(engines.length, gates.length);
 }
 
+/** Undefined where an error other than "there is none" hides what may be an engine that serves. */
 function readFolders(stateDir: string): readonly Found[] | undefined {
   const found: Found[] = [];
-  for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER]) {
-    const names = namesIn(join(stateDir, kind));
-    if (names === undefined) return undefined;
-    for (const name of names) {
-      const dir = join(stateDir, kind, name);
-      found.push({ kind, marks: marksIn(dir), isReserved: existsSync(join(dir, "engine.json")) });
-    }
+  try {
+    for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER])
+      for (const name of namesIn(join(stateDir, kind))) {
+        const dir = join(stateDir, kind, name);
+        found.push({ kind, marks: marksIn(dir), isReserved: existsSync(join(dir, "engine.json")) });
+      }
+    return found;
+  } catch (error) {
+    if (systemCode(error) === undefined) throw error;
+    return undefined;
   }
-  return found;
 }
 
 /** None where the files are not as the agent and its shim write them. */
@@ -50,18 +53,22 @@ function marksIn(dir: string): readonly ProcessMark[] {
   try {
     const { session, main } = readRunFiles(dir);
     return [session, main].filter((mark) => mark !== undefined);
-  } catch {
-    return [];
+  } catch (error) {
+    return noneIf(error, ["EINVAL", "EFBIG", "ELOOP", "ENXIO", "EOPNOTSUPP"]);
   }
 }
 
-/** Undefined when the folder may not be read. */
-function namesIn(folder: string): readonly string[] | undefined {
+function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map(({ name }) => name);
   } catch (error) {
-    return systemCode(error) === "EACCES" ? undefined : [];
+    return noneIf(error, ["ENOENT", "ENOTDIR"]);
   }
+}
+
+function noneIf(error: unknown, codes: readonly string[]): readonly never[] {
+  if (codes.includes(systemCode(error) ?? "")) return [];
+  throw error;
 }

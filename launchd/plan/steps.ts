@@ -16,7 +16,7 @@ export type Step =
   | { readonly do: "kill" }
   | { readonly do: "unload" }
   | { readonly do: "forget" }
-  | { readonly do: "stop engines"; readonly count: number }
+  | { readonly do: "stop engines"; readonly count: number | undefined }
   | { readonly do: "remove"; readonly path: string; readonly owner: Owner }
   /** A folder that may hold what others put there. */
   | { readonly do: "remove if empty"; readonly path: string };
@@ -51,7 +51,7 @@ export function describeStep(step: Step): string {
     case "forget":
       return "remove the service";
     case "stop engines":
-      return `drain and stop ${step.count} engine${step.count === 1 ? "" : "s"}`;
+      return `drain and stop ${step.count ?? "the"} engine${step.count === 1 ? "" : "s"}`;
     case "remove":
     case "remove if empty":
       return `remove ${step.path}`;

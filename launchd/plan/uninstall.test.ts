@@ -57,11 +57,11 @@ test("an agent of systemd is stopped first, and its unit is forgotten before it 
 });
 
 test.each<[number | undefined, readonly string[]]>([
-  [undefined, []],
+  [undefined, ["stop engines "]],
   [0, []],
   [1, ["stop engines 1"]],
   [3, ["stop engines 3"]],
-])("uninstall stops engines where there are any: %s", (engines, expected) => {
+])("uninstall stops engines where there are any, or may be: %s", (engines, expected) => {
   expect(stepsOf(daemon, { engines }).filter((step) => step.startsWith("stop"))).toEqual(expected);
 });
 

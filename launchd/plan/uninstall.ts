@@ -19,14 +19,14 @@ export const MODEL_STORE = "models";
 /** The service first, so that nothing is restarted; the record of where everything is, last. */
 export function planUninstall({ layout, observed, purge, stateEntries }: UninstallInput): readonly Step[] {
   const places = placesBelow(layout.prefix);
-  const { engines = 0 } = observed;
+  const { engines } = observed;
   const inOwnFolders = [layout.configFile, layout.crashLog].filter((path) => path !== undefined);
   const paths = [layout.definition, layout.command, ...inOwnFolders];
   const folders = inOwnFolders.map((path) => dirname(path));
   const keepsModels = !purge && stateEntries?.includes(MODEL_STORE) === true;
   return [
     ...(observed.job.at === "loaded" ? [{ do: "unload" } as const] : []),
-    ...(engines > 0 ? [{ do: "stop engines", count: engines } as const] : []),
+    ...(engines !== 0 ? [{ do: "stop engines", count: engines } as const] : []),
     // launchd reads its folder at boot: without the plist there is nothing to forget.
     ...(layout.manager === "systemd" ? [{ do: "forget" } as const] : []),
     ...paths.map((path) => ({ do: "remove", path, owner: "installer" }) as const),
