@@ -11,7 +11,7 @@ const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 /** Five seconds for the correction, and as much again for machines on which everything takes longer. */
 const SHOWN_MS = 10_000;
-/** For so long nothing is corrected: delays that double would be longer than what is allowed by then. */
+/** Before the first correction: delays that double are longer than what is allowed by then. */
 const FAILING_MS = 35_000;
 /** Each retry begins with one of these, whether or not anything was corrected. */
 const RETRYING = [

@@ -71,7 +71,7 @@ export const agentErrors = {
   },
   HostNameTaken: {
     what: "Another running agent holds the Lease of this host name.",
-    do: "stop the other agent, or rename this host with --host-name; until then this agent waits and keeps its engines; it takes over within 40 s after the other one has ended",
+    do: "stop the other agent, or rename this host with --host-name; until then this agent waits and keeps its engines; it takes over within 40 s after the other one has stopped",
     command: "kubectl get leases -n metalbridge-hosts",
   },
 } as const satisfies Record<string, ErrorEntry>;
