@@ -171,22 +171,29 @@ test("answers of the gate itself that are left unread hold no place for long", a
   raw.socket.destroy();
 });
 
-test("a body in chunks of one byte is refused", async () => {
+const inBytes = (line: string, count: number) =>
+  `${line} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\n \r\n".repeat(count)}`;
+
+test("a body in chunks of one byte is refused, and its connection ends with that", async () => {
   await using pair = await startPair();
   const raw = await openRaw(pair.port);
-  const chunk = "1\r\n \r\n";
-  raw.socket.write(
-    `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(5_000)}`,
-  );
-  await until(() => expect(raw.text).toContain("tiny_chunks"));
+  raw.socket.write(inBytes(`POST ${CHAT}`, 5_000));
+  await until(() => expect(raw.isEnded).toBe(true));
+  expect(raw.text).toContain("tiny_chunks");
   expect(pair.daemon.received).toEqual([]);
-  await using direct = await startRoute(routeTo(pair.daemon.port, { protocol: "any" }));
-  const other = await openRaw(direct.port);
-  other.socket.write(
-    `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(5_000)}`,
-  );
-  await until(() => expect(other.socket.destroyed).toBe(true));
-  raw.socket.destroy();
+});
+
+test.each([
+  ["openai", `POST ${CHAT}`],
+  ["openai", "POST /unknown"],
+  ["openai", "GET /health"],
+  ["openai", "GET /v1/models"],
+  ["any", `POST ${CHAT}`],
+] as const)("%s: %s with a body in more and more chunks of one byte is cut off", async (protocol, line) => {
+  await using pair = await startPair({ protocol }, (request) => void request.resume());
+  const raw = await openRaw(pair.port);
+  raw.socket.write(inBytes(line, 20_000));
+  await until(() => expect(raw.socket.destroyed).toBe(true));
 });
 
 test.each([

@@ -1,7 +1,7 @@
 /** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { observe } from "../../src/http/metrics/histogram.ts";
-import { crumbs } from "./body/crumbs.ts";
+import { cutCrumbs } from "./body/crumbs.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Refusal, refuse, retryLater } from "./paths.ts";
 
@@ -99,10 +99,7 @@ export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = 
   if (body === "stream") {
     // There is no body. Whatever comes in spite of that would be the next request on the engine's connection.
     if (lengthOf(request, body).length === 0) return void call.end();
-    const areCrumbs = crumbs();
-    request.on("data", (piece: Buffer) => {
-      if (areCrumbs(piece)) request.destroy();
-    });
+    cutCrumbs(request);
     request.pipe(call);
     // Node aborts no request that was answered before its body was complete.
     const leave = (): void => {

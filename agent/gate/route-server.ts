@@ -8,6 +8,7 @@ import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/ports.ts";
 import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
 import type { BodyBudget } from "./body/budget.ts";
+import { cutCrumbs } from "./body/crumbs.ts";
 import { narrowList } from "./body/lists.ts";
 import { namingOf } from "./body/name-model.ts";
 import { readBody } from "./body/read.ts";
@@ -229,6 +230,8 @@ export class RouteServer {
       this.#refuse(request, response, refusal);
     };
     const passage = refusal ?? this.#admit(request);
+    // Nobody reads the body of these two.
+    if (!isRefusal(passage) && (passage.kind === "health" || passage.kind === "list")) cutCrumbs(request);
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
     else if (passage.kind === "list") this.#relay(request, response, passage);
@@ -342,8 +345,10 @@ export class RouteServer {
     };
     const late = setTimeout(answer, LINGER_MS);
     // What is left of the body is read and dropped, at most until the request times out.
+    cutCrumbs(request);
     request.resume();
-    if (request.readableEnded || !this.#isLast()) answer();
+    const isLast = this.#isLast() || headers?.connection === "close";
+    if (request.readableEnded || !isLast) answer();
     else request.once("end", answer);
   }
 

@@ -1,4 +1,5 @@
 /** A body in chunks of a few bytes: each costs the process as much as one of 64 KiB, and all services of the host wait for it. */
+import type { IncomingMessage } from "node:http";
 
 const PIECES = 4_096;
 const AVERAGE_BYTES = 16;
@@ -12,4 +13,12 @@ export function crumbs(): (piece: Buffer) => boolean {
     bytes += length;
     return pieces > PIECES && bytes < pieces * AVERAGE_BYTES;
   };
+}
+
+/** Ends the connection of a request whose body comes so. Reads it, where nobody else does. */
+export function cutCrumbs(request: IncomingMessage): void {
+  const areCrumbs = crumbs();
+  request.on("data", (piece: Buffer) => {
+    if (areCrumbs(piece)) request.destroy();
+  });
 }

@@ -6,11 +6,10 @@ import { crumbs } from "./crumbs.ts";
 import { HeldBytes } from "./held-bytes.ts";
 import { type Naming, nameModel, notJson, scannerFor } from "./name-model.ts";
 
-const TINY_CHUNKS = refuse(
-  400,
-  "tiny_chunks",
-  "the body comes in thousands of chunks of a few bytes; send larger ones",
-);
+const TINY_CHUNKS = {
+  ...refuse(400, "tiny_chunks", "the body comes in thousands of chunks of a few bytes; send larger ones"),
+  headers: { connection: "close" },
+};
 
 interface Reading {
   readonly limitBytes: number;
