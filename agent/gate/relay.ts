@@ -1,7 +1,9 @@
 /** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { observe } from "../../src/http/metrics/histogram.ts";
-import { cutCrumbs } from "./body/crumbs.ts";
+import type { BodyShare } from "./body/budget.ts";
+import { crumbs, cutCrumbs } from "./body/crumbs.ts";
+import { HeldBytes } from "./body/held-bytes.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Refusal, refuse, retryLater } from "./paths.ts";
 
@@ -41,6 +43,8 @@ export interface Exchange {
   /** The engine asks clients for no key of its own. */
   readonly isKeyOurs: boolean;
   readonly counters: RouteCounters;
+  /** Of the memory for bodies: what is held of this one, or of an answer that is replaced. */
+  readonly share: BodyShare;
   /** For which a client may leave what it was sent unread: its request holds a place of the engine. */
   readonly unreadMs: number;
   /** Whether the client's connection ends with this response, asked when its head is sent. */
@@ -64,10 +68,10 @@ export function createPool(): Agent {
 
 /**
  * A client that leaves aborts the daemon's work; a daemon that breaks off ends the client's connection, so that half an
- * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it. `sent` is
- * called when nothing of the body is held any more: no closure here keeps it for as long as the answer takes.
+ * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it. The share of
+ * a body is released when nothing of it is held any more: no closure here keeps it for as long as the answer takes.
  */
-export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = () => undefined): void {
+export function relay(exchange: Exchange, body: RelayedBody): void {
   const { request, response, target, path } = exchange;
   const startedAt = performance.now();
   const call = sendRequest({
@@ -109,7 +113,7 @@ export function relay(exchange: Exchange, body: RelayedBody, sent: () => void = 
     request.once("end", () => request.socket.off("close", leave));
     return;
   }
-  call.once("finish", sent);
+  if (body !== undefined) call.once("finish", exchange.share.release);
   for (const part of body ?? []) call.write(part);
   call.end();
 }
@@ -169,17 +173,22 @@ function rewriteAnswer(
   exchange: Exchange,
   rewrite: (body: Buffer) => string | undefined,
 ): void {
-  const chunks: Buffer[] = [];
-  let size = 0;
+  const held = new HeldBytes();
+  const areCrumbs = crumbs();
+  // Not ended for others, as a body is that comes too slowly.
+  exchange.share.arrived();
   const fail = (why: string) => exchange.refuse(refuse(502, "upstream", `the model's server ${why}`));
   answer.on("data", (chunk: Buffer) => {
-    size += chunk.length;
-    if (size > LARGEST_LIST) answer.destroy(new Error("too large"));
-    else chunks.push(chunk);
+    if (held.length + chunk.length > LARGEST_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));
+    else if (exchange.share.take(held.needs(chunk.length))) held.append(chunk);
+    else {
+      exchange.refuse(retryLater("busy", "too many large requests at once"));
+      answer.destroy();
+    }
   });
   answer.once("error", () => fail("broke off its answer"));
   answer.once("end", () => {
-    const text = rewrite(Buffer.concat(chunks));
+    const text = rewrite(Buffer.concat(held.slice(0, held.length)));
     if (text === undefined) return fail("gave no list of models");
     const headers = ["content-type", "application/json", "content-length", String(Buffer.byteLength(text))];
     const unread = watchReading(exchange.response, exchange);

@@ -7,7 +7,7 @@ import type { Duplex } from "node:stream";
 import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/ports.ts";
 import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
-import type { BodyBudget } from "./body/budget.ts";
+import type { BodyBudget, BodyShare } from "./body/budget.ts";
 import { cutCrumbs } from "./body/crumbs.ts";
 import { narrowList } from "./body/lists.ts";
 import { namingOf } from "./body/name-model.ts";
@@ -234,8 +234,8 @@ export class RouteServer {
     if (!isRefusal(passage) && (passage.kind === "health" || passage.kind === "list")) cutCrumbs(request);
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
-    else if (passage.kind === "list") this.#relay(request, response, passage);
-    else if (passage.kind === "raw") this.#relay(request, response, passage, "stream");
+    else if (passage.kind === "list") this.#relay(request, response, passage, share);
+    else if (passage.kind === "raw") this.#relay(request, response, passage, share, "stream");
     else {
       const reading = {
         limitBytes: this.#limits.bodyBytes,
@@ -244,7 +244,7 @@ export class RouteServer {
       };
       const stop = readBody(request, reading, (body) => {
         if (isRefusal(body)) refuseBody(body);
-        else this.#relay(request, response, passage, body, share.release);
+        else this.#relay(request, response, passage, share, body);
       });
       giveUp = () => {
         stop();
@@ -287,8 +287,8 @@ export class RouteServer {
     request: IncomingMessage,
     response: ServerResponse,
     passage: Exclude<ReturnType<typeof admit>, Refusal | { kind: "health" }>,
+    share: BodyShare,
     body?: readonly Buffer[] | "stream",
-    sent?: () => void,
   ): void {
     if (response.destroyed) return;
     const { model, service, protocol } = this.#route;
@@ -300,6 +300,7 @@ export class RouteServer {
       target: this.#isPreflight(request) ? { ...this.#target, key: undefined } : this.#target,
       isKeyOurs: protocol !== "any" || this.#keys !== undefined,
       counters: this.#ports.counters,
+      share,
       unreadMs: this.#limits.unreadMs,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),
@@ -310,7 +311,7 @@ export class RouteServer {
       breakOff: () => this.#breakOff(response),
       ...(passage.kind === "list" ? { rewrite } : {}),
     };
-    relay(exchange, body, sent);
+    relay(exchange, body);
   }
 
   #breakOff(response: ServerResponse): void {

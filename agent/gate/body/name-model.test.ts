@@ -252,6 +252,8 @@ test("a list is narrowed to the one model, under the service's name", () => {
     models: [{ name: "chat", model: "chat", size: 3 }],
   });
   expect(narrowList(Buffer.from("oops"), "a", "chat")).toBeUndefined();
+  const deep = "[".repeat(100_000) + "]".repeat(100_000);
+  expect(narrowList(Buffer.from(`{"data":[],"x":${deep}}`), "a", "chat")).toBeUndefined();
   expect(narrowList(Buffer.from("{}"), "a", "chat")).toBeUndefined();
   expect(narrowList(Buffer.from('{"data":[null,7]}'), "a", "chat")).toBe('{"data":[]}');
 });
