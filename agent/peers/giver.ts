@@ -217,7 +217,11 @@ async function give(giving: Giving, gate: Gate): Promise<void> {
 async function enter(host: string, queues: Map<string, Queue>, signal: AbortSignal): Promise<() => void> {
   const queue = queues.get(host) ?? createQueue(MOST_CHUNKS_PER_HOST);
   queues.set(host, queue);
-  const leave = await queue.enter(host, signal, () => undefined);
+  const leave = await queue.enter(
+    () => [host],
+    signal,
+    () => undefined,
+  );
   return () => {
     leave();
     if (queue.running() === 0) queues.delete(host);

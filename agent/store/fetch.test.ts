@@ -319,6 +319,27 @@ test("a download beyond the limit is queued, says so, and starts when another ha
   expect(said.at(-1)).toEqual({ bytes: 1_000, totalBytes: 1_000 });
 });
 
+test("a namespace that waits for the download of another starts it by its own place", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ limits: { ...patientLimits, downloads: 2 } });
+  let release = (): void => undefined;
+  origin.on("/slow.gguf", (request, response) => {
+    release = () => sendFile(request, response, content);
+  });
+  origin.serve("/m.gguf", ggufBytes(1_000, 2));
+  const [slow, wanted] = [`${origin.url}/slow.gguf`, `${origin.url}/m.gguf`];
+  const first = at.store.fetch({ source: slow }, fetchOptions({ tenant: "a" }));
+  await vi.waitFor(() => expect(origin.seen).toHaveLength(1), { timeout: 60_000 });
+  const said: FetchProgress[] = [];
+  const onProgress = (progress: FetchProgress) => said.push(progress);
+  const queued = at.store.fetch({ source: wanted }, fetchOptions({ tenant: "a", onProgress }));
+  await vi.waitFor(() => expect(said).toEqual([{ bytes: 0, queuedBehind: 1 }]), { timeout: 60_000 });
+  await at.store.fetch({ source: wanted }, fetchOptions({ tenant: "b" }));
+  await queued;
+  release();
+  await first;
+});
+
 test("all downloads together keep to the bandwidth of the host", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, bytesPerSecond: 2_000_000 } });

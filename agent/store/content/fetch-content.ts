@@ -40,7 +40,7 @@ export type FetchContent = (
 
 export type DownloadSettings = Omit<
   DownloadContext,
-  "source" | "tenant" | "signal" | "onProgress" | "onStored" | "admit"
+  "source" | "tenants" | "signal" | "onProgress" | "onStored" | "admit"
 >;
 
 export interface Sharing {
@@ -58,6 +58,12 @@ export function createFetchContent(
   mismatch: "keep" | "remove",
 ): FetchContent {
   const flights = createFlights<Content & { readonly secret: string | undefined }>();
+  const join: typeof flights.join = (...run) => {
+    const flight = flights.join(...run);
+    // Its turn may be there by this caller's namespace.
+    if (!flight.isOwn) settings.queue.reconsider();
+    return flight;
+  };
   const bringOne = async (
     file: StoreFile,
     key: string,
@@ -67,12 +73,13 @@ export function createFetchContent(
     for (;;) {
       const present = await findStored(layout, file, key, { ...ask, ...settings, origins });
       if (present !== undefined) return present;
-      const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
+      const flight = join(key, ask, (signal, onProgress, tenants) =>
         fly({ layout, giving, peers, origins, running }, { ...file, source: ask.name }, key, {
           ...settings,
           ...ask,
           signal,
           onProgress,
+          tenants,
           admit: admitFor(admission, key, file, ask.sparesPrefetched),
         })
           .then((content) => ({ ...content, secret: ask.secret }))

@@ -1,19 +1,25 @@
 /** One run per key at a time; later callers join it, and it is stopped once its last caller has left. */
 import type { ReportBytes } from "../remote/download-context.ts";
+import type { Tenants } from "../remote/host-limits.ts";
 
 export interface Flights<T> {
   /** `isOwn`: whether this call started the run. */
   readonly join: (
     key: string,
-    signal: AbortSignal,
-    onReport: ReportBytes,
-    start: (signal: AbortSignal, report: ReportBytes) => Promise<T>,
+    caller: Caller,
+    start: (signal: AbortSignal, report: ReportBytes, tenants: Tenants) => Promise<T>,
   ) => { readonly done: Promise<T>; readonly isOwn: boolean };
+}
+
+export interface Caller {
+  readonly tenant: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: ReportBytes;
 }
 
 interface Flight<T> {
   readonly done: Promise<T>;
-  readonly reports: Set<ReportBytes>;
+  readonly callers: Set<Caller>;
   readonly controller: AbortController;
 }
 
@@ -26,11 +32,11 @@ interface Air<T> {
 export function createFlights<T>(): Flights<T> {
   const flights: Air<T> = { flying: new Map(), landing: new Map() };
   return {
-    join: (key, signal, onReport, start) => {
+    join: (key, caller, start) => {
       const existing = flights.flying.get(key);
       const flight = existing ?? launch(flights, key, start);
-      flight.reports.add(onReport);
-      return { done: follow(flights, key, flight, signal, onReport), isOwn: existing === undefined };
+      flight.callers.add(caller);
+      return { done: follow(flights, key, flight, caller), isOwn: existing === undefined };
     },
   };
 }
@@ -38,34 +44,30 @@ export function createFlights<T>(): Flights<T> {
 function launch<T>(
   { flying, landing }: Air<T>,
   key: string,
-  start: Parameters<Flights<T>["join"]>[3],
+  start: Parameters<Flights<T>["join"]>[2],
 ): Flight<T> {
   const controller = new AbortController();
-  const reports: Flight<T>["reports"] = new Set();
+  const callers: Flight<T>["callers"] = new Set();
   const report: ReportBytes = (...said) => {
-    for (const each of reports) each(...said);
+    for (const { onProgress } of callers) onProgress(...said);
   };
+  const tenants = (): string[] => [...callers].map(({ tenant }) => tenant);
   const before = landing.get(key);
   const run = async (): Promise<T> => {
     await before;
-    return start(controller.signal, report);
+    return start(controller.signal, report, tenants);
   };
   const done = run().finally(() => {
     if (flying.get(key)?.controller === controller) flying.delete(key);
   });
   done.catch(() => undefined);
-  const flight = { done, reports, controller };
+  const flight = { done, callers, controller };
   flying.set(key, flight);
   return flight;
 }
 
-async function follow<T>(
-  air: Air<T>,
-  key: string,
-  flight: Flight<T>,
-  signal: AbortSignal,
-  onReport: ReportBytes,
-): Promise<T> {
+async function follow<T>(air: Air<T>, key: string, flight: Flight<T>, caller: Caller): Promise<T> {
+  const { signal } = caller;
   let leave = (): void => undefined;
   const left = new Promise<never>((_, reject) => {
     leave = () => reject(signal.reason);
@@ -76,8 +78,8 @@ async function follow<T>(
     return await Promise.race([flight.done, left]);
   } finally {
     signal.removeEventListener("abort", leave);
-    flight.reports.delete(onReport);
-    if (flight.reports.size === 0) abandon(air, key, flight, signal.reason);
+    flight.callers.delete(caller);
+    if (flight.callers.size === 0) abandon(air, key, flight, signal.reason);
   }
 }
 

@@ -2,7 +2,7 @@
 import type { RemoteFile } from "../../../src/hub/resolve.ts";
 import type { OpenSource } from "../../../src/hub/source.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
-import type { Pace, Queue } from "./host-limits.ts";
+import type { Pace, Queue, Tenants } from "./host-limits.ts";
 import type { PrefixHash } from "./prefix-hash.ts";
 import type { RangeLimits } from "./ranges.ts";
 
@@ -34,8 +34,8 @@ export interface DownloadContext {
   /** Absent: no limit of bandwidth. */
   readonly pace?: Pace | undefined;
   readonly queue: Queue;
-  /** The namespace that the download is for; empty for the operator's own. */
-  readonly tenant: string;
+  /** The namespaces that the download is for; empty for the operator's own. */
+  readonly tenants: Tenants;
   readonly source: OpenSource;
   readonly signal: AbortSignal;
   /** Bytes that this attempt received; what a part had already does not count. */

@@ -14,7 +14,7 @@ export async function inTurn<T>(
   context: DownloadContext,
   run: () => Promise<T>,
 ): Promise<T> {
-  const leave = await context.queue.enter(context.tenant, context.signal, (before) =>
+  const leave = await context.queue.enter(context.tenants, context.signal, (before) =>
     context.onProgress(0, file.sizeBytes, before),
   );
   try {

@@ -66,7 +66,11 @@ test("downloads beyond the limit start in their order, know how many go first, a
   const said: string[] = [];
   const enter = (name: string, of = signal) =>
     queue
-      .enter("team", of, (before) => said.push(`${name} behind ${before}`))
+      .enter(
+        () => ["team"],
+        of,
+        (before) => said.push(`${name} behind ${before}`),
+      )
       .then((leave) => {
         said.push(`${name} starts`);
         return leave;
@@ -94,7 +98,11 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
   const started: string[] = [];
   const enter = (tenant: string) =>
     queue
-      .enter(tenant, signal, () => undefined)
+      .enter(
+        () => [tenant],
+        signal,
+        () => undefined,
+      )
       .then((leave) => {
         started.push(tenant);
         return leave;
@@ -114,6 +122,30 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
   expect(started).toEqual([]);
   await enter("d");
   expect(started).toEqual(["d"]);
+});
+
+test("a download that another tenant joins while it is queued starts by that one's place", async () => {
+  const queue = createQueue(4, 2);
+  const none = () => undefined;
+  const [first] = await Promise.all([1, 2].map(() => queue.enter(() => ["drip"], signal, none)));
+  const tenants = ["drip"];
+  let hasStarted = false;
+  const shared = queue.enter(() => tenants, signal, none);
+  void shared.then(() => (hasStarted = true));
+  await new Promise(setImmediate);
+  expect(hasStarted).toBe(false);
+  tenants.push("b");
+  queue.reconsider();
+  const leave = await shared;
+  // The place is that of b, and the reserve has one more for tenants without one.
+  let again = false;
+  void queue.enter(() => ["b"], signal, none).then(() => (again = true));
+  await queue.enter(() => ["c"], signal, none);
+  expect(again).toBe(false);
+  leave();
+  first?.();
+  await new Promise(setImmediate);
+  expect(again).toBe(true);
 });
 
 test("whoever enters, leaves and gives up: every place is given, the reserve to tenants without one, in their order", async () => {
@@ -143,7 +175,11 @@ test("whoever enters, leaves and gives up: every place is given, the reserve to 
           if (what === "enter") {
             const entry = { tenant, giveUp: new AbortController() };
             waiting.push(entry);
-            const turn = queue.enter(tenant, entry.giveUp.signal, () => undefined);
+            const turn = queue.enter(
+              () => [tenant],
+              entry.giveUp.signal,
+              () => undefined,
+            );
             turn.then(
               (leave) => start(entry, leave),
               () => waiting.splice(waiting.indexOf(entry), 1),

@@ -23,32 +23,40 @@ export interface Queue {
   /** Downloads whose turn it is. */
   readonly running: () => number;
   /**
-   * Resolves when it is the caller's turn, with what ends it. `onQueued` learns how many go first, and whenever that
-   * changes. Rejects with the signal's reason.
+   * Resolves when it is the caller's turn, with what ends it. `tenants`: for whom it is, which may change until then.
+   * `onQueued` learns how many go first, and whenever that changes. Rejects with the signal's reason.
    */
   readonly enter: (
-    tenant: string,
+    tenants: Tenants,
     signal: AbortSignal,
     onQueued: (before: number) => void,
   ) => Promise<() => void>;
+  /** The tenants of a download that waits have changed. */
+  readonly reconsider: () => void;
 }
 
+/** Those who want a download, the first one first. */
+export type Tenants = () => Iterable<string>;
+
 interface Waiting {
-  readonly tenant: string;
-  readonly start: () => void;
+  readonly tenants: Tenants;
+  readonly start: (tenant: string) => void;
   readonly onQueued: (before: number) => void;
 }
 
 /**
  * First come, first served, up to `most` at once. The last `reserved` places are for tenants that have none, so that one
- * tenant whose downloads never end cannot keep the others from starting.
+ * tenant whose downloads never end cannot keep the others from starting. A download that several tenants want starts as soon
+ * as one of them has a place, and takes that one's.
  */
 export function createQueue(most: number, reserved = 0): Queue {
   const waiting: Waiting[] = [];
   const places = new Map<string, number>();
   let running = 0;
-  const mayStart = ({ tenant }: Waiting): boolean =>
-    running < most - reserved || (running < most && !places.has(tenant));
+  const payerOf = ({ tenants }: Waiting): string | undefined => {
+    if (running >= most) return undefined;
+    return [...tenants()].find((tenant) => running < most - reserved || !places.has(tenant));
+  };
   const leave = (tenant: string): void => {
     running -= 1;
     const left = (places.get(tenant) ?? 0) - 1;
@@ -58,24 +66,26 @@ export function createQueue(most: number, reserved = 0): Queue {
   };
   const next = (): void => {
     for (;;) {
-      const index = waiting.findIndex(mayStart);
+      const index = waiting.findIndex((entry) => payerOf(entry) !== undefined);
       const [entry] = index < 0 ? [] : waiting.splice(index, 1);
-      if (entry === undefined) break;
+      const tenant = entry && payerOf(entry);
+      if (entry === undefined || tenant === undefined) break;
       running += 1;
-      places.set(entry.tenant, (places.get(entry.tenant) ?? 0) + 1);
-      entry.start();
+      places.set(tenant, (places.get(tenant) ?? 0) + 1);
+      entry.start(tenant);
     }
     for (const [index, { onQueued }] of waiting.entries()) onQueued(running + index);
   };
   return {
     running: () => running,
-    enter: (tenant, signal, onQueued) =>
+    reconsider: next,
+    enter: (tenants, signal, onQueued) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);
         const entry = {
-          tenant,
+          tenants,
           onQueued,
-          start: () => {
+          start: (tenant: string) => {
             signal.removeEventListener("abort", giveUp);
             resolve(() => leave(tenant));
           },
