@@ -286,6 +286,25 @@ test("a process killed in the middle of a download leaves a part that the next o
   expect(start).toBeGreaterThanOrEqual(3 * MIB);
 });
 
+test("where others read the folder, only parts of abandoned downloads make room", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 2_500_000, neverEvicts: true });
+  for (const seed of [1, 2, 3]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
+  const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+  await at.store.fetch({ source: source(1) }, fetchOptions());
+  const part = join(at.dir, "partial", `${"0".repeat(40)}.part`);
+  // Nothing names it any more, and a pod may still serve it.
+  const blob = join(at.dir, "blobs/sha256", "0".repeat(64));
+  writeFileSync(part, Buffer.alloc(700_000));
+  writeFileSync(blob, Buffer.alloc(400_000));
+  await at.store.fetch({ source: source(2) }, fetchOptions());
+  expect([existsSync(part), existsSync(blob)]).toEqual([false, true]);
+  const third = at.store.fetch({ source: source(3) }, fetchOptions());
+  await expect(third).rejects.toMatchObject({ code: "DiskFull" });
+  expect((await at.store.list()).map((model) => model.source)).toEqual([source(1), source(2)]);
+  expect(existsSync(blob)).toBe(true);
+});
+
 test("what abandoned downloads left goes before any model, and what is being fetched stays", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });

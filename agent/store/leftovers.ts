@@ -17,8 +17,8 @@ export interface RunningFetch {
 export interface Leftovers {
   /** Keeps the part of this key, and what its callers publish. */
   readonly beginFetch: (key: string) => RunningFetch;
-  /** Oldest first, until there is room. Not while content is taken into use. */
-  readonly remove: (isEnough: () => Promise<boolean>) => Promise<void>;
+  /** Oldest first, until there is room. Not while content is taken into use. `keepsBlobs`: parts only. */
+  readonly remove: (isEnough: () => Promise<boolean>, keepsBlobs: boolean) => Promise<void>;
 }
 
 const PART = ".part";
@@ -48,8 +48,10 @@ export function createLeftovers(
         },
       };
     },
-    remove: async (isEnough) => {
-      for (const { path, isUsed } of await unnamedIn(layout, refs, { isPartUsed, isBlobUsed })) {
+    remove: async (isEnough, keepsBlobs) => {
+      // Refs of a newer version may name any of them.
+      const keepsAll = keepsBlobs || refs.hasNewer;
+      for (const { path, isUsed } of await unnamedIn(layout, keepsAll, { isPartUsed, isBlobUsed })) {
         if (await isEnough()) return;
         if (isUsed()) continue;
         await rm(path, { force: true });
@@ -68,7 +70,7 @@ interface Unnamed {
 
 async function unnamedIn(
   layout: Layout,
-  refs: Refs,
+  keepsBlobs: boolean,
   { isPartUsed, isBlobUsed }: Record<"isPartUsed" | "isBlobUsed", (name: string) => boolean>,
 ): Promise<readonly Unnamed[]> {
   const found: Unnamed[] = [];
@@ -78,8 +80,7 @@ async function unnamedIn(
     if (info !== undefined) found.push({ path, modifiedMs: info.mtimeMs, isUsed: () => isPartUsed(name) });
   }
   const finished = new Set(await finishedContents(layout));
-  // Refs of a newer version may name any of them.
-  for (const { sha256, modifiedMs } of refs.hasNewer ? [] : await listBlobs(layout))
+  for (const { sha256, modifiedMs } of keepsBlobs ? [] : await listBlobs(layout))
     if (!finished.has(sha256))
       found.push({ path: join(layout.blobs, sha256), modifiedMs, isUsed: () => isBlobUsed(sha256) });
   return found.sort((a, b) => a.modifiedMs - b.modifiedMs);

@@ -69,7 +69,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     usedBytes: usage.usedBytes,
     makeRoom: async (bytes, sparesPrefetched) => {
       const mayGo = (ref: Ref) => !(sparesPrefetched && keeping.isPrefetched(ref));
-      if (options.neverEvicts !== true) await usage.makeRoom(bytes, { mayGo, allOrNothing: true });
+      await usage.makeRoom(bytes, { mayGo, allOrNothing: true, keepsBlobs: options.neverEvicts === true });
     },
     kept: () => keptOf(refs, usage, keeping),
   });

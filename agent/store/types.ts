@@ -214,7 +214,7 @@ export interface StoreOptions {
   readonly quotaBytes?: number | undefined;
   /** Makes and removes nothing when it is opened, and may be opened beside an agent that writes. */
   readonly isReadOnly?: boolean;
-  /** Removes no model to make room: others that read this folder hold nothing here. */
+  /** Removes no content to make room: others that read this folder hold nothing here. */
   readonly neverEvicts?: boolean;
   /** Called with bytes as they arrive from a source; bytes that a resumed part already had do not count. */
   readonly onReceived?: (bytes: number) => void;

@@ -16,6 +16,8 @@ export interface RoomOptions {
   readonly mayGo?: (ref: Ref) => boolean;
   /** Removes no model where all that may go would not be enough. */
   readonly allOrNothing?: boolean;
+  /** Removes no content at all, only what abandoned downloads left unfinished. */
+  readonly keepsBlobs?: boolean;
 }
 
 export interface Usage {
@@ -87,12 +89,13 @@ export function createUsage(
     usedBytes,
     removeRef,
     quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
-    makeRoom: async (bytes, { mayGo = () => true, allOrNothing = false } = {}) => {
+    makeRoom: async (bytes, { mayGo = () => true, allOrNothing = false, keepsBlobs = false } = {}) => {
       const removed: StoredModelInfo[] = [];
       const before = await usedBytes();
       await emptyFolder(layout.quarantine);
       const isEnough = async () => before - (await usedBytes()) >= bytes;
-      await inTurn(() => leftovers.remove(isEnough));
+      await inTurn(() => leftovers.remove(isEnough, keepsBlobs));
+      if (keepsBlobs) return removed;
       const rank = (ref: Ref) => (keeping.isPrefetched(ref) ? 1 : 0);
       const oldestFirst = refs
         .all()
