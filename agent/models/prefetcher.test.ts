@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
@@ -127,6 +127,28 @@ test("what is no longer wanted is stopped, and another order of the same Model i
   on.prefetcher.want([]);
   expect(on.prefetcher.states()).toEqual([]);
   expect(await on.store.list()).toHaveLength(1);
+});
+
+test("a copy of another quantization of the repository is not the one that is wanted", async () => {
+  await using origin = await startOrigin();
+  const clock = steppedClock();
+  const files = { "m-Q4_K_M.gguf": ggufBytes(SIZE, 1), "m-Q8_0.gguf": ggufBytes(SIZE, 2) };
+  for (const [name, content] of Object.entries(files))
+    origin.serve(`/org/repo/resolve/main/${name}`, content);
+  await using at = await startStore({ hfEndpoint: origin.url });
+  await using on = await startPrefetcher({ clock, store: at.store });
+  const orders = Object.keys(files).map((file) => {
+    const { model, ...rest } = order("hf://org/repo", file);
+    return { ...rest, model: { ...model, files: [file] } };
+  });
+  on.prefetcher.want(orders);
+  await on.until([{ phase: "Ready" }, { phase: "Ready" }]);
+  const blob = join(at.dir, "blobs/sha256", sha256(files["m-Q8_0.gguf"]));
+  rmSync(blob);
+  await vi.waitFor(() => {
+    clock.step(60_000);
+    expect(existsSync(blob)).toBe(true);
+  }, patiently);
 });
 
 test("two models that do not fit together do not replace each other", async () => {

@@ -36,6 +36,8 @@ interface Task {
   readonly text: string;
   state: PrefetchState;
   failures: number;
+  /** Of the copy that is there: the source may have other files. */
+  sha256?: string | undefined;
   /** On the monotonic clock. */
   nextAt: number;
   /** That its last attempt used. */
@@ -128,7 +130,8 @@ async function findOnDisk(task: Task, { clock, onChange, store }: PrefetcherOpti
   // The attempt reports why it cannot be read.
   const stored = await store.resolve(requestFor(model, namespace)).catch(() => undefined);
   if (stored === undefined || task.end.signal.aborted || task.state.phase !== "Pending") return;
-  const { sizeBytes } = stored;
+  const { sizeBytes, sha256 } = stored;
+  task.sha256 = sha256;
   task.state = { ...aboutOf(task), phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
   task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
   onChange();
@@ -139,9 +142,10 @@ async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
   const of = aboutOf(task);
   try {
     if (await mustWait(task, options)) return;
-    const isReady = task.state.phase === "Ready" && (await isThere(of.source, store));
+    const isReady = task.state.phase === "Ready" && (await isThere(task, store));
     if (!isReady) {
-      const { sizeBytes } = await fetchOrder(task, options);
+      const { sizeBytes, sha256 } = await fetchOrder(task, options);
+      task.sha256 = sha256;
       task.failures = 0;
       task.waits = undefined;
       task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
@@ -198,8 +202,8 @@ function aboutOf({ state: { source, model } }: Task): Pick<PrefetchState, "sourc
 }
 
 /** One whole copy is enough: of earlier content of the source parts may be gone for good. */
-async function isThere(source: string, store: PrefetcherOptions["store"]): Promise<boolean> {
-  const copies = (await store.list()).filter((one) => one.source === source);
+async function isThere({ state, sha256 }: Task, store: PrefetcherOptions["store"]): Promise<boolean> {
+  const copies = (await store.list()).filter((one) => one.source === state.source && one.sha256 === sha256);
   return copies.some(({ damaged, verifiedAt }) => !damaged && verifiedAt !== undefined);
 }
 

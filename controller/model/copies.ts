@@ -5,22 +5,22 @@ import { publicSource } from "../../src/models/source/source.ts";
 
 const MAX_COPIES = 1000;
 
-export function copiesOf({ spec }: Model, hosts: readonly Host[]) {
-  const wanted = spec.sha256?.toLowerCase();
+/** `sha256` of the main file, if the source names it: a repository may have several quantizations. */
+export function copiesOf({ spec }: Model, hosts: readonly Host[], sha256 = spec.sha256) {
+  const wanted = sha256?.toLowerCase();
   const shown = publicSource(spec.source);
   return hosts
     .flatMap(({ metadata, status }) => {
       const copy = status?.models?.find(
-        ({ source, sha256 }) =>
-          source === shown && (wanted === undefined || sha256?.toLowerCase() === wanted),
+        (one) => one.source === shown && (wanted === undefined || one.sha256?.toLowerCase() === wanted),
       );
       if (copy === undefined) return [];
-      const { sizeBytes, sha256 } = copy;
+      const { sizeBytes } = copy;
       return [
         {
           name: metadata.name,
           ...(sizeBytes === undefined ? {} : { sizeBytes }),
-          ...(sha256 === undefined ? {} : { sha256 }),
+          ...(copy.sha256 === undefined ? {} : { sha256: copy.sha256 }),
         },
       ];
     })

@@ -74,7 +74,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
   );
   const { prefetch, conditions } = judgePrefetch(model, hosts, own, nowIso);
-  const copies = copiesOf(model, hosts);
+  const copies = copiesOf(model, hosts, verdict.facts.sha256);
   const pinned = planPin(observation);
   return {
     phase: verdict.phase,
