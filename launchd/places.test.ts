@@ -29,6 +29,7 @@ import {
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { unmountedVolume } from "./observe.ts";
 
+const PATIENCE = { timeout: 60_000, interval: 100 };
 const OTHER_UID = 65_534;
 
 const releases = await prepareReleases();
@@ -184,11 +185,14 @@ test.runIf(isRoot)(
     await machine.run(release, ["install", ...PATIENT]);
     const program = machine.at(`${PREFIX}/versions/1.0.0/cli/metalbridge.mjs`);
     const file = machine.at(`${STATE}/kubeconfig`);
+    await machine.run(release, ["stop"]);
     // macOS lets any account make one, Linux only where fs.protected_hardlinks is 0.
     linkSync(program, file);
     const before = statSync(program);
-    // Whether it counts as served depends on when the running agent reads that file; the rights do not.
-    await machine.run(next, ["upgrade", ...PATIENT]);
+    // The new version is not ready for the reason that the old one has: it counts as served.
+    await machine.run(release, ["start", ...PATIENT]);
+    await vi.waitFor(async () => expect((await machine.service()).agent.troubles).not.toEqual([]), PATIENCE);
+    expect(await machine.run(next, ["upgrade", ...PATIENT])).toMatchObject({ code: 0, err: "" });
     expect(statSync(program)).toMatchObject({ uid: 0, gid: 0, mode: before.mode });
     const given = machine.at("given");
     writeFileSync(given, "users: []\n", { mode: 0o600 });
