@@ -230,7 +230,7 @@ export class RouteServer {
       this.#refuse(request, response, refusal);
     };
     const passage = refusal ?? this.#admit(request);
-    // Nobody reads the body of these two.
+    // Their bodies are of no use.
     if (!isRefusal(passage) && (passage.kind === "health" || passage.kind === "list")) cutCrumbs(request);
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });

@@ -15,7 +15,7 @@ export function crumbs(): (piece: Buffer) => boolean {
   };
 }
 
-/** Ends the connection of a request whose body comes so. Reads it, where nobody else does. */
+/** Ends the connection of a request whose body comes so. The body is read by this, if by nothing else. */
 export function cutCrumbs(request: IncomingMessage): void {
   const areCrumbs = crumbs();
   request.on("data", (piece: Buffer) => {
