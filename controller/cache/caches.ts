@@ -1,4 +1,5 @@
 /** The controller's watch caches, with the groupings that its passes need. */
+import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import {
   LABEL_HOST,
   LABEL_SERVICE,
@@ -166,6 +167,8 @@ export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHand
         if (groupings.prefetchedModels.note(key, object, before).length > 0) on.onPrefetched(object, before);
         const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
         on.onModel(namespace, name);
+        if (acceleratorOf(object) !== acceleratorOf(before))
+          for (const other of servedWith(key, groupings)) on.onWeights(other);
       },
     }),
     services: start({
@@ -207,14 +210,33 @@ export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHand
   };
 }
 
-/** What decides whether and where the weights are on a volume. */
+/** Undefined where there is no Model. */
+function acceleratorOf(model: Model | undefined): string | undefined {
+  return model && (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR);
+}
+
+/** Drafts and adapters of the services that run this Model: their pods are its pods. */
+function servedWith(model: string, { servicesOfModel }: Groupings): readonly string[] {
+  const services = servicesOfModel.of(model).filter((service) => modelsOf(service)[0] === model);
+  return services.flatMap(modelsOf);
+}
+
 /** What a Model's status depends on: where its weights are wanted, and whether a service serves them or cannot. */
 function weightsPlaceOf(service: InferenceService | undefined): string {
   if (service === undefined) return "";
-  const { placement, modelCache, skipModelInit, modelRef } = service.spec;
+  const { placement, modelCache, skipModelInit } = service.spec;
   const { readyReplicas = 0, reason } = service.status ?? {};
   const isServed = readyReplicas > 0;
-  return JSON.stringify([placement?.on, modelCache, skipModelInit, modelRef, isServed || reason]);
+  const models = modelsOf(service);
+  return JSON.stringify([placement?.on, modelCache, skipModelInit, models, isServed || reason]);
+}
+
+/** `namespace/name` of the Models that a service names: its own, the draft and the adapters. */
+function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
+  const draft = spec.speculativeDecoding?.draftModelRef;
+  const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);
+  const names = new Set([spec.modelRef, ...(draft === undefined ? [] : [draft]), ...adapters]);
+  return [...names].map((name) => keyOf({ namespace: metadata.namespace, name }));
 }
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
@@ -251,12 +273,7 @@ export function createGroupings(): Groupings {
     networkPoliciesOfService: createGrouping<NetworkPolicy>(byServiceLabel),
     podsOfService: createGrouping<Pod>(byServiceLabel),
     podMonitorsOfService: createGrouping<PodMonitor>(byServiceLabel),
-    servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
-      const draft = spec.speculativeDecoding?.draftModelRef;
-      const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);
-      const names = new Set([spec.modelRef, ...(draft === undefined ? [] : [draft]), ...adapters]);
-      return [...names].map((name) => keyOf({ namespace: metadata.namespace, name }));
-    }),
+    servicesOfModel: createGrouping<InferenceService>(modelsOf),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),

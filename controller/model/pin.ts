@@ -18,8 +18,14 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
  * was deleted: no host could fetch it. A Model that an earlier version resolved gets no pin, or its engines would restart
  * for nothing.
  */
-export function planPin({ model, task, inspection, isKnown }: ModelObservation): Pinned | undefined {
-  if (task.at !== "remote") return undefined;
+export function planPin(observation: ModelObservation): Pinned | undefined {
+  const { task, model } = observation;
+  // What is refused may be accepted again, and its services keep the content that they have.
+  if (task.at === "refused") return pinnedOf(model);
+  return task.at === "remote" ? planRemotePin(observation) : undefined;
+}
+
+function planRemotePin({ model, inspection, isKnown }: ModelObservation): Pinned | undefined {
   const { spec } = model;
   const before = pinnedOf(model);
   if (inspection?.at !== "found") return before;

@@ -263,6 +263,35 @@ test("a Model that an earlier version resolved stays unpinned, unless hosts coul
   expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
 });
 
+test("a refused Model keeps its pin, and so its content once it is accepted again", () => {
+  const wanted = model();
+  const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
+  const status = statusOf(wanted, only);
+  const code = "ModelCacheAmbiguous";
+  const task = classifyModel(wanted, { at: "refused", code, message: "" });
+  const of = { ...wanted, status };
+  const refused = planModelStatus({ model: of, hosts: [], task, inspection: undefined, isKnown: true }, NOW);
+  expect(refused).toMatchObject({ reason: code, pinned: status.pinned });
+  const later = { ...only, found: { ...only.found, revision: "d".repeat(40) } };
+  expect(statusOf({ ...wanted, status: refused }, later).pinned).toEqual(status.pinned);
+});
+
+test("a host that has another quantization of the repository has no copy", () => {
+  const host = (name: string, sha256: string) =>
+    ({ metadata: { name }, status: { models: [{ source: "hf://org/m", sha256 }] } }) as Host;
+  const hosts = [host("q4", "4".repeat(64)), host("q8", "8".repeat(64))];
+  const of = model({ source: "hf://org/m", quantization: "Q8_0" });
+  const namesWith = (sha256: string | undefined) => {
+    const inspection: InspectionResult = { at: "found", found: { ...found.found, sha256 } };
+    const task = taskOf(of);
+    return planModelStatus({ model: of, hosts, task, inspection, isKnown: false }, NOW).hosts?.map(
+      ({ name }) => name,
+    );
+  };
+  expect(namesWith("8".repeat(64))).toEqual(["q8"]);
+  expect(namesWith(undefined)).toEqual(["q4", "q8"]);
+});
+
 test("a Model for pods that fetch the weights themselves is Ready in a format that no host runs", () => {
   const forPods = model({ hardware: { accelerator: "cuda" } });
   const ephemeral = { spec: { placement: {}, modelCache: { persistence: "Ephemeral" } } };

@@ -28,7 +28,7 @@ import { truncate } from "../../src/text.ts";
 import type { WatchedPaths } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
-import { soonest } from "../service/path.ts";
+import { modelKeyOf, soonest } from "../service/path.ts";
 import { createRejectionRetries } from "../service/retries.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
@@ -102,9 +102,10 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
       ports.downloads.follow(key, undefined);
       return undefined;
     }
+    const mainOf = (service: InferenceService) => ports.models.get(modelKeyOf(service));
     const wish = ports.settings.hostsOnly
-      ? hostsOnlyWish(model, ports.servicesOf(key))
-      : cacheWish(model, ports.servicesOf(key), ports.settings);
+      ? hostsOnlyWish(model, ports.servicesOf(key), mainOf)
+      : cacheWish(model, ports.servicesOf(key), ports.settings, mainOf);
     const cached = await cache({ ...ports, retries }, model, wish);
     const task = classifyModel(model, wish, cached?.state.status.filledBy);
     const found = { task, cache: cached?.state };

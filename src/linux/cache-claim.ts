@@ -27,9 +27,8 @@ function scopeOf({ cacheScope, cacheAccessMode }: CacheSettings): "Namespace" | 
 export function cacheClaimName(model: Model, settings: CacheSettings): string {
   const own = ownClaimName(model);
   const { phase, claimName, folder, filledBy } = model.status?.cache ?? {};
-  const isThere = folder === cacheKeyOf(model);
-  if (isThere && claimName === SHARED_CLAIM && (phase === "Ready" || filledBy === "Pods")) return claimName;
-  if (isThere && claimName === own && phase === "Ready") return claimName;
+  const isThere = folder === cacheKeyOf(model) && (phase === "Ready" || filledBy === "Pods");
+  if (isThere && (claimName === SHARED_CLAIM || claimName === own)) return claimName;
   return scopeOf(settings) === "Namespace" ? SHARED_CLAIM : own;
 }
 

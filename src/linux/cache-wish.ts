@@ -14,9 +14,17 @@ export type CacheWish =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
   | VolumeWish;
 
-/** Whether any pod may need the weights of a Model: `services` are those that name it. */
-export function needsCache(model: Model, services: readonly InferenceService[]): boolean {
-  if (services.length > 0) return services.some((service) => runsOn(service, model) !== "Hosts");
+/** The Model that a service runs; undefined where there is none of that name. */
+export type MainModelOf = (service: InferenceService) => Model | undefined;
+
+/** Whether any pod may need the weights of a Model: `services` are those that name it, as weights, draft or adapter. */
+export function needsCache(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): boolean {
+  if (services.length > 0)
+    return services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Hosts");
   return (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) !== DEFAULT_ACCELERATOR;
 }
 
@@ -25,8 +33,9 @@ export function cacheWish(
   model: Model,
   services: readonly InferenceService[],
   settings: CacheSettings,
+  mainOf?: MainModelOf,
 ): CacheWish {
-  if (!needsCache(model, services)) return { at: "none" };
+  if (!needsCache(model, services, mainOf)) return { at: "none" };
   try {
     return wishOf(model, services, settings);
   } catch (error) {
@@ -36,10 +45,15 @@ export function cacheWish(
 }
 
 /** Where nothing runs in pods: no volume is wanted, and a Model that only pods could run is refused. */
-export function hostsOnlyWish(model: Model, services: readonly InferenceService[]): CacheWish {
+export function hostsOnlyWish(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): CacheWish {
   const { hardware, source } = model.spec;
   const isForMetal = (hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
-  const isForHosts = isForMetal || services.some((service) => runsOn(service, model) !== "Pods");
+  const isForHosts =
+    isForMetal || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
   if (isForHosts && !source.startsWith("pvc://")) return { at: "none" };
   return { at: "refused", code: "PodsDisabled", message: podsDisabled("a Model") };
 }

@@ -56,6 +56,8 @@ export interface WorkloadInput {
   /** Their sizes count for the memory that is asked for. */
   readonly draft?: Model | undefined;
   readonly adapters?: readonly Model[] | undefined;
+  /** No other service names the Model. */
+  readonly isOnlyService?: boolean | undefined;
   /** Undefined: an autoscaler owns it. */
   readonly replicas: number | undefined;
   readonly settings: LinuxSettings;

@@ -21,8 +21,6 @@ import type { Volume } from "./volumes.ts";
 const MIB = 2 ** 20;
 /** Room for what is not weights: small files of the repository, and the index of the store. */
 const SPARE_BYTES = 1024 * MIB;
-/** Name in the folder for what was fetched: that of the store's own folder follows the content. */
-const LINK = "model";
 
 /** Whether each pod of the service fetches the weights of the Model by an init container. */
 export function isEphemeral({ modelCache }: InferenceServiceSpec, { spec }: Model): boolean {
@@ -31,18 +29,8 @@ export function isEphemeral({ modelCache }: InferenceServiceSpec, { spec }: Mode
 
 /** Throws `WeightsNotCached` where the names of the files are not known. */
 export function ephemeralWeights(model: Model): Weights {
-  return fetchedWeights(model, LINK);
-}
-
-/** On a claim that pods fill; undefined where no pod does. Throws `WeightsNotCached`. */
-export function weightsFilledByPods(model: Model): Weights | undefined {
-  const { filledBy, claimName } = model.status?.cache ?? {};
-  if (filledBy !== "Pods" || claimName === undefined) return undefined;
-  return { claimName, ...fetchedWeights(model, linkOf(model)) };
-}
-
-function fetchedWeights(model: Model, link: string): Weights {
   const { spec, status } = model;
+  const link = linkOf(model);
   const source = parseSource(spec.source);
   const format = status?.format ?? spec.format;
   const { files = [] } = status ?? {};
@@ -57,13 +45,21 @@ function fetchedWeights(model: Model, link: string): Weights {
   };
 }
 
+/** On a claim that pods fill; undefined where no pod does. Throws `WeightsNotCached`. */
+export function weightsFilledByPods(model: Model): Weights | undefined {
+  const { filledBy, claimName } = model.status?.cache ?? {};
+  if (filledBy !== "Pods" || claimName === undefined) return undefined;
+  return { claimName, ...ephemeralWeights(model) };
+}
+
 export interface Fetching {
-  readonly initContainers: readonly Container[];
+  /** `isAlone`: no other pod has the claim mounted when they run. */
+  readonly initContainers: (isAlone: boolean) => readonly Container[];
   readonly volumes: readonly Volume[];
   /** Quantity: what the pod's own volume may grow to; a kubelet evicts a pod that writes more. Absent: it has none. */
   readonly sizeLimit?: string;
-  /** Claims that are filled, each of which one node at a time can mount. */
-  readonly claims: readonly string[];
+  /** The claim that is filled: one node at a time can mount it. */
+  readonly claim?: string | undefined;
 }
 
 /** Undefined where the pod fetches no weights. `volumeOf` names the volume of a claim. Throws MetalbridgeError. */
@@ -75,7 +71,9 @@ export function fetchingOf(
 ): Fetching | undefined {
   const byPlace = new Map(
     weights.flatMap(({ claimName, folder, fetched }) =>
-      fetched === undefined ? [] : [[`${claimName}/${folder}`, { ...fetched, claimName, folder }] as const],
+      fetched === undefined
+        ? []
+        : [[`${claimName}/${folder}/${fetched.link}`, { ...fetched, claimName, folder }] as const],
     ),
   );
   if (byPlace.size === 0) return undefined;
@@ -86,31 +84,32 @@ export function fetchingOf(
     });
   }
   const downloads = [...byPlace.values()];
-  const initContainers = downloads.map(({ model, link, claimName, folder }, index) => {
-    const wish = {
-      ...({ at: "volume", claimName: claimName ?? "", isOurs: false } as const),
-      folder,
-      source: podSource(model),
-    };
-    const name = index === 0 ? FETCH_CONTAINER : `${FETCH_CONTAINER}-${index + 1}`;
-    const container = fetchContainer(
-      {
-        ...{ model, wish, link, volumeName: volumeOf(claimName) },
-        revision: model.status?.pinned?.revision,
-        makesRoom: claimName === ownClaimName(model),
-      },
-      fetch,
-    );
-    return { ...container, name };
-  });
+  const initContainers = (isAlone: boolean) =>
+    downloads.map(({ model, link, claimName, folder }, index) => {
+      const wish = {
+        ...({ at: "volume", claimName: claimName ?? "", isOurs: false } as const),
+        folder,
+        source: podSource(model),
+      };
+      const name = index === 0 ? FETCH_CONTAINER : `${FETCH_CONTAINER}-${index + 1}`;
+      const container = fetchContainer(
+        {
+          ...{ model, wish, link, volumeName: volumeOf(claimName) },
+          revision: model.status?.pinned?.revision,
+          makesRoom: isAlone && claimName === ownClaimName(model),
+        },
+        fetch,
+      );
+      return { ...container, name };
+    });
   const inPod = downloads.flatMap(({ model, claimName }) => (claimName === undefined ? [model] : []));
-  const claims = [...new Set(downloads.flatMap(({ claimName }) => claimName ?? []))];
-  if (inPod.length === 0) return { initContainers, volumes: caVolumes(fetch), claims };
+  const claim = downloads.find(({ claimName }) => claimName !== undefined)?.claimName;
+  if (inPod.length === 0) return { initContainers, volumes: caVolumes(fetch), claim };
   const sizeLimit = canonicalQuantity(resources?.ephemeralStorage ?? roomFor(inPod) ?? fetch.cacheSize);
   return {
     initContainers,
     volumes: [{ name: CACHE_VOLUME, emptyDir: { sizeLimit } }, ...caVolumes(fetch)],
-    ...{ sizeLimit, claims },
+    ...{ sizeLimit, claim },
   };
 }
 

@@ -84,6 +84,17 @@ test("weights go to a volume for services in pods, and before there is a service
   expect(cacheWish(metal, [], defaults)).toEqual({ at: "none" });
 });
 
+test("drafts and adapters are on a volume where the Model of their service runs in pods, whatever they say themselves", () => {
+  const served = [service("a", { modelRef: "main" })];
+  const wishFor = (own: object, main: Model | undefined) =>
+    cacheWish(model(own, "draft"), served, defaults, () => main).at;
+  expect(wishFor({}, model(cpu, "main"))).toBe("volume");
+  expect(wishFor(cpu, model({}, "main"))).toBe("none");
+  // Until its Model is there.
+  expect(wishFor(cpu, undefined)).toBe("volume");
+  expect(wishFor({}, undefined)).toBe("none");
+});
+
 test.each<[source: string, port: number, flag: string]>([
   ["oci://registry.example.com:5000/org/m:v1", 5000, "--hf-endpoint=https://huggingface.co"],
   ["ollama://qwen3:8b", 11_000, "--ollama-registry=http://mirror.example.com:11000"],
@@ -151,6 +162,18 @@ test("a volume that one node mounts is for one Model, with room for its weights;
   expect(volume(before, [], once).claimName).toBe("metalbridge-model-cache");
   const elsewhere = { ...before, spec: { ...before.spec, source: "hf://org/other" } };
   expect(volume(elsewhere, [], once).claimName).toBe("m-model-cache");
+});
+
+test("other settings of the controller move no weights: of a Job or of pods, on the Model's own claim or the namespace's", () => {
+  const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
+  const all: CacheSettings[] = [once, { ...once, cacheScope: "Namespace" }, { ...defaults }];
+  const filled = [{ phase: "Ready" }, { phase: "Pending", filledBy: "Pods" }] as const;
+  for (const claimName of ["m-model-cache", "metalbridge-model-cache"])
+    for (const by of filled)
+      for (const settings of all) {
+        const cache = { ...by, claimName, folder: cacheKeyOf(model(cpu)), reason: "", message: "" };
+        expect(volume({ ...model(cpu), status: { cache } }, [], settings).claimName).toBe(claimName);
+      }
 });
 
 test("names stay within their limits, and one folder of one claim has one Job name", () => {

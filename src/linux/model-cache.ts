@@ -55,6 +55,8 @@ export interface Download {
   readonly revision?: string | undefined;
   /** Of the source's Secret; undefined where there is none, or it cannot be read. */
   readonly secretVersion?: string | undefined;
+  /** Quantity: what the claim holds, or asks for until it is bound. */
+  readonly capacity?: string | undefined;
   /** Further name for what engines open, in the folder: for who has to know it before the download. */
   readonly link?: string | undefined;
   /** What the folder has of other downloads is removed where the disk would be full. */
@@ -72,6 +74,8 @@ export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
 export const ANNOTATION_IMAGE_KEY = "metalbridge.dev/image-key";
 /** Of the source's Secret when the Job was made. */
 export const ANNOTATION_SECRET_VERSION = "metalbridge.dev/secret-version";
+/** Of the claim when the Job was made. */
+export const ANNOTATION_CAPACITY = "metalbridge.dev/claim-capacity";
 
 /** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */
 export const SECRET_PREFIX = "SOURCE_";
@@ -83,6 +87,8 @@ const CACHE_PATH = "/cache";
 const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
 export const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
+/** Also in pods of another user: the folders on a claim are this one's. */
+const AS_POD_USER = { runAsNonRoot: true, runAsUser: POD_USER, runAsGroup: POD_USER };
 const DAY_SECONDS = 86_400;
 /** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
 const RETRIES = 6;
@@ -138,9 +144,8 @@ export function fetchJobName({ claimName, folder, source }: VolumeWish): string 
 }
 
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
-  const { model, wish, key, attempt, secretVersion } = download;
+  const { model, wish, key, attempt, secretVersion, capacity } = download;
   const isInPlace = wish.folder === "";
-  const { imagePullSecrets } = settings;
   return {
     apiVersion: "batch/v1",
     kind: "Job",
@@ -152,6 +157,7 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
         [ANNOTATION_GENERATION]: String(model.metadata.generation ?? 0),
         [ANNOTATION_IMAGE_KEY]: imageKey(settings),
         ...(secretVersion === undefined ? {} : { [ANNOTATION_SECRET_VERSION]: secretVersion }),
+        ...(capacity === undefined ? {} : { [ANNOTATION_CAPACITY]: capacity }),
       },
     },
     spec: {
@@ -175,7 +181,7 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
       },
       template: {
         metadata: {
-          labels: { ...WITHOUT_MESH.labels, ...jobLabels(model, wish) },
+          labels: { ...WITHOUT_MESH.labels, ...jobLabels(model) },
           annotations: WITHOUT_MESH.annotations,
         },
         spec: {
@@ -186,12 +192,10 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           ...some("tolerations", model.spec.prefetchTolerations),
           ...some(
             "imagePullSecrets",
-            imagePullSecrets.map((name) => ({ name })),
+            settings.imagePullSecrets.map((name) => ({ name })),
           ),
           securityContext: {
-            runAsNonRoot: true,
-            runAsUser: POD_USER,
-            runAsGroup: POD_USER,
+            ...AS_POD_USER,
             fsGroup: POD_USER,
             fsGroupChangePolicy: "OnRootMismatch",
             seccompProfile: { type: "RuntimeDefault" },
@@ -232,9 +236,9 @@ export function fetchContainer(
       ...(link === undefined ? [] : [`--link=${link}`]),
       ...(makesRoom === true ? ["--make-room"] : []),
     ].map(literal),
-    ...(sourceSecretRef === undefined
-      ? {}
-      : { envFrom: [{ prefix: SECRET_PREFIX, secretRef: { name: sourceSecretRef.name } }] }),
+    ...(sourceSecretRef && {
+      envFrom: [{ prefix: SECRET_PREFIX, secretRef: { name: sourceSecretRef.name } }],
+    }),
     resources: {
       requests: { cpu: canonicalQuantity(cpu ?? "100m"), memory: canonicalQuantity(memory ?? "256Mi") },
       limits: {
@@ -251,9 +255,8 @@ export function fetchContainer(
     terminationMessagePath: RESULT_PATH,
     terminationMessagePolicy: "File",
     securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
+      ...AS_POD_USER,
+      ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } },
     },
   };
 }
@@ -286,8 +289,7 @@ function fetchArguments(
   revision: string | undefined,
 ): string[] {
   const inPlace = source.kind === "pvc" ? `file://${CACHE_PATH}/${encodeURI(source.path)}` : undefined;
-  const flag = (name: string, value: string | undefined) =>
-    value === undefined ? [] : [`--${name}=${value}`];
+  const flag = (name: string, value?: string) => (value === undefined ? [] : [`--${name}=${value}`]);
   return [
     "fetch",
     inPlace ?? spec.source,
@@ -304,11 +306,10 @@ function fetchArguments(
 }
 
 function networkFlags(settings: CacheSettings, revision: string | undefined): string[] {
-  const { hfEndpoint, ollamaRegistry, allowLoopback, allowPrivate, allowNetworks, cacheCaConfigMap } =
-    settings;
+  const { ollamaRegistry, allowLoopback, allowPrivate, allowNetworks, cacheCaConfigMap } = settings;
   return [
     ...(revision === undefined ? [] : [`--revision=${revision}`]),
-    `--hf-endpoint=${hfEndpoint}`,
+    `--hf-endpoint=${settings.hfEndpoint}`,
     ...(ollamaRegistry === undefined ? [] : [`--ollama-registry=${ollamaRegistry}`]),
     ...(allowLoopback ? ["--allow-loopback"] : []),
     ...(allowPrivate ? ["--allow-private"] : []),
@@ -364,12 +365,12 @@ function jobMetadata(model: Model, wish: VolumeWish): ObjectMeta {
   return {
     name: fetchJobName(wish),
     namespace: namespaceOf(model),
-    labels: jobLabels(model, wish),
+    labels: jobLabels(model),
     ...ownedBy(model),
   };
 }
 
-function jobLabels(model: Model, _wish: VolumeWish): Record<string, string> {
+function jobLabels(model: Model): Record<string, string> {
   return {
     ...MANAGED,
     [LABEL_MODEL]: shortName(model.metadata.name, "", 63),

@@ -37,19 +37,22 @@ export interface PodWish {
   readonly container: Container;
   readonly settings: LinuxSettings;
   readonly nodes?: NodeChoice | undefined;
+  /** No other pod has the claim of the weights mounted when this one starts. */
+  readonly isAlone: boolean;
 }
 
 export function podTemplateOf(wish: PodWish): PodTemplate {
-  const { service, pod, gpus, files, container } = wish;
+  const { service, pod, gpus, files, container, isAlone } = wish;
   const { spec } = service;
   const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
+  const mounts = mountLabel(files);
   const key = spec.auth !== undefined && pod.metrics?.isProtected === true ? [IN_FLIGHT_NEEDS_KEY] : [];
   return {
     metadata: {
       labels: {
         ...withoutOurs(spec.podLabels),
-        ...Object.fromEntries(mountLabels(files).map((key) => [key, "mounted"])),
+        ...(mounts === undefined ? {} : { [mounts]: "mounted" }),
         ...ownerLabels(service),
         ...MANAGED_BY,
       },
@@ -66,7 +69,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
       },
     },
     spec: {
-      ...(files.fetching === undefined ? {} : { initContainers: [...files.fetching.initContainers] }),
+      ...(files.fetching === undefined ? {} : { initContainers: files.fetching.initContainers(isAlone) }),
       containers: [container],
       volumes: [...files.volumes],
       ...schedulingOf(wish),
@@ -105,30 +108,30 @@ function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string,
   return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
-/** One for each claim that only one node at a time can mount. */
-function mountLabels({ fetching }: Files): string[] {
-  return (fetching?.claims ?? []).map((claim) => `${LABEL_MOUNTS}${hash(claim, 16)}`);
+/** For a claim that only one node at a time can mount. */
+function mountLabel({ fetching }: Files): string | undefined {
+  const claim = fetching?.claim;
+  return claim === undefined ? undefined : `${LABEL_MOUNTS}${hash(claim, 16)}`;
 }
 
 /**
- * With the pods that mount the same claims: else the scheduler may choose a node to which the volume cannot be attached, and
+ * With the pods that mount the same claim: else the scheduler may choose a node to which the volume cannot be attached, and
  * the pod hangs. It ignores the rule for the first pod, which matches it itself.
  */
-function withMounts(given: PodSpec["affinity"], labels: readonly string[]): PodSpec["affinity"] {
-  if (labels.length === 0) return given;
+function withMounts(given: PodSpec["affinity"], key: string | undefined): PodSpec["affinity"] {
+  if (key === undefined) return given;
   const { podAffinity } = (given ?? {}) as PodAffinity;
-  const ours = labels.map((key) => ({
-    labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
-    topologyKey: HOSTNAME_LABEL,
-  }));
   const requiredDuringSchedulingIgnoredDuringExecution = [
     ...(podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
-    ...ours,
+    {
+      labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
+      topologyKey: HOSTNAME_LABEL,
+    },
   ];
   return { ...given, podAffinity: { ...podAffinity, requiredDuringSchedulingIgnoredDuringExecution } };
 }
 
-type PodAffinity = {
+export type PodAffinity = {
   readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
 };
 
@@ -138,7 +141,7 @@ function schedulingOf({ service: { spec }, gpus, nodes, files }: PodWish): Parti
   return {
     ...(spec.nodeSelector === undefined ? {} : { nodeSelector: spec.nodeSelector }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
-    ...affinityOf(withMounts(withNodes(spec.affinity, nodes), mountLabels(files)), gpus),
+    ...affinityOf(withMounts(withNodes(spec.affinity, nodes), mountLabel(files)), gpus),
     ...(spec.topologySpreadConstraints === undefined
       ? {}
       : { topologySpreadConstraints: spec.topologySpreadConstraints }),

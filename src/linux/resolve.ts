@@ -26,6 +26,8 @@ export interface PodsInput {
   readonly draftModel?: Model | undefined;
   /** In the order of `spec.loraAdapters`. */
   readonly loraModels: readonly (Model | undefined)[];
+  /** No other service names its Model. */
+  readonly isOnlyService?: boolean;
   readonly settings: LinuxSettings;
   readonly nodes?: NodeChoice | undefined;
   /** The Deployment as it is: its template stays while the wish does. */
@@ -83,7 +85,7 @@ export function podNeed(
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
-  const { service, settings, nodes } = input;
+  const { service, settings, nodes, isOnlyService } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
   const named: readonly Named[] = [
@@ -113,7 +115,7 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const drafts = draftRef === undefined ? 0 : 1;
   const models = usable.map((one, index) => ({ model: one, weights: volumes[index] }));
   const parts = {
-    ...{ service, model, weights, settings, nodes },
+    ...{ service, model, weights, settings, nodes, isOnlyService },
     draft: others.slice(0, drafts)[0],
     draftWeights: further.slice(0, drafts)[0],
     adapters: others.slice(drafts),

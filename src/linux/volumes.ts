@@ -43,8 +43,9 @@ interface Part {
 }
 
 export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
-  const { service, model, weights, draftWeights, adapterWeights = [] } = input;
+  const { service, model } = input;
   const { spec } = service;
+  const { weights, draftWeights, adapterWeights } = onOneClaim(input);
   const places = [
     ...(weights === undefined ? [] : [{ weights, path: "/models" }]),
     ...(draftWeights === undefined ? [] : [{ weights: draftWeights, path: "/draft" }]),
@@ -94,6 +95,22 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
       ? { apiKeyFile: `${OWN_FOLDER}/auth/api-key` }
       : {}),
     ...(fetching === undefined ? {} : { fetching }),
+  };
+}
+
+/**
+ * Pods fill the claim of the main Model alone; drafts and adapters are fetched to the pod's own volume. kube-scheduler counts a
+ * pod for required affinity only if it matches every term, and pods that share one of two claims would be sent to two nodes.
+ */
+function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInput) {
+  const besideMain = ({ claimName, ...rest }: Weights): Weights => {
+    const isElsewhere = rest.fetched !== undefined && claimName !== weights?.claimName;
+    return isElsewhere || claimName === undefined ? rest : { claimName, ...rest };
+  };
+  return {
+    weights,
+    draftWeights: draftWeights && besideMain(draftWeights),
+    adapterWeights: adapterWeights.map(besideMain),
   };
 }
 

@@ -341,27 +341,3 @@ it("each priority has its class, in the order of the priorities", () => {
   expect(priorityClasses().map(({ value }) => value)).toEqual([1_000_000, 100_000, 10_000, 1000, 100]);
   expect(priorityClasses().map(({ metadata }) => metadata.name)).toContain(priorityClassName("batch"));
 });
-
-test("a pod whose volume no second pod can mount stops before the next one starts", () => {
-  const fetch = {
-    ...{ image: "registry.example/metalbridge:1", imagePullSecrets: [], cacheSize: "1Gi", allowNetworks: [] },
-    ...{ hfEndpoint: "https://huggingface.co", allowLoopback: false, allowPrivate: false },
-  };
-  const filled = (cacheAccessMode: "ReadWriteOnce" | "ReadWriteOncePod") =>
-    buildWorkload(
-      inputOf({
-        ...{ service: {}, model: cpu, replicas: 1, settings: { fetch: { ...fetch, cacheAccessMode } } },
-        status: {
-          files: ["m.gguf"],
-          cache: {
-            ...{ phase: "Pending", reason: "DownloadedByPods", message: "" },
-            claimName: "c",
-            folder: "f",
-            filledBy: "Pods",
-          },
-        },
-      }),
-    ).deployment.spec.strategy;
-  expect(filled("ReadWriteOncePod")).toEqual({ type: "Recreate" });
-  expect(filled("ReadWriteOnce")).toMatchObject({ type: "RollingUpdate" });
-});

@@ -60,7 +60,7 @@ function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: Wor
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
-  const { service, model, runtime, replicas, settings, nodes } = input;
+  const { service, model, runtime, replicas, settings, nodes, isOnlyService = false } = input;
   const { spec } = service;
   const gpus = gpusOf(model, spec);
   const files = filesOf(input, pod, gpus);
@@ -79,8 +79,14 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     sizeBytes,
   });
   const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
+  const strategy = strategyOf({
+    rollout: spec.rollout,
+    hasDevices: hasDevices({ containers: [container] }) || mountsAlone(files, settings),
+    replicas,
+  });
   const template = podTemplateOf({
     ...{ service, pod, gpus, resourceClaims, files, container, settings, nodes },
+    isAlone: strategy.type === "Recreate" && isOnlyService,
   });
   return {
     apiVersion: "apps/v1",
@@ -94,11 +100,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     spec: {
       ...(replicas === undefined ? {} : { replicas }),
       selector: { matchLabels: ownerLabels(service) },
-      strategy: strategyOf({
-        rollout: spec.rollout,
-        hasDevices: hasDevices(template.spec) || mountsAlone(files, settings),
-        replicas,
-      }),
+      strategy,
       progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
       revisionHistoryLimit: revisionHistoryLimit(spec),
       template: withRevision(template),
@@ -108,7 +110,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
 
 /** A volume for one pod is like a device: the next pod waits for it. */
 function mountsAlone({ fetching }: Files, { fetch }: LinuxSettings): boolean {
-  return (fetching?.claims ?? []).length > 0 && fetch?.cacheAccessMode === "ReadWriteOncePod";
+  return fetching?.claim !== undefined && fetch?.cacheAccessMode === "ReadWriteOncePod";
 }
 
 interface Parts {

@@ -202,8 +202,8 @@ test("a Job whose credentials were refused is replaced once the Secret is anothe
   const before = { ...of, status: { cache, observedGeneration: 1 } };
   const after = (secretVersion: string | undefined, code = "SourceUnauthorized") =>
     plan({ model: before, job: ended as Job, pods: [pod(1, failure(false, code))], secretVersion });
-  for (const same of ["7", undefined])
-    expect(after(same)).toMatchObject({
+  for (const [same, code] of [["7"], [undefined], ["7", "SourceSecretInvalid"]])
+    expect(after(same, code)).toMatchObject({
       steps: [],
       recheckAfterMs: 3_000,
       state: { status: { attempts: 9 } },

@@ -30,6 +30,7 @@ import {
   type Trouble,
   troubleOf,
 } from "./job.ts";
+import { delayAfter, isResized, retryDelay, sizeOf } from "./retry.ts";
 
 export type SeenClaim =
   /** Its watch has not listed yet. */
@@ -84,8 +85,6 @@ export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
 /** Between readings of the Secret of a Job that failed for want of other credentials. */
 const SECRET_MS = 3_000;
-const FIRST_DELAY_MS = 60_000;
-const MAX_DELAY_MS = 3_600_000;
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
@@ -110,7 +109,14 @@ function planDownload(seen: CacheObservation): CachePlan {
   const delayed = isJobOf(key, job) ? undefined : planDelay(seen, place);
   if (delayed !== undefined) return delayed;
   if (job !== undefined) return planJob(seen, job, place);
-  const download: Download = { model, wish, key, attempt: (place.attempts ?? 0) + 1, revision };
+  const download: Download = {
+    model,
+    wish,
+    key,
+    attempt: (place.attempts ?? 0) + 1,
+    revision,
+    capacity: sizeOf(claim),
+  };
   const state = waiting(place, "StartingDownload", "creating the download Job");
   return { state, steps: [{ do: "createJob", download }] };
 }
@@ -328,7 +334,7 @@ function isLive({ status }: Pod): boolean {
 
 /** Also of a Job that is complete and left no result: a new one finds the files, and reports them. */
 function planFailed(
-  { model, pods, nowMs, secretVersion }: CacheObservation,
+  { claim, model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
   failedAtMs: number,
   place: Place,
@@ -341,6 +347,8 @@ function planFailed(
   const tried = job.metadata.annotations?.[ANNOTATION_SECRET_VERSION];
   const isOtherSecret = tried !== undefined && secretVersion !== undefined && tried !== secretVersion;
   if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", trouble);
+  if (trouble.code === "DiskFull" && isResized(claim, job))
+    return restart(withoutFailures(place), job, "the claim has another size now", trouble);
   if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", trouble);
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
@@ -351,16 +359,6 @@ function planFailed(
 
 function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place {
   return place;
-}
-
-function delayAfter(attempts: number): number {
-  return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20));
-}
-
-/** What is left of the delay. By another machine's clock: never longer than the delay itself. */
-function retryDelay(attempts: number, failedAtMs: number, nowMs: number): number {
-  const delayMs = delayAfter(attempts);
-  return Math.min(delayMs, failedAtMs + delayMs - nowMs);
 }
 
 function restart(place: Place, job: Job, because: string, trouble?: Trouble): CachePlan {

@@ -134,6 +134,7 @@ function inputOf({ caches, linux }: PodsPorts, { service, own }: LiveService): P
     model: caches.models.get(modelKeyOf(service)),
     draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
     loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
+    isOnlyService: caches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings: linux,
     live: own.deployments[0],
   };

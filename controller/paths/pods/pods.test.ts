@@ -105,6 +105,25 @@ test.each<[message: string, mounts: boolean, code: string]>([
   expect(readPods([pod]).unscheduled?.code).toBe(code);
 });
 
+test("a pod whose service requires other pods beside those of its volume names both rules, and what to do", () => {
+  const message = "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.";
+  const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }] as const;
+  const labels = { [`${LABEL_MOUNTS}0123`]: "mounted" };
+  const term = { topologyKey: "kubernetes.io/hostname" };
+  const waitingWith = (terms: readonly object[]) => {
+    const podAffinity = { requiredDuringSchedulingIgnoredDuringExecution: terms };
+    const spec = { containers: [], affinity: { podAffinity } };
+    return readPods([podWith({ conditions }, { metadata: { name: "chat-1", labels }, spec })]).unscheduled;
+  };
+  expect(waitingWith([term])).toMatchObject({ code: "UnbindableModelCache", message });
+  expect(waitingWith([term, term])).toMatchObject({
+    code: "PodUnschedulable",
+    message: expect.stringMatching(
+      /^.*spec\.affinity\.podAffinity.*preferred.*ReadWriteMany.*Ephemeral: 0\/2 nodes/,
+    ),
+  });
+});
+
 test("what pods and the scheduler report is cut before it becomes a condition", () => {
   const text = fc.string({ maxLength: 40_000, unit: "binary" });
   const state = fc.oneof(

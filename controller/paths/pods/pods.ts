@@ -6,6 +6,7 @@ import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts
 import { ENGINE_CONTAINER } from "../../../src/linux/container.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/linux/fetch-result.ts";
 import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
+import type { PodAffinity } from "../../../src/linux/pod.ts";
 import { KEY_VOLUME } from "../../../src/linux/volumes.ts";
 import { truncate } from "../../../src/text.ts";
 
@@ -89,7 +90,10 @@ export function isLoading(pod: Pod): boolean {
 }
 
 function isFetching({ status }: Pod): boolean {
-  return status?.initContainerStatuses?.some(({ state }) => state?.running !== undefined) === true;
+  const { initContainerStatuses = [] } = status ?? {};
+  return initContainerStatuses.some(
+    ({ name, state }) => name.startsWith(FETCH_CONTAINER) && state?.running !== undefined,
+  );
 }
 
 /** By what the builder puts in for the key, whichever runtime it is. */
@@ -111,11 +115,12 @@ function isUnscheduled(pod: Pod): boolean {
 function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
   const [first] = [...pods].sort((a, b) => createdMs(a) - createdMs(b));
   if (first === undefined) return undefined;
-  const message = conditionOf(first, "PodScheduled")?.message ?? "";
-  const code = codeOf(first, message);
+  const said = conditionOf(first, "PodScheduled")?.message ?? "";
+  const code = codeOf(first, said);
+  const message = isTorn(first, said) ? `${TORN}: ${said}` : said;
   return {
     code,
-    waitingFor: truncate(waitingFor(code, first, message), MAX_TEXT),
+    waitingFor: truncate(waitingFor(code, first, said), MAX_TEXT),
     message: truncate(message, MAX_TEXT),
     pods: pods.length,
     priority: first.spec.priority ?? 0,
@@ -127,7 +132,8 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
 function codeOf(pod: Pod, message: string): Unscheduled["code"] {
   if (/persistentvolumeclaim|volume node affinity|unbound immediate|PersistentVolume/i.test(message))
     return "UnbindableModelCache";
-  if (isBoundToOthers(pod) && /pod affinity rules/i.test(message)) return "UnbindableModelCache";
+  if (isTorn(pod, message)) return "PodUnschedulable";
+  if (mountLabels(pod) > 0 && POD_AFFINITY.test(message)) return "UnbindableModelCache";
   const short = shortages(message);
   const devices = devicesOf(pod);
   if (devices.some(([name]) => short.includes(name)) || /cannot allocate all claims/.test(message))
@@ -135,9 +141,21 @@ function codeOf(pod: Pod, message: string): Unscheduled["code"] {
   return short.length > 0 ? "InsufficientResources" : "PodUnschedulable";
 }
 
-/** The rule keeps it on the node of the pods that mount the same volume. */
-function isBoundToOthers({ metadata }: Pod): boolean {
-  return Object.keys(metadata.labels ?? {}).some((key) => key.startsWith(LABEL_MOUNTS));
+const POD_AFFINITY = /pod affinity rules/i;
+
+/** Each with a rule that keeps it on the node of the pods that mount the same volume. */
+function mountLabels({ metadata }: Pod): number {
+  return Object.keys(metadata.labels ?? {}).filter((key) => key.startsWith(LABEL_MOUNTS)).length;
+}
+
+const TORN =
+  "kube-scheduler places the pod only beside pods that match spec.affinity.podAffinity and mount the same model cache; make that affinity preferred, or use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral";
+
+/** Beside the rule for its volume it has required ones of the service, and one pod would have to match them all. */
+function isTorn(pod: Pod, message: string): boolean {
+  const { podAffinity } = (pod.spec.affinity ?? {}) as PodAffinity;
+  const required = podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+  return POD_AFFINITY.test(message) && mountLabels(pod) > 0 && required.length > mountLabels(pod);
 }
 
 /** Names of resources, as in `3 Insufficient nvidia.com/gpu`. */

@@ -4,7 +4,12 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
 import type { Offloaded } from "../../../src/engines/pods.ts";
-import type { ContainerStatus, HorizontalPodAutoscaler, Pod } from "../../../src/kube/workload-objects.ts";
+import type {
+  ContainerStatus,
+  Deployment,
+  HorizontalPodAutoscaler,
+  Pod,
+} from "../../../src/kube/workload-objects.ts";
 import { resolvePods } from "../../../src/linux/resolve.ts";
 import type { Offload } from "./offload.ts";
 import { readPods } from "./pods.ts";
@@ -35,6 +40,7 @@ interface Case {
   readonly count?: number;
   /** ScalingActive of the autoscaler. */
   readonly scaling?: object;
+  readonly deployment?: Deployment;
 }
 
 function statusOf({
@@ -47,6 +53,7 @@ function statusOf({
   made,
   count = 1,
   scaling,
+  deployment,
 }: Case) {
   const serviceWith = (given: object | undefined) =>
     inferenceServiceSchema.parse({
@@ -91,7 +98,7 @@ function statusOf({
             : ({ status: { conditions: [scaling] } } as unknown as HorizontalPodAutoscaler),
       },
       ...{
-        deployment: undefined,
+        deployment,
         deferral: undefined,
         queuePosition: undefined,
         obstacle: { at: "none" },
@@ -280,4 +287,13 @@ test.each<[string, object, string | undefined]>([
 ])("RolloutDeferred where a rollout may have to wait: %s", (_, spec, expected) => {
   const found = getCondition(statusOf({ spec }).conditions, "RolloutDeferred");
   expect(found === undefined ? undefined : `${found.status} ${found.reason}`).toBe(expected);
+});
+
+test("a download that takes longer than the deadline of the rollout is no failure of it", () => {
+  const late = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded" };
+  const deployment = { metadata: { name: "chat" }, status: { conditions: [late] } } as unknown as Deployment;
+  const whileRunning = (name: string) =>
+    statusOf({ deployment, init: { name, state: { running: {} } } as ContainerStatus });
+  expect(whileRunning("fetch")).toMatchObject({ phase: "Creating", reason: "ReplicasNotReady" });
+  expect(whileRunning("proxy")).toMatchObject({ phase: "Degraded", reason: "RolloutDeadlineExceeded" });
 });

@@ -141,7 +141,8 @@ function incomplete(input: StatusInput): PhaseStatus | undefined {
   const want = wantedPods(input);
   const { updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
   const text = `${readyText(input)}${noRoomText(input)}`;
-  if (isObserved(input) && isLate(deployment)) {
+  // A download may take longer than the deadline.
+  if (isObserved(input) && isLate(deployment) && pods.fetching === 0) {
     const reason = "RolloutDeadlineExceeded";
     return { phase: "Degraded", reason, message: `${text}; the new pods did not become ready in time` };
   }

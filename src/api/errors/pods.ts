@@ -55,7 +55,7 @@ export const podErrors = {
     command: "kubectl get volumeattachments",
   },
   PodUnschedulable: {
-    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread.",
+    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread. Required pod affinity beside a model cache that pods fill needs pods that match both.",
     do: "label or untaint a node, or change nodeSelector, tolerations, affinity or topologySpreadConstraints",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
