@@ -15,7 +15,7 @@ export type CacheWish =
   | VolumeWish;
 
 /** The Model that a service runs; undefined where there is none of that name. */
-export type MainModelOf = (service: InferenceService) => Model | undefined;
+type MainModelOf = (service: InferenceService) => Model | undefined;
 
 /** Whether any pod may need the weights of a Model: `services` are those that name it, as weights, draft or adapter. */
 export function needsCache(

@@ -11,7 +11,7 @@ export interface Flights<T> {
   ) => { readonly done: Promise<T>; readonly isOwn: boolean };
 }
 
-export interface Caller {
+interface Caller {
   readonly tenant: string;
   readonly signal: AbortSignal;
   readonly onProgress: ReportBytes;
