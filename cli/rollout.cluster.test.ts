@@ -68,6 +68,20 @@ test("a rollout is followed to its end", async () => {
   });
 });
 
+test("a change of the Model is followed as one of the service is", async () => {
+  await using desk = await openDesk();
+  must(await desk.client.create(MODELS, manifest("Model", "tiny", desk.namespace) as never));
+  await desk.service("chat");
+  await tell(desk, "chat", COMPLETE);
+  const args = ["rollout", "status", "chat", "-n", desk.namespace];
+  const once = await runProgram([...args, "--watch=false"], desk);
+  expect(once.stdout).toBe("waiting: the controller has not seen the last change of Model tiny yet\n");
+  await using rollout = startProgram(args, desk);
+  await rollout.until(/^waiting: .* of Model tiny yet/m);
+  await desk.status(MODELS, "tiny", { observedGeneration: 1 });
+  expect(await rollout.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/rolled out/) });
+});
+
 test("a rollout that stops ends with 1 and the way back", async () => {
   await using desk = await openDesk();
   await desk.service("chat");

@@ -1,14 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { modelSchema } from "../../src/api/model.ts";
 import { progressOf } from "./progress.ts";
 
 interface Case {
   readonly metadata?: object;
   readonly status?: object;
   readonly progressing?: readonly ["True" | "False", string, string];
+  /** Generation of the Model, the one that the controller has seen, and its source. */
+  readonly model?: readonly [generation: number, observed: number, source: string];
 }
 
-function progress({ metadata, status, progressing }: Case) {
+function progress({ metadata, status, progressing, model }: Case) {
   const [condition, reason, message] = progressing ?? [];
   const conditions =
     condition === undefined
@@ -28,9 +31,16 @@ function progress({ metadata, status, progressing }: Case) {
       spec: { modelRef: "tiny", replicas: 3 },
       ...(status === undefined ? {} : { status: { observedGeneration: 3, conditions, ...status } }),
     }),
+    model &&
+      modelSchema.parse({
+        metadata: { name: "tiny", generation: model[0] },
+        spec: { source: model[2] },
+        status: { observedGeneration: model[1] },
+      }),
   );
 }
 
+const NEW = "hf://org/new";
 const complete = { desiredReplicas: 3, replicas: 3, updatedReplicas: 3, readyReplicas: 3 };
 
 describe("progress of a rollout", () => {
@@ -47,6 +57,24 @@ describe("progress of a rollout", () => {
       { status: { ...complete, updateRevision: "ab12" } },
       "done",
       /3 of 3 replicas of revision ab12/,
+    ],
+    [
+      "is not what an older generation of the Model had",
+      { status: complete, model: [2, 1, NEW] },
+      "moving",
+      /not seen the last change of Model tiny/,
+    ],
+    [
+      "is not what the service had with the Model's source before",
+      { status: { ...complete, model: { name: "tiny", source: "hf://org/old" } }, model: [2, 2, NEW] },
+      "moving",
+      /not seen the last change of Model tiny/,
+    ],
+    [
+      "is done when the service has the Model as it is",
+      { status: { ...complete, model: { name: "tiny", source: NEW } }, model: [2, 2, NEW] },
+      "done",
+      /rolled out/,
     ],
     [
       "waits for new replicas",

@@ -1,6 +1,7 @@
 /** How far the rollout of a service is, read from its status. Pure. */
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
 
 export interface Progress {
   /** `stopped`: it does not resume without a change. */
@@ -14,13 +15,24 @@ export interface Progress {
 const STOPPED = ["RolloutStopped", "RolloutDeadlineExceeded"];
 const COMPLETE = "RolloutComplete";
 
-/** Counts decide, because the condition may be older than the last change; the condition gives the message. */
-export function progressOf(service: InferenceService): Progress {
+/**
+ * Counts decide, because the condition may be older than the last change; the condition gives the message. `model` is the
+ * one that the service runs, undefined where there is none: a change of it is a new revision too.
+ */
+export function progressOf(service: InferenceService, model: Model | undefined): Progress {
   const { metadata, status } = service;
   if (metadata.deletionTimestamp !== undefined)
     return { at: "stopped", reason: "ServiceNotFound", message: "the service is being deleted" };
-  if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
+  if (status === undefined || !isSeen(service))
     return { at: "moving", message: "the controller has not seen the last change yet" };
+  if (
+    model !== undefined &&
+    !(isSeen(model) && (status.model?.source ?? model.spec.source) === model.spec.source)
+  )
+    return {
+      at: "moving",
+      message: `the controller has not seen the last change of Model ${model.metadata.name} yet`,
+    };
   const progressing = getCondition(status.conditions, "Progressing");
   if (progressing !== undefined && STOPPED.includes(progressing.reason))
     return { at: "stopped", reason: progressing.reason, message: progressing.message };
@@ -31,6 +43,10 @@ export function progressOf(service: InferenceService): Progress {
       message: status.message ?? "it will not work as specified",
     };
   return missing(service, progressing) ?? done(service);
+}
+
+function isSeen({ metadata, status }: InferenceService | Model): boolean {
+  return (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
 }
 
 function missing(

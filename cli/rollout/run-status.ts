@@ -2,10 +2,11 @@
 
 import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { findService } from "../cluster/find.ts";
+import { findService, lookUp } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
@@ -24,7 +25,9 @@ export async function rolloutStatus(name: string, flags: StatusFlags): Promise<v
   await withCluster("rollout", flags, async (cluster) => {
     const service = await findService(cluster, name);
     const tell = flags.output === "json" ? () => {} : say;
-    const end = flags.watch ? await followRollout(cluster, service, flags, tell) : judge(service, tell);
+    const end = flags.watch
+      ? await followRollout(cluster, service, flags, tell)
+      : await judgeOnce(cluster, service, tell);
     if (end === undefined) return;
     if (flags.output === "json") say(JSON.stringify(jsonOf(end.service, end.progress), undefined, 2));
     if (end.progress.at === "stopped") throw stopped(end.service, end.progress);
@@ -36,8 +39,16 @@ interface Judged {
   readonly progress: Progress;
 }
 
-function judge(service: InferenceService, tell: (line: string) => void): Judged {
-  const progress = progressOf(service);
+async function judgeOnce(
+  cluster: Cluster,
+  service: InferenceService,
+  tell: (line: string) => void,
+): Promise<Judged> {
+  return judge(service, await lookUp(cluster, MODELS, service.spec.modelRef), tell);
+}
+
+function judge(service: InferenceService, model: Model | undefined, tell: (line: string) => void): Judged {
+  const progress = progressOf(service, model);
   if (progress.at === "done") tell(progress.message);
   if (progress.at === "moving") tell(`waiting: ${progress.message}`);
   return { service, progress };
@@ -55,15 +66,19 @@ async function followRollout(
   let last = "";
   const options = { signal: stop.signal, timeoutMs: timeout, tellTrouble: sayAside };
   const end = await follow<Judged>(cluster, options, ({ watch, finish, fail }) => {
-    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
+    const look = () => {
+      if (!services.isSynced() || !models.isSynced()) return;
       const service = services.get(keyOf({ namespace, name }));
       if (service === undefined || service.metadata.uid !== uid) return fail(deleted(name));
-      const { progress } = judge(service, (line) => {
+      const model = models.get(keyOf({ namespace, name: service.spec.modelRef }));
+      const { progress } = judge(service, model, (line) => {
         if (line !== last) tell(line);
         last = line;
       });
       if (progress.at !== "moving") finish({ service, progress });
-    });
+    };
+    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, look);
+    const models = watch(MODELS, { namespace }, look);
   });
   switch (end.how) {
     case "finished":
