@@ -273,9 +273,16 @@ test.runIf(isRoot)(
   async () => {
     await using machine = await startMachine();
     await machine.run(release, ["install", ...PATIENT]);
+    const llamaServer = machine.at("llama-server");
+    writeFileSync(llamaServer, "#!/bin/sh\n", { mode: 0o755 });
     const ask = (uid: number) =>
-      machine.run(machine.installed, ["doctor", "--output", "json", "--timeout", "30s"], { uid });
-    const { results } = JSON.parse((await ask(0)).out);
+      machine.run(machine.installed, ["doctor", "--output", "json", "--timeout", "30s"], {
+        ...{ uid, env: { METALBRIDGE_LLAMA_SERVER: llamaServer } },
+      });
+    const { out } = await ask(0);
+    // The shell's engine is not the agent's.
+    expect(out).not.toContain(llamaServer);
+    const { results } = JSON.parse(out);
     const found = (code: string) => results.find((result: { code: string }) => result.code === code);
     expect(found("AgentNotRunning")).toMatchObject({ status: "ok" });
     expect(found("FilesOfAnotherUser")).toMatchObject({ status: "ok" });

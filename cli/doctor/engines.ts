@@ -13,13 +13,16 @@ import type { FoundEngine } from "../../src/doctor/readings.ts";
 
 const FIRST_ANSWER_MS = 3_000;
 
-/** Never rejects: an engine that cannot be used is a finding. */
+type AgentEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** Never rejects: an engine that cannot be used is a finding. Programs get `env`; the agent finds its own by `agentEnv`. */
 export async function findEngines(
   config: AgentConfig,
   env: Readonly<Record<string, string>>,
+  agentEnv?: AgentEnvironment,
 ): Promise<readonly FoundEngine[]> {
   const llamacpp = createProgramFinder({
-    ...{ paths: llamaServerPaths(config), env },
+    ...{ paths: llamaServerPaths(config, agentEnv), env },
     firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
   });
   const { address, programs } = config.ollama;
@@ -70,8 +73,11 @@ export async function programsOf(engines: readonly FoundEngine[]) {
 }
 
 /** As `metalbridge agent` has it: PATH, and then what `npm run setup` cached. */
-export function llamaServerPaths({ llamaServer }: AgentConfig): readonly string[] {
-  const found = llamaServer.length > 0 ? undefined : findLlamaServer(readPartsConfig());
+export function llamaServerPaths(
+  { llamaServer }: AgentConfig,
+  agentEnv?: AgentEnvironment,
+): readonly string[] {
+  const found = llamaServer.length > 0 ? undefined : findLlamaServer(readPartsConfig(agentEnv));
   return found === undefined ? llamaServer : [found];
 }
 

@@ -58,7 +58,8 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const { config, toolPath, limitMs } = asked;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, limitMs * TOOL_SHARE);
-  const engines = findEngines(config, { PATH: asked.env.PATH ?? toolPath, HOME: asked.env.HOME ?? "/" });
+  const { env } = asked;
+  const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, env);
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(runtimesOf);
