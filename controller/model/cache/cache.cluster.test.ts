@@ -18,13 +18,13 @@ import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
-import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { cacheWish } from "../../../src/linux/cache-wish.ts";
 import { fetchJobName, weightsOnVolume } from "../../../src/linux/model-cache.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
-import { type PodScript, scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import type { PodScript } from "../../../test/bed/kwok-stages.ts";
 import { oneLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
 import type { TestNamespace } from "../../../test/cluster/namespace.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
@@ -32,7 +32,8 @@ import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fix
 import { runContainer } from "../../../test/fixtures/run-container.ts";
 import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
-import { claimOf, volumeFor } from "./fixtures/volumes.ts";
+import { inNamespace } from "./fixtures/namespace.ts";
+import { claimOf } from "./fixtures/volumes.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
@@ -74,21 +75,11 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
   });
   afterEach(() => namespace[Symbol.asyncDispose]());
 
-  const apply = (object: object) =>
-    shared().kubectl(["apply", "-n", namespace.name, "-f", "-"], { input: JSON.stringify(object) });
-  const get = async <T extends KubeObject>(kind: Kind<T>, name: string): Promise<T | undefined> => {
-    const found = await client.get(kind, { name, namespace: namespace.name });
-    return found.ok ? found.value : undefined;
-  };
-  const list = async <T extends KubeObject>(kind: Kind<T>): Promise<T[]> => {
-    const found = await client.list(kind, { namespace: namespace.name });
-    return found.ok ? found.value.items : [];
-  };
-  const applyModel = (name: string, spec: object) =>
-    apply({
-      ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name } },
-      spec: { hardware: { accelerator: "cpu" }, ...spec },
-    });
+  const { apply, get, list, applyModel, volume, finish } = inNamespace(() => ({
+    cluster: shared(),
+    namespace: namespace.name,
+    client,
+  }));
   const statusUntil = (name: string, check: (status: ModelStatus | undefined) => void): Promise<Model> =>
     vi.waitFor(async () => {
       const model = await get(MODELS, name);
@@ -103,19 +94,6 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
       if (pod === undefined) throw new Error(`no pod is ${phase}`);
       return pod;
     }, WAIT);
-  const volume = (claim: string, node?: string) => apply(volumeFor(namespace.name, claim, node));
-  const finish = (pod: Pod, pods: PodScript) => {
-    const notes = Object.entries(scriptAnnotations(pods)).map(([key, value]) => `${key}=${value}`);
-    return shared().kubectl([
-      "annotate",
-      "--overwrite",
-      "pod",
-      pod.metadata.name,
-      "-n",
-      namespace.name,
-      ...notes,
-    ]);
-  };
 
   test("the Job's own command brings the weights to the volume, and its result makes the Model Ready", async () => {
     const content = Buffer.alloc(headerBytes(10).length + TENSOR_BYTES);
@@ -202,7 +180,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect((await list(JOBS)).map(({ metadata }) => metadata.uid)).not.toContain(before?.metadata.uid);
   });
 
-  test("credentials that a Job was refused with are tried again within seconds after a change of their Secret", async () => {
+  test("a Job whose credentials were refused is retried within seconds after a change of their Secret", async () => {
     const secret = (token: string) =>
       apply({
         ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "hub" } },

@@ -72,7 +72,7 @@ const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
   "SourceSecretInvalid",
 ]);
 
-/** The Job has ended, and only other credentials can help. */
+/** The Job has failed, and only other credentials can help. */
 export function needsOtherSecret(model: Model, job: Job, pods: readonly Pod[]): boolean {
   if (model.spec.sourceSecretRef === undefined || endOf(job)?.at !== "failed") return false;
   return OF_SECRET.has(describeFailure(newestResult(pods, (one) => !isFetched(one))).code);

@@ -52,7 +52,7 @@ export interface CacheObservation {
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
   readonly jobTrouble: Trouble | undefined;
-  /** Of the source's Secret now, where the Job failed for want of other credentials. */
+  /** Of the source's Secret now, where the Job failed because its credentials were refused. */
   readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
   readonly isSourceKnown: boolean;
@@ -83,7 +83,7 @@ export interface CachePlan {
 /** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
 export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
-/** Between readings of the Secret of a Job that failed for want of other credentials. */
+/** Between readings of the Secret of a Job whose credentials were refused. */
 const SECRET_MS = 3_000;
 
 /** Total: every observation has a state. */

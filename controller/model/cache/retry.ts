@@ -1,4 +1,4 @@
-/** When a failed download Job is tried again: after its delay, or once its claim has another size. Pure. */
+/** When a failed download Job is retried: after its delay, or once its claim has another size. Pure. */
 import type { Job } from "../../../src/kube/workload-objects.ts";
 import { ANNOTATION_CAPACITY } from "../../../src/linux/model-cache.ts";
 import type { SeenClaim } from "./plan.ts";
