@@ -120,7 +120,8 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     const pod = await podUntil("Running");
     const [container] = pod.spec.containers;
     expect(await list(NETWORK_POLICIES)).toHaveLength(1);
-    const disk = folder();
+    const disk = mkdtempSync(path.join(tmpdir(), "mb-cache-"));
+    onTestFinished(() => rmSync(disk, { recursive: true, force: true }));
     expect(container).toMatchObject({
       image: IMAGE,
       envFrom: [{ prefix: "SOURCE_", secretRef: { name: "hub" } }],
@@ -395,9 +396,3 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     );
   });
 });
-
-function folder(): string {
-  const made = mkdtempSync(path.join(tmpdir(), "mb-cache-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
