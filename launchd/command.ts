@@ -13,9 +13,9 @@ export type Command = (program: string, args: readonly string[]) => Promise<Comm
 const TIMEOUT_MS = 60_000;
 const NOT_RUN = 127;
 
-/** `path` is where programs are found. */
-export function createCommand(path: string, timeoutMs = TIMEOUT_MS): Command {
-  const run = createRunTool(path, timeoutMs);
+/** `path` is where programs are found; `waitMs`: how long they may wait for others on top of their own time. */
+export function createCommand(path: string, waitMs = 0): Command {
+  const run = createRunTool(path, TIMEOUT_MS + waitMs);
   return async (program, args) => {
     const answer = await run(program, args);
     if ("failed" in answer) return { exitCode: NOT_RUN, stdout: "", stderr: answer.failed };

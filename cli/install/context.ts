@@ -91,7 +91,7 @@ export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds =
     euid,
     supervisor: isLaunchd
       ? createLaunchctl({ run: unstopped(run), clock: systemClock, euid, layout, leaveMs })
-      : createSystemctl(unstopped(run), layout.definition),
+      : createSystemctl(unstopped(createCommand(toolPath(), leaveMs)), layout.definition),
     accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
     countEngines: async (stateDir) => countEngines(stateDir),
     print: (line) => writeOut(`${line}\n`),
