@@ -3,10 +3,12 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import {
   archiveOf,
   isRoot,
+  LABEL,
+  type Machine,
   PATIENT,
   PLIST,
   PREFIX,
@@ -14,6 +16,7 @@ import {
   STATE,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
+import type { Call } from "../test/bed/launchd/replayed-commands.ts";
 
 const releases = await prepareReleases();
 const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
@@ -164,6 +167,49 @@ test.runIf(isRoot)(
     });
     expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).toBe(before);
     expect(await machine.service()).toMatchObject({ agent: { version: "1.0.0", phase: "serving" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "what crashed while a version was copied is no crash of that version",
+  async () => {
+    let crashes = 0;
+    let held: Call | undefined;
+    await using machine: Machine = await startMachine({
+      // The next start is ours.
+      msPerSecond: 10_000,
+      commands: {
+        launchctl: async (call) => {
+          const [verb] = call.args;
+          if (verb === "kickstart") {
+            held = call;
+            await end();
+            return {};
+          }
+          const answer = await machine.launchd.launchctl(call);
+          if (verb !== "print") return answer;
+          for (; crashes > 0; crashes -= 1) {
+            await end();
+            await machine.launchd.launchctl({ args: ["kickstart", `system/${LABEL}`], euid: 0 });
+            await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeDefined());
+          }
+          // It has been seen without a process.
+          if (held !== undefined) await machine.launchd.launchctl(held);
+          held = undefined;
+          return answer;
+        },
+      },
+    });
+    const end = async (): Promise<void> => {
+      const pid = machine.launchd.pidOf(LABEL);
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
+      await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeUndefined());
+    };
+    await machine.run(one, ["install", ...PATIENT]);
+    crashes = 2;
+    expect(await machine.run(two, ["upgrade", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    expect([machine.current(), crashes, held]).toEqual(["1.1.0", 0, undefined]);
   },
   200_000,
 );
