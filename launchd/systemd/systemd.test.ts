@@ -52,23 +52,6 @@ test.runIf(isRoot)(
   300_000,
 );
 
-test.runIf(isRoot)(
-  "an agent may take longer to stop than a command of the system",
-  async () => {
-    await using machine = await startMachine({ platform: "linux", msPerSecond: 1_000 });
-    const program = 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000);';
-    const slow = releases.make("1.0.0", { platform: "linux", program });
-    const archive = archiveOf(slow, machine.at("slow.tar.gz"));
-    const args = ["--archive", archive, "--drain-seconds", "50", "--timeout-seconds", "1"];
-    const first = releases.make("1.0.0", { platform: "linux" });
-    expect((await machine.run(first, ["install", ...args])).err).toMatch(/^ServiceUnhealthy/);
-    // After 65 s comes KILL.
-    expect(await machine.run(first, ["stop"])).toMatchObject({ code: 0, out: "the agent is stopped\n" });
-    expect(machine.systemd.pidOf(UNIT)).toBeUndefined();
-  },
-  300_000,
-);
-
 test.each([
   [
     "ActiveState=active\nSubState=running\nMainPID=7\nNRestarts=0",
