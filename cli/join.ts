@@ -13,7 +13,6 @@ import { joinedKubeconfigPath, readHostToken } from "../agent/credential/file.ts
 import { makeFolder } from "../agent/folder.ts";
 import { runAgent } from "../agent/main.ts";
 import { asOwnerOf } from "../launchd/account-files.ts";
-import { agentEnvironment } from "../launchd/agent-command.ts";
 import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import { silentLog } from "../local/terminal-log.ts";
 import { HOST_TOKEN_SECONDS } from "../src/api/access/account.ts";
@@ -29,7 +28,7 @@ import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/tok
 import type { ApiFailure } from "../src/kube/types.ts";
 import { type AgentFlags, addMachineFlags, settingsOf, withFoundEngine } from "./agent.ts";
 import { here, systemLayout } from "./install/context.ts";
-import { becomeInstalledAgent } from "./install/installed-agent.ts";
+import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 
 interface JoinFlags extends AgentFlags {
@@ -119,7 +118,7 @@ async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
   if (process.geteuid?.() !== 0) return { flags, env };
   const { configFile, stateDir } = systemLayout(place);
   const config = existsSync(configFile) ? { config: configFile } : {};
-  return { flags: { ...flags, ...config, stateDir }, env: agentEnvironment(stateDir) };
+  return { flags: { ...flags, ...config, stateDir }, env: { ...environmentBesideAgent(stateDir), HOME: "/" } };
 }
 
 /** As the agent will read it. */

@@ -275,6 +275,12 @@ test.runIf(isRoot)(
     await machine.run(release, ["install", ...PATIENT]);
     const llamaServer = machine.at("llama-server");
     writeFileSync(llamaServer, "#!/bin/sh\n", { mode: 0o755 });
+    const cached = ".cache/metalbridge/llama-server/1/bin Library/Caches/metalbridge/llama-server/1/bin";
+    const planted = '#!/bin/sh\\ntouch "$HOME/has-run" 2>/dev/null\\n';
+    asAccount(
+      machine,
+      `mkdir -p ${cached}; for one in ${cached}; do printf '${planted}' > $one/llama-server; chmod 755 $one/llama-server; done`,
+    );
     const ask = (uid: number) =>
       machine.run(machine.installed, ["doctor", "--output", "json", "--timeout", "30s"], {
         ...{ uid, env: { METALBRIDGE_LLAMA_SERVER: llamaServer } },
@@ -282,6 +288,9 @@ test.runIf(isRoot)(
     const { out } = await ask(0);
     // The shell's engine is not the agent's.
     expect(out).not.toContain(llamaServer);
+    // Nor is one that the account has put below its own folder: it would run in root's session.
+    expect(out).not.toContain("llama-server/1/bin");
+    expect(existsSync(machine.at(`${STATE}/has-run`))).toBe(false);
     const { results } = JSON.parse(out);
     const found = (code: string) => results.find((result: { code: string }) => result.code === code);
     expect(found("AgentNotRunning")).toMatchObject({ status: "ok" });

@@ -31,7 +31,15 @@ export async function becomeInstalledAgent(flags: PlaceFlags): Promise<Installed
       "RootRequired",
       `the agent runs as ${account}, and ${stateDir} is closed to others`,
     );
-  return { configFile, stateDir, env: agentEnvironment(stateDir) };
+  return { configFile, stateDir, env: environmentBesideAgent(stateDir) };
+}
+
+/**
+ * The agent's environment for a process that root has started and that keeps root's terminal: programs are looked for and
+ * run, and those in a cache below the agent's folder are its account's.
+ */
+export function environmentBesideAgent(stateDir: string): NonNullable<InstalledAgent["env"]> {
+  return { ...agentEnvironment(stateDir), METALBRIDGE_CACHE: "/var/empty" };
 }
 
 function takeRights(account: string, { uid, gid }: Stats): void {
