@@ -66,7 +66,7 @@ const STORE_MS = 30_000;
 const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const BUDGET_MS = 600_000;
-/** After a reading that failed. Less than a beat. */
+/** After a reading that failed: a child that may take 5 s, so later each time. */
 const BUDGET_RETRY_MS = 4_000;
 /** For one whole observation; longer than the first run of an engine that was just installed usually takes. */
 const OBSERVATION_MAX_MS = 30_000;
@@ -240,10 +240,16 @@ function gpuBudget({
   return async () => memory.budget ?? ((await devices()) || (await system()));
 }
 
-/** The last reading that succeeded; one that failed (undefined) is repeated with the next beat. */
+/** The last reading that succeeded; one that failed (undefined) is repeated with the next beat, then later each time. */
 function keptBudget(clock: Clock, ask: () => Promise<number | undefined>): () => Promise<number | undefined> {
   let good: number | undefined;
-  const read = remembered(clock, (bytes) => (bytes === undefined ? BUDGET_RETRY_MS : BUDGET_MS), ask);
+  let retryMs = BUDGET_RETRY_MS;
+  const ageMs = (bytes: number | undefined): number => {
+    const waitMs = retryMs;
+    retryMs = bytes === undefined ? Math.min(BUDGET_MS, retryMs * 2) : BUDGET_RETRY_MS;
+    return bytes === undefined ? waitMs : BUDGET_MS;
+  };
+  const read = remembered(clock, ageMs, ask);
   return async () => {
     good = (await read()) ?? good;
     return good;
@@ -310,7 +316,8 @@ export function remembered<T>(
     answer = mine;
     mine.value.then(
       (value) => {
-        mine.staleAtMs = nowMs + maxAgeMs(value);
+        // From the answer on: one that takes longer than it may be old would be asked for without a pause.
+        mine.staleAtMs = clock.monotonicMs() + maxAgeMs(value);
       },
       () => {
         if (answer === mine) answer = undefined;

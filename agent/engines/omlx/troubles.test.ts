@@ -100,6 +100,19 @@ describe("an oMLX that fails", () => {
     expect(isLiving(pid)).toBe(false);
   });
 
+  test("a server that answers and never unloads a model is killed, although it serves another", async () => {
+    await using folder = runFolder();
+    const program = installOmlx(folder.root);
+    const { driver, placeOf } = omlxAgent(folder);
+    const one = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    const two = await driver.open(placeOf("b"), launch(tinyMlx(folder, "second")));
+    for (const instance of [one, two]) await untilState(instance, "running");
+    program.play({ keeps: ["*"] });
+    one.endNow();
+    for (const instance of [one, two])
+      await vi.waitFor(() => expect(instance.state().at).toBe("gone"), { ...SOON, timeout: 40_000 });
+  }, 60_000);
+
   test("a server that TERM does not end, for it waits for a request, is killed", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);

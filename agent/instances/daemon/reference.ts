@@ -8,6 +8,13 @@ import type { Daemon } from "./daemon.ts";
 import type { DaemonApi, DaemonPorts, ModelReference } from "./daemons.ts";
 
 const RETRY_MS = 100;
+/** Each unload of a daemon that refuses it is a request and a search of its files. */
+const OVERDUE_RETRY_MS = 1_000;
+/**
+ * How long others keep a daemon alive that answers and does not unload a model whose time is up. Until the memory is free
+ * nothing else of the host is evicted.
+ */
+const STUCK_MS = 15_000;
 
 export class Reference implements Instance {
   readonly target: InstanceTarget;
@@ -25,6 +32,7 @@ export class Reference implements Instance {
   /** Set once the daemon no longer has the model on this replica's account. */
   #exit: ExitRecord | "unknown" | undefined;
   #cancel: (() => void) | undefined;
+  #overdueSince: number | undefined;
   readonly #loading = new AbortController();
 
   constructor(
@@ -107,7 +115,7 @@ export class Reference implements Instance {
 
   /**
    * A daemon that unloads none of the models that are to go is hung: it is killed, and each of them sees that as its own end.
-   * While another replica still expects its model there, the unload is only repeated.
+   * While another replica still expects its model there, the unload is repeated for a while before that.
    */
   endNow(): void {
     if (this.#ending === "killing") return;
@@ -159,7 +167,11 @@ export class Reference implements Instance {
         if (!this.#isOverdue()) return this.#later(() => this.#unload());
         if (this.#daemon.spec.found === undefined) {
           // One that failed says nothing about the models of others: their own probes do.
-          if (this.#isNeededByOthers()) return this.#later(() => this.#unload());
+          const now = this.#clock.monotonicMs();
+          this.#overdueSince ??= now;
+          const isStuck = now - this.#overdueSince >= STUCK_MS;
+          if (!isStuck && this.#isNeededByOthers())
+            return this.#later(() => this.#unload(), OVERDUE_RETRY_MS);
           this.#process?.endNow();
           return;
         }
@@ -202,8 +214,8 @@ export class Reference implements Instance {
     this.#place.onChange();
   }
 
-  #later(again: () => void): void {
+  #later(again: () => void, inMs = RETRY_MS): void {
     this.#cancel?.();
-    this.#cancel = this.#clock.after(RETRY_MS, again);
+    this.#cancel = this.#clock.after(inMs, again);
   }
 }

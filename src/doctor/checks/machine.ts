@@ -99,7 +99,10 @@ export const machineChecks: readonly Check[] = [
     reason: "a throttled machine generates fewer tokens per second than placement expects of it",
     needs: ["thermal"],
     judge: ({ thermal: { speedLimitPercent = 100 } }) =>
-      speedLimitPercent >= 100 ? [] : [{ finding: `the processor is limited to ${speedLimitPercent} %` }],
+      // In tens: each other text is a write of the Host, which all hosts watch.
+      speedLimitPercent >= 100
+        ? []
+        : [{ finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10} % or less` }],
   }),
 ];
 
