@@ -14,7 +14,6 @@ test.each([
   "RuntimeNotInstalled",
   "RuntimeNotExecutable",
   "SettingUnavailable",
-  "EngineStartFailed",
   "PortsExhausted",
 ] as const)("%s is read again within 5 s, however often it failed", (code) => {
   const delayMs = retryDelayMs(code, MANY_FAILURES, { isOnHost: false }, options);
@@ -30,6 +29,12 @@ test.each(["SourceNotFound", "FileUnreadable", "SourceIsNotAModel"] as const)(
     );
   },
 );
+
+test("EngineStartFailed backs off: each attempt starts a program", () => {
+  expect(
+    retryDelayMs("EngineStartFailed", MANY_FAILURES, { isOnHost: false }, options),
+  ).toBeGreaterThanOrEqual(timings.fetchRetryMaxMs);
+});
 
 test("credentials that a source refused are retried once their Secret is another, and a full disk once it has room", () => {
   const secret = { name: "hub", version: "7" };

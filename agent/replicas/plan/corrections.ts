@@ -12,7 +12,6 @@ const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
   "RuntimeNotInstalled",
   "RuntimeNotExecutable",
   "SettingUnavailable",
-  "EngineStartFailed",
   "PortsExhausted",
   "HostAddressMissing",
   "ReplicaFolderUnwritable",

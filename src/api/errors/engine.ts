@@ -50,7 +50,7 @@ export const engineErrors = {
   },
   EngineStartFailed: {
     what: "The engine process could not be started.",
-    do: "read the message; free memory, processes or disk on the host",
+    do: "read the message; free memory, processes or disk on the host; retried automatically, after up to 6 minutes",
   },
   EngineStillRunning: {
     what: "An earlier engine of the same replica still has running processes.",
