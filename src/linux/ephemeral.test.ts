@@ -93,11 +93,16 @@ test("two Models of one source in one pod are both downloaded, under different n
   expect(args).toEqual(expect.arrayContaining([`/models/${main.file}`, `/draft/${draft.file}`]));
 });
 
-test("the init container writes as its own user in pods of another one", () => {
-  const podSecurityContext = { runAsUser: 0, runAsGroup: 0, fsGroup: 1000 };
-  const { spec } = filling({ service: { podSecurityContext } }).template;
-  expect(spec.securityContext).toMatchObject(podSecurityContext);
-  expect(spec.initContainers?.[0]?.securityContext).toMatchObject({
-    ...{ runAsNonRoot: true, runAsUser: 65_532, runAsGroup: 65_532 },
-  });
+test("the init container writes as the user of its pod, whose folders earlier pods have made", () => {
+  for (const podSecurityContext of [
+    {},
+    { runAsUser: 0, runAsGroup: 0, fsGroup: 1000 },
+    { runAsUser: 1000 },
+  ]) {
+    const { spec } = filling({ service: { podSecurityContext } }).template;
+    expect(spec.securityContext).toMatchObject({ runAsUser: 65_532, ...podSecurityContext });
+    const [{ securityContext = {} } = {}] = spec.initContainers ?? [];
+    expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true });
+    expect(Object.keys(securityContext).filter((key) => key.startsWith("runAs"))).toEqual([]);
+  }
 });

@@ -87,8 +87,6 @@ const CACHE_PATH = "/cache";
 const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
 export const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
-/** Also in pods of another user: the folders on a claim are this one's. */
-const AS_POD_USER = { runAsNonRoot: true, runAsUser: POD_USER, runAsGroup: POD_USER };
 const DAY_SECONDS = 86_400;
 /** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
 const RETRIES = 6;
@@ -195,7 +193,7 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
             settings.imagePullSecrets.map((name) => ({ name })),
           ),
           securityContext: {
-            ...AS_POD_USER,
+            ...{ runAsNonRoot: true, runAsUser: POD_USER, runAsGroup: POD_USER },
             fsGroup: POD_USER,
             fsGroupChangePolicy: "OnRootMismatch",
             seccompProfile: { type: "RuntimeDefault" },
@@ -254,9 +252,11 @@ export function fetchContainer(
     ],
     terminationMessagePath: RESULT_PATH,
     terminationMessagePolicy: "File",
+    // No user: as init container it is the pod's, to which the folders that earlier pods have filled belong.
     securityContext: {
-      ...AS_POD_USER,
-      ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } },
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
     },
   };
 }

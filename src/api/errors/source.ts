@@ -168,8 +168,8 @@ export const sourceErrors = {
     command: "kubectl describe jobs -n NAMESPACE -l metalbridge.dev/model=NAME",
   },
   VolumeNotWritable: {
-    what: "The volume of the model cache cannot be written by the download Job, which runs as user and group 65532.",
-    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for group 65532; change the Model to download before the time that its message names",
+    what: "The volume of the model cache cannot be written by the download Job, which runs as user and group 65532, or by the init container, which runs as the user of its pod.",
+    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for the group; where pods fill the claim, give all services of the Model the same podSecurityContext.runAsUser as before, or delete the claim so that it is filled again; change the Model to download before the time that its message names",
     command: "kubectl get pvc -n NAMESPACE",
   },
   FileUnreadable: {
