@@ -1,7 +1,7 @@
 /** Asks pods for their requests in flight. Every failure is an unknown number, never zero. */
 import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import { sumGauges } from "../../../src/engines/generic/program.ts";
+import { createGauges } from "../../../src/engines/generic/program.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
@@ -9,10 +9,12 @@ import type { InFlight } from "./rollout.ts";
 
 const TIMEOUT_MS = 3_000;
 /** For all pods of a service: those that were not asked by then are unknown. */
-const ALL_TIMEOUT_MS = 30_000;
-const AT_ONCE = 4;
-/** The metrics of an engine take tens of KiB; they are kept in memory. */
-const MAX_LENGTH = 256 * 1024;
+const ALL_TIMEOUT_MS = 5_000;
+const AT_ONCE = 16;
+/** Of a line, which is kept in memory until it ends. */
+const MAX_LINE = 64 * 1024;
+/** Of the whole answer, which is not kept: with many models and labels an engine writes a few hundred KiB. */
+const MAX_LENGTH = 4 * 1024 * 1024;
 
 interface Probe {
   readonly path: string;
@@ -76,18 +78,25 @@ async function ask(
       signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), end]),
       ...(isProtected ? { headers: { authorization: `Bearer ${key}` } } : {}),
     });
-    const text = await textOf(response);
-    return response.ok ? sumGauges(text, names) : undefined;
+    const sum = await readGauges(response, names);
+    return response.ok ? sum : undefined;
   } catch {
     return undefined;
   }
 }
 
-async function textOf({ body }: Response): Promise<string> {
-  let text = "";
+async function readGauges({ body }: Response, names: readonly string[]): Promise<number | undefined> {
+  const gauges = createGauges(names);
+  let line = "";
+  let length = 0;
   for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    text += part;
-    if (text.length > MAX_LENGTH) throw new Error("more than metrics");
+    length += part.length;
+    for (const [index, text] of part.split("\n").entries()) {
+      if (index > 0) gauges.add(line);
+      line = index > 0 ? text : line + text;
+      if (line.length > MAX_LINE || length > MAX_LENGTH) throw new Error("more than metrics");
+    }
   }
-  return text;
+  gauges.add(line);
+  return gauges.sum();
 }

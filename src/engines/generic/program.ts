@@ -131,11 +131,22 @@ export function fillIn(text: string, values: Readonly<Record<Placeholder, string
 
 /** Requests in flight by metrics text; undefined where a gauge is missing or no number: that is not "idle". */
 export function sumGauges(metricsText: string, names: readonly string[]): number | undefined {
+  const gauges = createGauges(names);
+  for (const line of metricsText.split("\n")) gauges.add(line);
+  return gauges.sum();
+}
+
+/** The same, of a text that is read line by line: no more is kept than a number for each name. */
+export function createGauges(names: readonly string[]) {
   const sums = new Map<string, number>();
-  for (const line of metricsText.split("\n")) {
-    const match = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?\s+(\S+)/.exec(line);
-    if (match?.[1] !== undefined) sums.set(match[1], (sums.get(match[1]) ?? 0) + Number(match[2]));
-  }
-  const total = names.reduce((sum, name) => sum + (sums.get(name) ?? Number.NaN), 0);
-  return Number.isFinite(total) && total >= 0 ? total : undefined;
+  return {
+    add: (line: string): void => {
+      const [, name = "", value] = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?\s+(\S+)/.exec(line) ?? [];
+      if (names.includes(name)) sums.set(name, (sums.get(name) ?? 0) + Number(value));
+    },
+    sum: (): number | undefined => {
+      const total = names.reduce((sum, name) => sum + (sums.get(name) ?? Number.NaN), 0);
+      return Number.isFinite(total) && total >= 0 ? total : undefined;
+    },
+  };
 }
