@@ -83,6 +83,8 @@ test("the start of an agent does not wait for the upgrade of its gate", async ()
   const settled = next.settled().then(() => "upgraded");
   expect(await Promise.race([settled, Promise.resolve("at once")])).toBe("at once");
   expect((await post(bed.url, {})).status).toBe(200);
+  // The old gate serves, so nothing is withdrawn.
+  await until(async () => expect(await next.problem("replica-1")).toBeUndefined());
   // Requests answered meanwhile are no accident of timing: it is still not over.
   expect(await Promise.race([settled, Promise.resolve("under way")])).toBe("under way");
 });

@@ -55,6 +55,8 @@ class Routes implements GateRoutes {
   /** Those that an earlier agent had, of replicas that were not adopted. */
   #earlier: readonly GateRoute[] = [];
   #gate: Gate | undefined;
+  /** The one that is being adopted or upgraded. */
+  #opening: Pick<Gate, "status" | "isHandingOver"> | undefined;
   /** The one before it is gone: opened sooner, a gate that is about to exit would be adopted. */
   #stopped: Promise<void> = Promise.resolve();
   #hasBegun = false;
@@ -110,11 +112,12 @@ class Routes implements GateRoutes {
   }
 
   async problem(id: string): Promise<string | undefined> {
-    const status = await this.#gate?.status();
+    const gate = this.#gate ?? this.#opening;
+    const status = await gate?.status();
     if (status === undefined) return "the gate does not answer";
     const route = status.routes[id];
     if (route === undefined) return status.fileProblem ?? "the gate does not have the route yet";
-    if (route.isServing || (status.isLeaving && this.#gate?.isHandingOver() === true)) return undefined;
+    if (route.isServing || (status.isLeaving && gate?.isHandingOver() === true)) return undefined;
     return status.isLeaving ? "the gate is stopping" : route.problems.join("; ");
   }
 
@@ -174,7 +177,10 @@ class Routes implements GateRoutes {
     try {
       await this.#stopped;
       if (this.#gate !== undefined) await this.#gate.set(wanted);
-      else this.#gate = await openGate(this.#ports, wanted);
+      else
+        this.#gate = await openGate(this.#ports, wanted, (opening) => {
+          this.#opening = opening;
+        });
       if (wanted.length > 0) return;
       this.#stopped = this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
       this.#gate = undefined;

@@ -1,7 +1,6 @@
 /** The agent's side of the gate: one process per host that outlives the agent, fed by a file, asked by a socket. */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Clock, Log } from "../../src/ports.ts";
 import { systemCode, writeFileAtomic } from "../atomic-file.ts";
 import type { Instance } from "../instances/instance.ts";
@@ -11,6 +10,7 @@ import { ask } from "./ask.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";
 import type { HandoverOrder } from "./handover.ts";
+import { entryPath, MALLOC, NODE_FLAGS } from "./program.ts";
 import { type GateRoute, parseRoutes, renderRoutes } from "./routes.ts";
 
 const ANSWER_MS = 5_000;
@@ -21,15 +21,6 @@ const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
 /** A gate that ends sooner than this after its start is started again later each time, up to this. */
 const LONGEST_RESTART_MS = 10_000;
-/** Memory beside the models is dear: 24 MB of its own under 64 streams, in place of 36. */
-const NODE_FLAGS = [
-  "--single-threaded-gc",
-  "--optimize-for-size",
-  "--v8-pool-size=1",
-  "--max-semi-space-size=2",
-];
-/** For glibc: one arena, and what a large body took is returned to the system. */
-const MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072" };
 /** A gate is reached by its socket alone. */
 const NO_TARGET = { host: "127.0.0.1", port: 0 };
 
@@ -74,12 +65,17 @@ export interface Gate {
 
 /**
  * Adopts what an earlier agent left, the newest gate being the one in charge, and starts one where none lives. Without
- * `routes` they stay as they are.
+ * `routes` they stay as they are. `onOpening` gets it before an upgrade, which takes seconds: it can be asked meanwhile.
  */
-export async function openGate(ports: GatePorts, routes?: readonly GateRoute[]): Promise<Gate> {
+export async function openGate(
+  ports: GatePorts,
+  routes?: readonly GateRoute[],
+  onOpening?: (gate: Pick<Gate, "status" | "isHandingOver">) => void,
+): Promise<Gate> {
   await mkdir(ports.folder, { recursive: true, mode: 0o700 });
   const gates = new Gates(ports);
   await gates.write(routes ?? (await readRoutes(ports.folder)));
+  onOpening?.(gates);
   await gates.open();
   return gates;
 }
@@ -393,11 +389,4 @@ export async function readRoutes(folder: string): Promise<readonly GateRoute[]> 
     if (systemCode(error) === "ENOENT") return [];
     throw error;
   }
-}
-
-/** The gate's own program: from sources beside this file, in a release beside the bundle. */
-function entryPath(): string {
-  const here = import.meta.url;
-  const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.cjs" : "./gate.cjs";
-  return fileURLToPath(new URL(path, here));
 }
