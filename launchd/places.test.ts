@@ -217,6 +217,7 @@ test.runIf(isRoot)(
     expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
     asAccount(machine, "chmod 600 engines/5e1f/pid; chmod 0 engines");
     expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
+    expect(await machine.run(machine.installed, ["uninstall", "--stop-engines"])).toMatchObject(refused);
     expect([machine.launchd.labels(), existsSync(machine.at(`${STATE}/engines`))]).toEqual([[LABEL], true]);
     const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
     expect(dry.out).toContain("would drain and stop the engines\n");

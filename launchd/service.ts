@@ -69,8 +69,9 @@ export async function uninstall(ports: Ports, choices: Choices, options: Uninsta
   const { layout } = choices;
   const observed = await observe(ports, choices);
   refuseForeign(choices, observed);
-  if (observed.engines !== 0 && !options.stopEngines && !options.dryRun)
-    throw enginesRunning(layout, observed.engines, "run on this host");
+  // Not known stays not known after a drain: before anything is stopped.
+  const isRefused = observed.engines === undefined || (observed.engines !== 0 && !options.stopEngines);
+  if (isRefused && !options.dryRun) throw enginesRunning(layout, observed.engines, "run on this host");
   const stateEntries = await namesIn(layout.stateDir);
   const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
   const steps = planned.filter((step) => isNeeded(step, layout));

@@ -47,6 +47,6 @@ export function enginesRunning(
   const message = `whether engines run on this host is not known: ${stateDir} could not be read`;
   return new MetalbridgeError("EnginesRunning", message, {
     summary:
-      "make it readable for its owner, then run the command again; with --stop-engines the agent drains what runs",
+      "make it and its files readable for the agent's account, and the folders above it, then run the command again",
   });
 }
