@@ -6,7 +6,7 @@ import {
   listen,
   type Patience,
 } from "../../src/http/listener.ts";
-import { metricsRoute } from "../../src/http/metrics/route.ts";
+import { METRICS_TYPE } from "../../src/http/metrics/render.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { MetricsSource } from "./facts.ts";
 import { createMetrics } from "./metrics.ts";
@@ -31,7 +31,8 @@ export interface OutsidePlace {
 /** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
 export async function startServer(options: ServerOptions): Promise<number> {
   const { log, port, outside, troubles, signal } = options;
-  const metrics = metricsRoute(createMetrics(options).text, options.clock);
+  const { text } = createMetrics(options);
+  const metrics = async () => ({ status: 200, body: await text(), type: METRICS_TYPE });
   const notReady = () => troubles().map(({ code, message }) => `${code}: ${message}`);
   const routes = healthRoutes({ notReady, metrics });
   const bound = await listen({ address: "127.0.0.1", port, routes, signal });

@@ -1,4 +1,4 @@
-/** The page of metrics as a route. On a large cluster it has megabytes and takes a tenth of a second to render. */
+/** The page of metrics of a part that has facts of a whole cluster: megabytes, and a tenth of a second to render. */
 import type { Clock } from "../../ports.ts";
 import type { Answer, Route } from "../listener.ts";
 import { METRICS_TYPE } from "./render.ts";
