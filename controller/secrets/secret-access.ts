@@ -82,9 +82,11 @@ interface Watches {
 /** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
 export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
   const { caches, log } = options;
-  const start = onceGranted(options);
-  let watches = await start();
-  if (watches === undefined) log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
+  let watches: Watches | undefined;
+  const start = onceGranted(options, (granted) => {
+    watches = granted;
+  });
+  if ((await start()) === undefined) log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
   return {
     keys: () => keysOf(caches),
     watches: () => (watches === undefined ? [] : [watches.roles, watches.bindings]),
@@ -93,7 +95,7 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
       const secrets = secretsAt(caches, namespace, host);
       if (watches === undefined && secrets.length === 0) return undefined;
       watches ??= await start();
-      if (watches === undefined) return { recheckAfterMs: RIGHT_MS };
+      if (watches === undefined) return undefined; // once it has the right, the first lists enqueue every key
       const { roles, bindings } = watches;
       if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const at = `${namespace}/${roleName(host)}`;
@@ -106,19 +108,39 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
   };
 }
 
-/** Starts the watches, once, where the right is there; however many hosts wait for it, the question is asked seldom. */
-function onceGranted(options: SecretAccessOptions): () => Promise<Watches | undefined> {
-  const { clock } = options;
-  let watches: Watches | undefined;
-  let asked: { readonly answer: Promise<boolean>; readonly atMs: number } | undefined;
-  return async () => {
-    const nowMs = clock.monotonicMs();
-    if (asked === undefined || nowMs - asked.atMs >= RIGHT_MS)
-      asked = { answer: mayWatchRoles(options), atMs: nowMs };
-    if (await asked.answer)
-      watches ??= { roles: watchOurs(options, ROLES), bindings: watchOurs(options, ROLE_BINDINGS) };
-    return watches;
+/** Starts the watches, once, where the right is there; until then one timer asks for it, while a host needs it. */
+function onceGranted(
+  options: SecretAccessOptions,
+  onGranted: (watches: Watches) => void,
+): () => Promise<Watches | undefined> {
+  const { caches, clock, signal } = options;
+  let asked: Promise<Watches | undefined> | undefined;
+  let cancel: (() => void) | undefined;
+  const ask = async () => {
+    const isGranted = await mayWatchRoles(options);
+    if (signal.aborted) return undefined;
+    if (isGranted) {
+      const watches = { roles: watchOurs(options, ROLES), bindings: watchOurs(options, ROLE_BINDINGS) };
+      onGranted(watches);
+      return watches;
+    }
+    cancel = clock.after(RIGHT_MS, () => {
+      asked = isNeeded(caches) ? ask() : undefined;
+    });
+    return undefined;
   };
+  signal.addEventListener("abort", () => cancel?.(), { once: true });
+  return () => {
+    asked ??= ask();
+    return asked;
+  };
+}
+
+function isNeeded(caches: SecretAccessOptions["caches"]): boolean {
+  return keysOf(caches).some((key) => {
+    const [namespace = "", host = ""] = key.split("/");
+    return secretsAt(caches, namespace, host).length > 0;
+  });
 }
 
 function secretsAt(
