@@ -20,6 +20,8 @@ const cluster = sharedCluster();
 const WAIT = { timeout: 60_000, interval: 50 };
 const stop = new AbortController();
 const events: string[] = [];
+/** The times after which Models are passed again, of the last pass of each. */
+const rechecks = new Map<string, number | undefined>();
 let connection: KubeConnection;
 let client: KubeClient;
 let hub: Origin;
@@ -61,7 +63,12 @@ beforeAll(async () => {
     clock: systemClock,
     log: quietLog,
   });
-  queues.push(createQueue({ ...common, reconcile }));
+  const noting = async (key: string, signal: AbortSignal) => {
+    const next = await reconcile(key, signal);
+    rechecks.set(key, next?.recheckAfterMs);
+    return next;
+  };
+  queues.push(createQueue({ ...common, reconcile: noting }));
 });
 
 afterAll(async () => {
@@ -230,4 +237,21 @@ test("a watched repository keeps its commit while its files stay, unless that co
   expect((await pinned(c)).status?.pinned?.changeMarker).not.toBe(first?.pinned?.changeMarker);
   await vi.waitFor(() => expect(events).toContain("SourceContentChanged"), WAIT);
   await cluster.kubectl(["delete", "model", "kept", "-n", ns.name]);
+});
+
+test("the more Models wait for a Secret, the more seldom each of them reads it", async () => {
+  const items = Array.from({ length: 45 }, (_, index) => ({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name: `waits-${index}`, namespace: ns.name, labels: { waits: "yes" } },
+    spec: {
+      ...{ source: "hf://org/waits/m.gguf", hardware: { accelerator: "metal" } },
+      sourceSecretRef: { name: "none" },
+    },
+  }));
+  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  await cluster.kubectl(["apply", "-f", "-"], { input: list });
+  const times = () => items.map(({ metadata: { name } }) => rechecks.get(`${ns.name}/${name}`) ?? 0);
+  await vi.waitFor(() => expect(Math.max(...times())).toBeGreaterThan(3_000), WAIT);
+  await cluster.kubectl(["delete", "models", "-l", "waits=yes", "-n", ns.name]);
 });

@@ -71,9 +71,6 @@ export interface ModelPassPorts extends ControllerPorts {
   readonly downloads: Downloads;
 }
 
-/** Between readings of a Secret that a failed source waits for. */
-const SECRET_MS = 3_000;
-
 export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
 /** For `createModelPass` of the controller. */
@@ -94,11 +91,14 @@ export function createModelPass(
 export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileModel {
   const records = new Map<string, InspectionRecord>();
   const retries = createRejectionRetries();
+  // Secrets are not watched: each is read again until it is another.
+  const secretReads = createRejectionRetries();
   return async (key, signal) => {
     const model = ports.models.get(key);
     if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
       records.delete(key);
       retries.forget(key);
+      secretReads.forget(key);
       ports.downloads.follow(key, undefined);
       return undefined;
     }
@@ -116,10 +116,12 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
     if (record === undefined) records.delete(key);
     else records.set(key, record);
     await writeStatus(ports, written, { ...found, record });
-    const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - ports.clock.monotonicMs();
+    const nowMs = ports.clock.monotonicMs();
+    const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - nowMs;
+    const hasToWait = waitsForSecret(model, record) || cached?.waitsForSecret === true;
     return soonest([
       nextMs === undefined ? undefined : Math.max(0, nextMs),
-      waitsForSecret(model, record) ? SECRET_MS : undefined,
+      secretReads.afterMs(key, hasToWait, nowMs),
       cached?.recheckAfterMs,
     ]);
   };

@@ -1,4 +1,4 @@
-/** When to retry what the API server rejected: a raised quota, a granted right or a changed webhook is not watched. */
+/** When to retry what was rejected: a raised quota, a granted right, a changed webhook or a changed Secret is not watched. */
 import { backoffMs } from "../../src/backoff.ts";
 
 const FIRST_MS = 1_000;

@@ -76,6 +76,8 @@ export interface CachePlan {
   readonly state: CacheState;
   readonly steps: readonly CacheStep[];
   readonly recheckAfterMs?: number | undefined;
+  /** The credentials of the Job were refused: its Secret is read again until it is another. */
+  readonly waitsForSecret?: boolean;
   /** The pod that downloads now. */
   readonly running?: Pod | undefined;
 }
@@ -83,8 +85,6 @@ export interface CachePlan {
 /** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
 export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
-/** Between readings of the Secret of a Job whose credentials were refused. */
-const SECRET_MS = 3_000;
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
@@ -353,8 +353,8 @@ function planFailed(
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
-  const recheckAfterMs = needsOtherSecret(model, job, pods) ? Math.min(SECRET_MS, waitMs) : waitMs;
-  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs };
+  const waitsForSecret = needsOtherSecret(model, job, pods);
+  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
 }
 
 function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place {

@@ -40,7 +40,7 @@ export async function reconcileCache(
   model: Model,
   wish: VolumeWish,
   revision: string | undefined,
-): Promise<Pick<CachePlan, "state" | "recheckAfterMs">> {
+): Promise<Pick<CachePlan, "state" | "recheckAfterMs" | "waitsForSecret">> {
   const { retries, clock } = ports;
   const retryMs = (isRefused: boolean) =>
     retries.afterMs(keyOf(model.metadata), isRefused, clock.monotonicMs());
