@@ -20,7 +20,7 @@ import { verifyInBackground } from "./verifier.ts";
 const RETRY_MS = 60_000;
 
 export interface KeepModelsOptions {
-  readonly config: Pick<AgentConfig, "stateDir" | "hostName" | "disk">;
+  readonly config: Pick<AgentConfig, "stateDir" | "hostName" | "disk" | "sources">;
   readonly tempDir: string;
   readonly store: ModelStore;
   readonly runner: Pick<ReplicaRunner, "snapshot" | "hasInspectedAll" | "weightsDamaged">;
@@ -51,7 +51,7 @@ interface WhenDamaged {
 
 export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
   const { store } = options;
-  const prefetcher = createPrefetcher(options);
+  const prefetcher = createPrefetcher({ ...options, maxDownloads: options.config.sources.maxDownloads });
   const onDamaged = (file: VerifiedFile) => {
     reportDamage(file, options);
     prefetcher.lookAgain();

@@ -5,7 +5,8 @@ import { expect, test, vi } from "vitest";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
-import { silentLog, startStore } from "../store/fixtures/store.ts";
+import { steppedClock } from "../store/fixtures/stepped-clock.ts";
+import { patientLimits, silentLog, startStore } from "../store/fixtures/store.ts";
 import { createPrefetcher, type PrefetcherOptions } from "./prefetcher.ts";
 
 const SIZE = 1_000_000;
@@ -21,33 +22,13 @@ function order(source: string, name = "tiny", namespace = "team"): PrefetchOrder
   };
 }
 
-/** A clock whose timers fire when the test says so. */
-function steppedClock() {
-  let nowMs = 0;
-  const timers = new Set<{ readonly at: number; readonly fire: () => void }>();
-  return {
-    nowMs: () => Date.now(),
-    monotonicMs: () => nowMs,
-    after: (delayMs: number, fire: () => void) => {
-      const timer = { at: nowMs + delayMs, fire };
-      timers.add(timer);
-      return () => void timers.delete(timer);
-    },
-    waiting: () => timers.size,
-    step: (byMs: number) => {
-      nowMs += byMs;
-      for (const timer of [...timers]) if (timer.at <= nowMs && timers.delete(timer)) timer.fire();
-    },
-  };
-}
-
 async function startPrefetcher(more: Partial<PrefetcherOptions> = {}, quotaBytes?: number) {
   const at = await startStore({ quotaBytes });
   const end = new AbortController();
   const seen: (readonly PrefetchState[])[] = [];
   const prefetcher = createPrefetcher({
     ...{ store: at.store, client: noClient, clock: steppedClock(), log: silentLog, signal: end.signal },
-    onChange: () => seen.push(prefetcher.states()),
+    ...{ maxDownloads: 8, onChange: () => seen.push(prefetcher.states()) },
     ...more,
   });
   return {
@@ -192,7 +173,35 @@ test("a source that never ends holds up its own namespace only", async () => {
   on.prefetcher.want([]);
 });
 
-test("whatever is wanted of sources that never end, two are fetched at once, of two namespaces", async () => {
+test("a source that trickles keeps no one from seeing that a prefetched file is gone, and replicas of its namespace download", async () => {
+  await using origin = await startOrigin();
+  const clock = steppedClock();
+  const limits = { ...patientLimits, downloads: 4 };
+  await using at = await startStore({ limits });
+  await using on = await startPrefetcher({ clock, store: at.store, maxDownloads: 4 });
+  const tiny = order(serve(origin, "tiny", 1), "tiny", "ready");
+  on.prefetcher.want([tiny]);
+  await on.until([{ phase: "Ready" }]);
+  const trickling = ["a", "b"].map((of, number) => {
+    origin.on(`/${of}.gguf`, (_, response) => {
+      response.writeHead(200, { "content-length": 10_000_000 });
+      response.write(ggufBytes(1_000, 10 + number));
+    });
+    return order(`${origin.url}/${of}.gguf`, "slow", of);
+  });
+  on.prefetcher.want([tiny, ...trickling]);
+  await on.until([{ phase: "Ready" }, { phase: "Downloading" }, { phase: "Downloading" }]);
+  const list = vi.spyOn(at.store, "list");
+  await vi.waitFor(() => {
+    clock.step(60_000);
+    expect(list).toHaveBeenCalled();
+  }, patiently);
+  const { signal } = new AbortController();
+  await at.store.fetch({ source: serve(origin, "replica", 2), format: "gguf" }, { signal, tenant: "a" });
+  on.prefetcher.want([]);
+});
+
+test("whatever is wanted of sources that never end, half of the places are used, for different namespaces", async () => {
   await using origin = await startOrigin();
   const sources = [0, 1, 2, 3, 4].map((number) => {
     origin.on(`/${number}.gguf`, (_, response) => {
@@ -206,10 +215,11 @@ test("whatever is wanted of sources that never end, two are fetched at once, of 
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 }),
-      async (namespaces) => {
-        await using on = await startPrefetcher();
+      fc.integer({ min: 1, max: 8 }),
+      async (namespaces, maxDownloads) => {
+        await using on = await startPrefetcher({ maxDownloads });
         on.prefetcher.want(namespaces.map((of, index) => order(sources[index] ?? "", `m${index}`, of)));
-        const most = Math.min(2, new Set(namespaces).size);
+        const most = Math.min(Math.max(1, Math.floor(maxDownloads / 2)), new Set(namespaces).size);
         await vi.waitFor(() => expect(running(on.prefetcher.states())).toHaveLength(most), patiently);
         for (const states of on.seen) {
           const found = running(states);

@@ -8,10 +8,11 @@ import type { Clock, Log } from "../../src/ports.ts";
 import { truncate } from "../../src/text.ts";
 import { isCorrected, requestFor, roomOf } from "../replicas/act/fetch.ts";
 import { readSourceSecret } from "../replicas/act/secrets.ts";
-import { type CorrectedBy, correctedBy, retryDelayMs } from "../replicas/plan/corrections.ts";
+import { type CorrectedBy, correctedBy } from "../replicas/plan/corrections.ts";
 import { defaultTimings, fetchRetryMs } from "../replicas/plan/timings.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
+import { type AwaitSecret, createSecretLooks } from "./secret-looks.ts";
 
 export interface PrefetcherOptions {
   readonly store: Pick<ModelStore, "disk" | "fetch" | "list" | "resolve">;
@@ -19,6 +20,8 @@ export interface PrefetcherOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** How many files this host downloads at once. */
+  readonly maxDownloads: number;
   /** A state changed that the Host's status should show soon. */
   readonly onChange: () => void;
 }
@@ -31,6 +34,11 @@ export interface Prefetcher {
   readonly lookAgain: () => void;
 }
 
+interface SecretVersion {
+  readonly name: string;
+  readonly version: string | undefined;
+}
+
 interface Task {
   readonly order: PrefetchOrder;
   readonly text: string;
@@ -40,44 +48,61 @@ interface Task {
   sha256?: string | undefined;
   /** On the monotonic clock. */
   nextAt: number;
+  /** What is due then: a download, or a look whether there is something to download. */
+  due: "fetch" | "look";
   /** That its last attempt used. */
-  secret?: { readonly name: string; readonly version: string | undefined } | undefined;
-  /** Until then the source is asked again only once what its last failure names was corrected. */
+  secret?: SecretVersion | undefined;
+  /** Until then the source is asked again only once there is room. */
   waits?: { readonly for: CorrectedBy; readonly until: number } | undefined;
+  stopAwaiting: () => void;
   readonly end: AbortController;
 }
 
+type Context = PrefetcherOptions & { readonly awaitSecret: AwaitSecret; readonly wake: () => void };
+
 /** Files may have been deleted by hand, evicted, or found damaged. */
 const LOOK_AGAIN_MS = 60_000;
-/** Of different namespaces, so that a source that never ends holds up its own namespace only; replicas need the bandwidth. */
-const MAX_ATTEMPTS = 2;
+/** Beside the namespaces: a replica does not wait behind the prefetches of its own. */
+const TENANT = "(prefetch)";
 
 export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
   const { clock, signal } = options;
+  /** One for a namespace, so that a source that never ends holds up its own only; replicas need the other places. */
+  const most = Math.max(1, Math.floor(options.maxDownloads / 2));
   const tasks = new Map<string, Task>();
-  const busy = new Set<string>();
+  const fetching = new Set<string>();
+  let isLooking = false;
   let isRunning = false;
-  let wake = new AbortController();
-  const start = (task: Task): void => {
-    const { namespace } = task.order;
-    busy.add(namespace);
-    attempt(task, options)
-      .catch((err: unknown) => options.log.error({ err }, "prefetching a model ended unexpectedly"))
+  let waking = new AbortController();
+  const wake = (): void => waking.abort();
+  const context = { ...options, awaitSecret: createSecretLooks(options), wake };
+  const start = (task: Task, work: Promise<void>, end: () => void): void => {
+    work
+      .catch((err: unknown) => options.log.error({ err, ...aboutOf(task) }, "prefetching ended unexpectedly"))
       .finally(() => {
-        busy.delete(namespace);
-        wake.abort();
+        end();
+        wake();
       });
+  };
+  const startDue = (task: Task): void => {
+    const { namespace } = task.order;
+    if (task.due === "look") {
+      if (isLooking) return;
+      isLooking = true;
+      start(task, look(task, context), () => (isLooking = false));
+    } else if (!fetching.has(namespace) && fetching.size < most) {
+      fetching.add(namespace);
+      start(task, attempt(task, context), () => fetching.delete(namespace));
+    }
   };
   const run = async (): Promise<void> => {
     while (!signal.aborted && tasks.size > 0) {
-      const [task] = [...tasks.values()]
-        .filter(({ order }) => !busy.has(order.namespace))
-        .sort((a, b) => a.nextAt - b.nextAt);
-      const mayStart = task !== undefined && busy.size < MAX_ATTEMPTS;
-      const delayMs = mayStart ? task.nextAt - clock.monotonicMs() : LOOK_AGAIN_MS;
-      if (mayStart && delayMs <= 0) start(task);
-      else await waitMs(clock, delayMs, AbortSignal.any([signal, wake.signal]));
-      if (wake.signal.aborted) wake = new AbortController();
+      const now = clock.monotonicMs();
+      const inTurn = [...tasks.values()].sort((a, b) => a.nextAt - b.nextAt);
+      for (const task of inTurn) if (task.nextAt <= now) startDue(task);
+      const nextAt = inTurn.find((task) => task.nextAt > now)?.nextAt ?? now + LOOK_AGAIN_MS;
+      await waitMs(clock, nextAt - now, AbortSignal.any([signal, waking.signal]));
+      if (waking.signal.aborted) waking = new AbortController();
     }
   };
   return {
@@ -87,6 +112,7 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         const order = wanted.get(key);
         if (order !== undefined && JSON.stringify(order) === task.text) continue;
         tasks.delete(key);
+        task.stopAwaiting();
         task.end.abort();
       }
       for (const [key, order] of wanted) {
@@ -95,7 +121,7 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         tasks.set(key, task);
         void findOnDisk(task, options);
       }
-      wake.abort();
+      wake();
       if (isRunning || tasks.size === 0) return;
       isRunning = true;
       run()
@@ -105,7 +131,7 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
     states: () => [...tasks.values()].map(({ state }) => state),
     lookAgain: () => {
       for (const task of tasks.values()) if (task.state.phase === "Ready") task.nextAt = clock.monotonicMs();
-      wake.abort();
+      wake();
     },
   };
 }
@@ -120,7 +146,7 @@ function newTask(order: PrefetchOrder, clock: Clock): Task {
   const state = { ...of, source: publicSource(model.source), phase: "Pending" as const };
   return {
     ...{ order, text: JSON.stringify(order), state, failures: 0 },
-    ...{ nextAt: clock.monotonicMs(), end: new AbortController() },
+    ...{ nextAt: clock.monotonicMs(), due: "fetch", stopAwaiting: () => {}, end: new AbortController() },
   };
 }
 
@@ -133,60 +159,87 @@ async function findOnDisk(task: Task, { clock, onChange, store }: PrefetcherOpti
   const { sizeBytes, sha256 } = stored;
   task.sha256 = sha256;
   task.state = { ...aboutOf(task), phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
-  task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
+  lookLater(task, clock);
   onChange();
 }
 
-async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
-  const { clock, log, onChange, store, signal } = options;
+function lookLater(task: Task, clock: Clock): void {
+  task.stopAwaiting();
+  task.due = "look";
+  task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
+}
+
+async function attempt(task: Task, context: Context): Promise<void> {
+  const { clock, log, onChange } = context;
   const of = aboutOf(task);
   try {
-    if (await mustWait(task, options)) return;
-    const isReady = task.state.phase === "Ready" && (await isThere(task, store));
-    if (!isReady) {
-      const { sizeBytes, sha256 } = await fetchOrder(task, options);
-      task.sha256 = sha256;
-      task.failures = 0;
-      task.waits = undefined;
-      task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
-      log.info({ ...of, sizeBytes }, "model prefetched");
-      onChange();
-    }
-    task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
-  } catch (error) {
-    if (task.end.signal.aborted || signal.aborted) return;
-    await noteFailure(task, error, options);
-    onChange();
-  }
-}
-
-async function mustWait(task: Task, { client, clock, store }: PrefetcherOptions): Promise<boolean> {
-  const { waits } = task;
-  if (waits === undefined || clock.monotonicMs() >= waits.until) return false;
-  if (await isCorrected(waits.for, task.order.namespace, { client, store })) {
+    task.stopAwaiting();
+    const { sizeBytes, sha256 } = await fetchOrder(task, context);
+    task.sha256 = sha256;
     task.failures = 0;
-    return false;
+    task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
+    log.info({ ...of, sizeBytes }, "model prefetched");
+    lookLater(task, clock);
+    onChange();
+  } catch (error) {
+    await noteFailure(task, error, context);
   }
-  task.nextAt = Math.min(waits.until, clock.monotonicMs() + defaultTimings.correctionMs);
-  return true;
 }
 
-async function noteFailure(task: Task, error: unknown, { clock, log, store }: PrefetcherOptions) {
-  const of = aboutOf(task);
-  task.failures += 1;
-  const random = Math.random();
-  const isKnown = error instanceof MetalbridgeError;
-  const delayMs = isKnown
-    ? retryDelayMs(error.code, task.failures, { isOnHost: false }, { timings: defaultTimings, random })
-    : fetchRetryMs(defaultTimings, task.failures, random);
+/** Takes no place for downloads: what is there is seen while sources trickle. */
+async function look(task: Task, context: Context): Promise<void> {
+  const { client, clock, store } = context;
+  try {
+    if (task.state.phase === "Ready") {
+      if (await isThere(task, store)) return lookLater(task, clock);
+    } else if (task.waits !== undefined && clock.monotonicMs() < task.waits.until) {
+      const isDone = await isCorrected(task.waits.for, task.order.namespace, { client, store });
+      task.nextAt = Math.min(task.waits.until, clock.monotonicMs() + defaultTimings.correctionMs);
+      if (!isDone) return;
+      task.failures = 0;
+    }
+    task.due = "fetch";
+    task.nextAt = clock.monotonicMs();
+  } catch (error) {
+    await noteFailure(task, error, context);
+  }
+}
+
+async function noteFailure(task: Task, error: unknown, context: Context): Promise<void> {
+  const { clock, log, onChange, signal, store } = context;
   const roomBytes = await roomOf(store);
+  if (task.end.signal.aborted || signal.aborted) return;
+  task.failures += 1;
+  const isKnown = error instanceof MetalbridgeError;
   const by = isKnown
     ? correctedBy(error.code, { isOnHost: false, secret: task.secret, roomBytes })
     : undefined;
   const now = clock.monotonicMs();
-  task.waits = by && { for: by, until: now + delayMs };
-  task.nextAt = now + (by === undefined ? delayMs : Math.min(delayMs, defaultTimings.correctionMs));
-  if (!isKnown) {
+  const until = now + fetchRetryMs(defaultTimings, task.failures, Math.random());
+  task.due = by?.what === "disk" ? "look" : "fetch";
+  task.waits = by && { for: by, until };
+  task.nextAt = by?.what === "disk" ? Math.min(until, now + defaultTimings.correctionMs) : until;
+  if (by?.what === "secret") awaitCorrection(task, by, context);
+  noteError(task, error, log);
+  onChange();
+}
+
+function awaitCorrection(
+  task: Task,
+  { name, version }: SecretVersion,
+  { awaitSecret, clock, wake }: Context,
+) {
+  const { namespace } = task.order;
+  task.stopAwaiting = awaitSecret({ namespace, name, version }, () => {
+    task.failures = 0;
+    task.nextAt = clock.monotonicMs();
+    wake();
+  });
+}
+
+function noteError(task: Task, error: unknown, log: Log): void {
+  const of = aboutOf(task);
+  if (!(error instanceof MetalbridgeError)) {
     log.error({ ...of, err: error }, "prefetching failed unexpectedly");
     task.state = { ...of, phase: "Pending", reason: "ReplicaStepFailed", message: String(error) };
     return;
@@ -213,17 +266,20 @@ const STEPS = 20;
 async function fetchOrder(task: Task, { store, client, signal, onChange }: PrefetcherOptions) {
   const { namespace, model } = task.order;
   const name = model.secretRef?.name;
-  const { version, ...secret } = await readSourceSecret(client, namespace, name);
-  task.secret = name === undefined ? undefined : { name, version };
+  const onVersion = (version: string | undefined): void => {
+    task.secret = name === undefined ? undefined : { name, version };
+  };
+  onVersion(undefined);
+  const { credentials } = await readSourceSecret(client, namespace, name, onVersion);
   task.state = { ...aboutOf(task), phase: "Downloading" };
   onChange();
   let step = 0;
   return store.fetch(
-    { ...requestFor(model, namespace), ...secret },
+    { ...requestFor(model, namespace), credentials },
     {
       signal: AbortSignal.any([signal, task.end.signal]),
       sparesPrefetched: true,
-      tenant: namespace,
+      tenant: TENANT,
       onProgress: ({ bytes, totalBytes }) => {
         const now = totalBytes === undefined ? 0 : Math.floor((bytes * STEPS) / totalBytes);
         if (now === step) return;

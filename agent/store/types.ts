@@ -79,7 +79,7 @@ export interface FetchOptions {
   readonly signal: AbortSignal;
   /** Holds what is found and fetched from that moment on, until it holds something else; absent: held during the fetch alone. */
   readonly owner?: string;
-  /** The namespace that the model is for: half of the places for downloads are kept for namespaces that use none. */
+  /** The namespace that the model is for, or who else: half of the places for downloads are kept for those that use none. */
   readonly tenant?: string;
   readonly onProgress?: (progress: FetchProgress) => void;
   /** Evicts no prefetched model for this one: two that do not fit together would replace each other forever. */

@@ -21,17 +21,19 @@ const MAX_KEY_BYTES = 1_024;
 /** The controller grants the right when it sees the replica, and the agent sees it in the same moment. */
 const GRANT_PAUSES_MS = [100, 200, 400, 800, 1_600, 3_200];
 
-/** The credentials of a source; empty where it names no Secret. */
+/** The credentials of a source; empty where it names no Secret. `onVersion` learns which Secret it is, whatever it holds. */
 export async function readSourceSecret(
   client: KubeClient,
   namespace: string,
   name: string | undefined,
+  onVersion: (version: string | undefined) => void = () => {},
 ): Promise<{ readonly credentials?: Credentials; readonly version?: string | undefined }> {
   if (name === undefined) return {};
   const { data = {}, metadata } = await getSecret(client, namespace, name, {
     type: "generic",
     flags: "--from-literal=HF_TOKEN=…",
   });
+  onVersion(metadata.resourceVersion);
   const credentials = pickCredentials((key) => data[key] && decode(data[key]));
   if (credentials === undefined) {
     throw new MetalbridgeError(

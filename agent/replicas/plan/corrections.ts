@@ -18,7 +18,13 @@ const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
 ]);
 
 /** Corrected in the Secret of the source; only another version of it is worth another request to the source. */
-const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>(["SourceUnauthorized", "SourceForbidden"]);
+const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
+  "SecretMissing",
+  "SecretIncomplete",
+  "SecretUnreadable",
+  "SourceUnauthorized",
+  "SourceForbidden",
+]);
 
 /** What shows that a correction was made, where the failed step itself is too expensive to repeat. */
 export type CorrectedBy =
@@ -28,7 +34,7 @@ export type CorrectedBy =
 export interface Tried {
   /** The failure is about a file on this host. */
   readonly isOnHost: boolean;
-  /** The Secret that the attempt used. */
+  /** The Secret that the attempt used; its version is undefined where it could not be read. */
   readonly secret?: { readonly name: string; readonly version: string | undefined } | undefined;
   /** What models could have taken on the disk. */
   readonly roomBytes?: number | undefined;

@@ -74,7 +74,7 @@ export const sourceErrors = {
   },
   SourceForbidden: {
     what: "The server denied access with these credentials (403).",
-    do: "request access to the model (for gated models accept the terms), or use another token; another Secret is used within 5 s, the source itself is read again after up to 12 minutes, or at once after a change of the Model",
+    do: "request access to the model (for gated models accept the terms), or use another token; another Secret is used within 5 s (by a prefetch within 10 s for each Secret that the host waits for), the source itself is read again after up to 12 minutes, or at once after a change of the Model",
   },
   SourceUnreachable: {
     what: "Cannot reach the source's server: DNS, the connection or TLS failed.",
