@@ -71,6 +71,7 @@ test("a rollout is followed to its end", async () => {
 test("a change of the Model is followed as one of the service is", async () => {
   await using desk = await openDesk();
   must(await desk.client.create(MODELS, manifest("Model", "tiny", desk.namespace) as never));
+  await desk.status(MODELS, "tiny", { observedGeneration: 0 });
   await desk.service("chat");
   await tell(desk, "chat", COMPLETE);
   const args = ["rollout", "status", "chat", "-n", desk.namespace];

@@ -23,12 +23,9 @@ export function progressOf(service: InferenceService, model: Model | undefined):
   const { metadata, status } = service;
   if (metadata.deletionTimestamp !== undefined)
     return { at: "stopped", reason: "ServiceNotFound", message: "the service is being deleted" };
-  if (status === undefined || !isSeen(service))
+  if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
     return { at: "moving", message: "the controller has not seen the last change yet" };
-  if (
-    model !== undefined &&
-    !(isSeen(model) && (status.model?.source ?? model.spec.source) === model.spec.source)
-  )
+  if (model !== undefined && !isSeen(model, status.model?.source))
     return {
       at: "moving",
       message: `the controller has not seen the last change of Model ${model.metadata.name} yet`,
@@ -45,8 +42,10 @@ export function progressOf(service: InferenceService, model: Model | undefined):
   return missing(service, progressing) ?? done(service);
 }
 
-function isSeen({ metadata, status }: InferenceService | Model): boolean {
-  return (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+/** `source`: what the service runs. A service does not get far with a Model that no controller has read yet. */
+function isSeen({ metadata, spec, status }: Model, source = spec.source): boolean {
+  const { generation = 0 } = metadata;
+  return (status?.observedGeneration ?? generation) >= generation && source === spec.source;
 }
 
 function missing(
