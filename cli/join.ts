@@ -118,7 +118,10 @@ async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
   if (process.geteuid?.() !== 0) return { flags, env };
   const { configFile, stateDir } = systemLayout(place);
   const config = existsSync(configFile) ? { config: configFile } : {};
-  return { flags: { ...flags, ...config, stateDir }, env: { ...environmentBesideAgent(stateDir), HOME: "/" } };
+  return {
+    flags: { ...flags, ...config, stateDir },
+    env: { ...environmentBesideAgent(stateDir), HOME: "/" },
+  };
 }
 
 /** As the agent will read it. */
