@@ -4,7 +4,7 @@ import { type Layout, placesBelow } from "./layout.ts";
 /** With the folders of Homebrew, where engines are. */
 export const agentPath = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
-/** Of an agent with an account of its own, whatever starts it. */
+/** Environment of an agent with an account of its own, whatever starts it. */
 export function agentEnvironment(stateDir: string): { readonly PATH: string; readonly HOME: string } {
   return { PATH: agentPath, HOME: stateDir };
 }

@@ -172,7 +172,7 @@ test.runIf(isRoot)(
 );
 
 test.runIf(isRoot)(
-  "what crashed while a version was copied is no crash of that version",
+  "a crash of the running version during the copy does not count against the new one",
   async () => {
     let crashes = 0;
     let held: Call | undefined;

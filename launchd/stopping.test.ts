@@ -98,7 +98,7 @@ test.runIf(isRoot)(
   200_000,
 );
 
-/** Of a process, from its state on: the fourth is its session, the twentieth when it started. */
+/** Fields of `/proc/PID/stat` from the state on: the fourth is the session, the twentieth the start time. */
 function fieldsOf(pid: number | undefined): readonly string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");

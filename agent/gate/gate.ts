@@ -109,7 +109,7 @@ class Gates implements Gate {
       const names = (await readdir(this.#ports.folder)).filter((name) => /^\d+$/.test(name));
       for (const number of names.map(Number).sort((a, b) => a - b)) await this.#adopt(number);
       const current = this.#living.at(-1);
-      const status = current === undefined ? undefined : await this.#answerOf(current);
+      const status = current === undefined ? undefined : await this.#waitForAnswer(current);
       if (current !== undefined && status === undefined) await this.#end(current);
       // One that is leaving has no successor any more: it finishes what it has beside the new one.
       if (status === undefined || status.isLeaving) await this.#start();
@@ -172,7 +172,7 @@ class Gates implements Gate {
     const status = await this.#statusOf(current);
     if (status === undefined) this.#endHung(current);
     else current.silentSince = undefined;
-    if (status?.isLeaving === true) this.#succeed(current);
+    if (status?.isLeaving === true) this.#replaceTerminated(current);
     return status;
   }
 
@@ -181,7 +181,7 @@ class Gates implements Gate {
   }
 
   /** Another program has terminated the gate: it finishes what it has, for as long as that takes, beside a new one. */
-  #succeed(leaving: Generation): void {
+  #replaceTerminated(leaving: Generation): void {
     const { log } = this.#ports;
     this.#inTurn(async () => {
       if (this.#isClosed || this.#living.at(-1) !== leaving) return;
@@ -191,7 +191,7 @@ class Gates implements Gate {
   }
 
   /** Undefined where it has been silent for as long as a gate is that hangs. */
-  async #answerOf(one: Generation): Promise<GateStatus | undefined> {
+  async #waitForAnswer(one: Generation): Promise<GateStatus | undefined> {
     const { clock, hungMs = HUNG_MS } = this.#ports;
     const until = clock.monotonicMs() + ANSWER_MS + hungMs;
     let status = await this.#statusOf(one, "POST", "reload");

@@ -43,7 +43,7 @@ export interface Exchange {
   /** The engine asks clients for no key of its own. */
   readonly isKeyOurs: boolean;
   readonly counters: RouteCounters;
-  /** Of the memory for bodies: what is held of this one, or of an answer that is replaced. */
+  /** What this request may hold in memory: its body, or an answer that is rewritten. */
   readonly share: BodyShare;
   /** For which a client may leave what it was sent unread: its request holds a place of the engine. */
   readonly unreadMs: number;

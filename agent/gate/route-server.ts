@@ -12,8 +12,8 @@ import { cutCrumbs } from "./body/crumbs.ts";
 import { narrowList } from "./body/lists.ts";
 import { namingOf } from "./body/name-model.ts";
 import { readBody } from "./body/read.ts";
-import { Connections } from "./connections.ts";
 import { count, type RouteCounters } from "./counters.ts";
+import { IdleConnections } from "./idle-connections.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
 import { createListener } from "./listener.ts";
 import {
@@ -57,7 +57,7 @@ export class RouteServer {
   readonly #open = new Set<ServerResponse>();
   readonly #broken = new WeakSet<ServerResponse>();
   readonly #pipelines = new Pipelines();
-  readonly #connections = new Connections();
+  readonly #connections = new IdleConnections();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
   #passages: Passages;

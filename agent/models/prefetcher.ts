@@ -44,7 +44,7 @@ interface Task {
   readonly text: string;
   state: PrefetchState;
   failures: number;
-  /** Of the copy that is there: the source may have other files. */
+  /** Checksum of the stored copy: the source may have other files. */
   sha256?: string | undefined;
   /** On the monotonic clock. */
   nextAt: number;

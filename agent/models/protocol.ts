@@ -8,9 +8,9 @@ import type { VerifiedFile } from "../store/verification.ts";
 const source = z.string().min(1).max(2048);
 const file = z.string().min(1).max(1024);
 
-/** Of a command; a list of all sources of a large store fits. */
+/** Maximum length of a command (bytes): a list of all sources of a large store fits. */
 export const COMMAND_BYTES_MAX = 4 * 1024 ** 2;
-/** Of an answer: a list of all models of a store. */
+/** Maximum length of an answer (bytes): a list of all models of a store fits. */
 export const REPLY_BYTES_MAX = 16 * 1024 ** 2;
 
 export const modelCommandSchema = z.discriminatedUnion("do", [

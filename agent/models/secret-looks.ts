@@ -7,7 +7,7 @@ import { versionOfSecret } from "../replicas/act/secrets.ts";
 
 /** Between two looks; times the number of Secrets, so that a host reads one every 6 s at most, whatever it waits for. */
 const FIRST_MS = 3_000;
-const MOST_MS = 8_000;
+const MAX_MS = 8_000;
 
 interface Ref {
   readonly namespace: string;
@@ -34,7 +34,7 @@ export function createSecretLooks(options: {
   const secrets = new Map<string, Set<Waiting>>();
   const lookUntilNoneWaits = async ({ namespace, name }: Ref, waiting: Set<Waiting>): Promise<void> => {
     for (let looks = 1; waiting.size > 0 && !signal.aborted; looks += 1) {
-      const limits = { firstMs: FIRST_MS * secrets.size, capMs: MOST_MS * secrets.size };
+      const limits = { firstMs: FIRST_MS * secrets.size, capMs: MAX_MS * secrets.size };
       await waitMs(clock, backoffMs(looks, { ...limits, jitter: [0.75, 1] }), signal);
       if (waiting.size === 0 || signal.aborted) break;
       const version = await versionOfSecret(client, namespace, name);

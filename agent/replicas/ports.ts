@@ -117,7 +117,7 @@ export interface ReplicaRunner {
   /** A list succeeded: it overrides what was known, engines of all other uids are unwanted, and endpoints may be announced. */
   readonly listed: (replicas: readonly InferenceReplica[]) => void;
   readonly enqueue: (uid: string) => void;
-  /** Of the replica `namespace/name`. */
+  /** Metadata key of the replica: `namespace/name`. */
   readonly sliceChanged: (key: string) => void;
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;

@@ -52,7 +52,7 @@ export async function findAgentHere(flags: Flags, folder = DEMO_FOLDER): Promise
   return { stateDir: isRunning && existsSync(ofFolder) ? ofFolder : stateDir, hostName };
 }
 
-/** Of an agent that root installed here; undefined for other users, who may not read it. */
+/** State folder of an agent that root installed on this machine; undefined for other users, who may not read it. */
 async function installedFolder(place: PlaceFlags): Promise<string | undefined> {
   if (process.geteuid?.() !== 0) return undefined;
   const found = await installedChoices(place).catch(() => undefined);

@@ -3,7 +3,7 @@ import type { Readable } from "node:stream";
 
 export interface BodyLimits {
   readonly eachBytes: number;
-  /** Of all that arrive at the moment. */
+  /** Bytes of all bodies that are being received. */
   readonly allBytes: number;
 }
 

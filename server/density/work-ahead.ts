@@ -1,7 +1,7 @@
-/** Scores of new kinds of machines, worked out in slices between requests: no answer waits for the whole catalogue. */
+/** Scores of new kinds of machines, computed in slices between requests: no answer waits for the whole catalog. */
 import type { Density } from "./density.ts";
 
-/** Of a known class a fit takes microseconds, the first of a model milliseconds. */
+/** A fit takes microseconds for a known class, and milliseconds for the first one of a model. */
 const FITS_AT_ONCE = 4;
 
 /** Until the signal. Returns whether everything that was listed first has its scores; from then on it is true. */

@@ -135,7 +135,7 @@ const hostPeerSchema = z.object({
 
 /** Of one host. */
 export const PREFETCH_MAX = 256;
-/** Of all orders as the API server stores them; a Host has to stay below the 1.5 MiB of an object. */
+/** Maximum size of all orders as the API server stores them: a Host must stay below the 1.5 MiB limit of an object. */
 export const PREFETCH_BYTES_MAX = 256 * 1024;
 export const PREFETCH_STATES_MAX = 64;
 export const PREFETCH_LENGTH_MAX = 8_192;

@@ -9,7 +9,7 @@ const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 test("claims of a model are remembered for a limited number of contexts", () => {
   let reads = 0;
   const [first] = records;
-  if (first === undefined) throw new Error("the catalogue is empty");
+  if (first === undefined) throw new Error("the catalog is empty");
   const record = {
     ...first,
     get num_hidden_layers() {
@@ -31,7 +31,7 @@ test("claims of a model are remembered for a limited number of contexts", () => 
 
 test("whatever contexts are asked for, and in whatever order, a claim is that of a model asked for the first time", () => {
   const [first] = records;
-  if (first === undefined) throw new Error("the catalogue is empty");
+  if (first === undefined) throw new Error("the catalog is empty");
   const kind = { family: "gguf", accelerator: "metal", cacheType: "f16" } as const;
   const claim = claimsOf({ ...first }, kind);
   fc.assert(

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 /** Until then the rest of a body that is too large is read and forgotten, so that its sender sees the answer. */
 const MOST_READ_BYTES = 16 * 1024 * 1024;
 
-const MOST_CHUNKS = 64;
+const MAX_CHUNKS = 64;
 
 /** As UTF-8; undefined where it is longer than `mostBytes`. Rejects where its sender leaves. The connection stays. */
 export async function readBody(request: IncomingMessage, mostBytes: number): Promise<string | undefined> {
@@ -14,7 +14,7 @@ export async function readBody(request: IncomingMessage, mostBytes: number): Pro
     size += (chunk as Buffer).length;
     if (size <= mostBytes) chunks.push(chunk as Buffer);
     // Chunks of one byte would take hundreds each.
-    if (chunks.length >= MOST_CHUNKS) chunks.splice(0, chunks.length, Buffer.concat(chunks));
+    if (chunks.length >= MAX_CHUNKS) chunks.splice(0, chunks.length, Buffer.concat(chunks));
     if (size > MOST_READ_BYTES) break;
   }
   return size > mostBytes ? undefined : Buffer.concat(chunks).toString("utf8");

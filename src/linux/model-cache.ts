@@ -53,7 +53,7 @@ export interface Download {
   readonly attempt: number;
   /** Commit that the Model is pinned to. */
   readonly revision?: string | undefined;
-  /** Of the source's Secret; undefined where there is none, or it cannot be read. */
+  /** Version of the source's Secret; undefined where there is none, or it cannot be read. */
   readonly secretVersion?: string | undefined;
   /** Quantity: what the claim holds, or asks for until it is bound. */
   readonly capacity?: string | undefined;
@@ -70,11 +70,11 @@ export const ANNOTATION_FETCH_KEY = "metalbridge.dev/fetch-key";
 export const ANNOTATION_ATTEMPT = "metalbridge.dev/attempt";
 /** Of the Model's spec that the Job was made from: resources, tolerations and Secret are not in the key. */
 export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
-/** Of the image and the credentials for it: a node that cannot pull one may be able to pull the next. */
+/** Hash of the image and its pull secrets: a node that cannot pull one may be able to pull the next. */
 export const ANNOTATION_IMAGE_KEY = "metalbridge.dev/image-key";
-/** Of the source's Secret when the Job was made. */
+/** Version of the source's Secret when the Job was made. */
 export const ANNOTATION_SECRET_VERSION = "metalbridge.dev/secret-version";
-/** Of the claim when the Job was made. */
+/** Capacity of the claim when the Job was made. */
 export const ANNOTATION_CAPACITY = "metalbridge.dev/claim-capacity";
 
 /** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */

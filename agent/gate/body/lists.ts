@@ -30,11 +30,11 @@ export function narrowList(body: Buffer, model: string, service: string): string
     key,
     (Array.isArray(entries) ? entries : []).filter(isServed).map(rename),
   ]);
-  return lists.length === 0 ? undefined : written({ ...answer, ...Object.fromEntries(narrowed) });
+  return lists.length === 0 ? undefined : stringify({ ...answer, ...Object.fromEntries(narrowed) });
 }
 
 /** Undefined where it is nested so deeply that it can be read, but not written. */
-function written(list: object): string | undefined {
+function stringify(list: object): string | undefined {
   try {
     return JSON.stringify(list);
   } catch {

@@ -38,7 +38,7 @@ export class Daemon {
   readonly #listeners = new Set<() => void>();
   #unclaimedBytes = 0;
   #footprint: FootprintReading | undefined;
-  /** Of the daemon without its models, as last read. */
+  /** Memory of the daemon itself, without its models, as last read. */
   #ownBytes: number | undefined;
 
   constructor(spec: DaemonSpec, ports: DaemonPorts & { readonly living: () => readonly Daemon[] }) {

@@ -52,7 +52,7 @@ export interface CacheObservation {
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
   readonly jobTrouble: Trouble | undefined;
-  /** Of the source's Secret now, where the Job failed because its credentials were refused. */
+  /** Current version of the source's Secret, where the Job failed because its credentials were refused. */
   readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
   readonly isSourceKnown: boolean;

@@ -11,9 +11,9 @@ const TIMEOUT_MS = 3_000;
 /** For all pods of a service: those that were not asked by then are unknown. */
 const ALL_TIMEOUT_MS = 5_000;
 const AT_ONCE = 16;
-/** Of a line, which is kept in memory until it ends. */
+/** Maximum length of a line, which is kept in memory until it ends. */
 const MAX_LINE = 64 * 1024;
-/** Of the whole answer, which is not kept: with many models and labels an engine writes a few hundred KiB. */
+/** Maximum length of the whole answer, which is not kept: with many models and labels an engine writes a few hundred KiB. */
 const MAX_LENGTH = 4 * 1024 * 1024;
 
 interface Probe {

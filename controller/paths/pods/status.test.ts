@@ -289,7 +289,7 @@ test.each<[string, object, string | undefined]>([
   expect(found === undefined ? undefined : `${found.status} ${found.reason}`).toBe(expected);
 });
 
-test("a download that takes longer than the deadline of the rollout is no failure of it", () => {
+test("a download that takes longer than the progress deadline does not fail the rollout", () => {
   const late = { type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded" };
   const deployment = { metadata: { name: "chat" }, status: { conditions: [late] } } as unknown as Deployment;
   const whileRunning = (name: string) =>

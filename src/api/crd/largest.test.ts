@@ -91,7 +91,7 @@ test("whatever is reported, it fits", () => {
   );
 });
 
-/** Of which the schema says nothing. */
+/** Fields whose content has no schema. */
 function openFields({ properties = {} }: StructuralSchema, path = ""): string[] {
   return Object.entries(properties).flatMap(([name, inner]) => {
     const open = inner.items ?? inner;

@@ -25,7 +25,7 @@ export interface BucketService extends Pick<Authority, "authorize"> {
 type BucketSource = Extract<RemoteSource, { readonly bucket: string }>;
 
 const MAX_FILES = 20_000;
-/** Of a thousand entries as a rule; a page may be empty, so the files alone would not end the list. */
+/** Maximum number of pages, usually of a thousand entries each. A page may be empty, so the number of files alone would not end the list. */
 const MAX_PAGES = 1_000;
 const MAX_PAGE_BYTES = 8 << 20;
 const MAX_ERROR_BYTES = 64 << 10;

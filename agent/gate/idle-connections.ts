@@ -7,7 +7,7 @@ interface Use {
   idleSince: number;
 }
 
-export class Connections {
+export class IdleConnections {
   readonly #uses = new Map<Socket, Use>();
 
   begin({ socket }: IncomingMessage): void {
