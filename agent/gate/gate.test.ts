@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare } from "./fixtures/process.ts";
-import { CHAT_PATH as CHAT, post, steppedStream } from "./fixtures/route.ts";
+import { beginStream, CHAT_PATH as CHAT, post, steppedStream } from "./fixtures/route.ts";
 
 test("a gate serves on while its agent is away, and the next agent adopts it with its routes", async () => {
   await using bed = await prepare();
@@ -35,11 +35,7 @@ test("a gate that is stopped finishes what is in flight, and nothing starts it a
   await using bed = await prepare(stream.listener);
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(gate);
-  const opened = stream.next();
-  const answer = post(bed.url, {});
-  const response = await opened;
-  response.write("data: 1\n\n");
-  const text = (await answer).text();
+  const { response, text } = await beginStream(bed.url, stream);
   const stopped = gate.stopBy(performance.now() + 60_000);
   await until(async () => await expect(fetch(bed.url.replace(CHAT, "/health"))).rejects.toThrow());
   response.end("data: [DONE]\n\n");
@@ -100,11 +96,7 @@ test("a gate that answers late is adopted, with its streams", async () => {
   await using bed = await prepare(stream.listener);
   const first = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(first);
-  const opened = stream.next();
-  const answer = post(bed.url, {});
-  const response = await opened;
-  response.write("data: 1\n\n");
-  const text = (await answer).text();
+  const { response, text } = await beginStream(bed.url, stream);
   first.close();
   process.kill(pid, "SIGSTOP");
   // Longer than the first question waits for an answer.
@@ -120,11 +112,7 @@ test("a gate that another program terminates finishes its streams beside a new o
   await using bed = await prepare(stream.listener);
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(gate);
-  const opened = stream.next();
-  const answer = post(bed.url, {});
-  const response = await opened;
-  response.write("data: 1\n\n");
-  const text = (await answer).text();
+  const { response, text } = await beginStream(bed.url, stream);
   process.kill(pid, "SIGTERM");
   const health = bed.url.replace(CHAT, "/health");
   await until(async () => await expect(fetch(health)).rejects.toThrow());

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare, startClients } from "./fixtures/process.ts";
-import { CHAT_PATH as CHAT, openRaw, post, steppedStream } from "./fixtures/route.ts";
+import { beginStream, CHAT_PATH as CHAT, openRaw, post, steppedStream } from "./fixtures/route.ts";
 
 test("an upgrade under load refuses and loses nothing, and the old gate exits", async () => {
   await using bed = await prepare();
@@ -50,11 +50,7 @@ test("a stream that is older than an upgrade is finished by the old gate, and a 
   await using bed = await prepare(stream.listener);
   const first = await openAgent(gatePorts(bed.folder), [{ ...bed.route, limits: { idleMs: 200 } }]);
   const pid = await pidOf(first);
-  const opened = stream.next();
-  const answer = post(bed.url, {});
-  const response = await opened;
-  response.write("data: 1\n\n");
-  const text = (await answer).text();
+  const { response, text } = await beginStream(bed.url, stream);
   first.close();
   const second = await openAgent(gatePorts(bed.folder, { release: "2" }));
   expect(await second.inFlight("replica-1")).toBe(1);
@@ -82,11 +78,7 @@ test.each(["with its agent", "while no agent lives"])(
     const stream = steppedStream();
     await using bed = await prepare(stream.listener);
     const first = await openAgent(gatePorts(bed.folder), [bed.route]);
-    const opened = stream.next();
-    const answer = post(bed.url, {});
-    const response = await opened;
-    response.write("data: 1\n\n");
-    const text = (await answer).text();
+    const { response, text } = await beginStream(bed.url, stream);
     first.close();
     const second = await openAgent(gatePorts(bed.folder, { release: "2" }));
     const pid = await pidOf(second);
