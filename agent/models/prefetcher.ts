@@ -145,8 +145,14 @@ function newTask(order: PrefetchOrder, clock: Clock): Task {
   const of = namespace === "" ? {} : { model: `${namespace}/${name}` };
   const state = { ...of, source: publicSource(model.source), phase: "Pending" as const };
   return {
-    ...{ order, text: JSON.stringify(order), state, failures: 0 },
-    ...{ nextAt: clock.monotonicMs(), due: "fetch", stopAwaiting: () => {}, end: new AbortController() },
+    order,
+    text: JSON.stringify(order),
+    state,
+    failures: 0,
+    nextAt: clock.monotonicMs(),
+    due: "fetch",
+    stopAwaiting: () => {},
+    end: new AbortController(),
   };
 }
 

@@ -22,7 +22,8 @@ export async function findEngines(
   agentEnv?: AgentEnvironment,
 ): Promise<readonly FoundEngine[]> {
   const llamacpp = createProgramFinder({
-    ...{ paths: llamaServerPaths(config, agentEnv), env },
+    paths: llamaServerPaths(config, agentEnv),
+    env,
     firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
   });
   const { address, programs } = config.ollama;

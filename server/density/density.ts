@@ -147,7 +147,9 @@ class State {
     const own = machine === undefined ? new Map<CatalogRecord, Fit>() : this.#fits.ownFits(machine);
     const isAsBefore = before !== undefined && before.group === group && scoreAlike(before.own, own);
     return {
-      ...{ place, group, own },
+      place,
+      group,
+      own,
       held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
       summary: isAsBefore ? before.summary : undefined,
     };

@@ -245,7 +245,8 @@ function sliceOf(
 
 function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: Site): RankedRow {
   return {
-    ...{ nodeName: site.place.name, kind: site.place.kind },
+    nodeName: site.place.name,
+    kind: site.place.kind,
     score: model.score,
     fitLevel: fit.level,
     model,

@@ -91,7 +91,10 @@ export const routes: readonly Route[] = [
   {
     ...{ method: "GET", path: `${API}/density/nodes`, part: "nodes", query: schemas.nodesQuery },
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
-    ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes, keyOf: keyOfNode },
+    response: schemas.nodesResponse,
+    refusals: {},
+    answer: nodes,
+    keyOf: keyOfNode,
   },
   {
     ...{ method: "GET", path: `${API}/density/nodes/:name`, part: "nodes", query: schemas.nodeQuery },
@@ -146,7 +149,9 @@ export const routes: readonly Route[] = [
   {
     ...{ method: "GET", path: `${API}/density/cost`, part: "cost", query: schemas.costQuery },
     summary: "What replicas hold, by model and node, and by namespace.",
-    ...{ response: schemas.costResponse, refusals: {}, answer: costs },
+    response: schemas.costResponse,
+    refusals: {},
+    answer: costs,
     keyOf: (row) => keyOfCost(row as CostRow),
   },
 ];

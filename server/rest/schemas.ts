@@ -109,7 +109,13 @@ export const queryResponse = z.strictObject({
   query: z.string(),
   rankedNodes: z.array(
     z.strictObject({
-      ...{ nodeName, kind, score, fitLevel, model: fitSchema, stale, schedulable },
+      nodeName,
+      kind,
+      score,
+      fitLevel,
+      model: fitSchema,
+      stale,
+      schedulable,
       fitsNow: z.boolean().describe("It fits beside what is placed there already."),
     }),
   ),

@@ -94,7 +94,10 @@ export function fetchingOf(
       const name = index === 0 ? FETCH_CONTAINER : `${FETCH_CONTAINER}-${index + 1}`;
       const container = fetchContainer(
         {
-          ...{ model, wish, link, volumeName: volumeOf(claimName) },
+          model,
+          wish,
+          link,
+          volumeName: volumeOf(claimName),
           revision: model.status?.pinned?.revision,
           makesRoom: isAlone && claimName === ownClaimName(model),
         },
@@ -109,7 +112,8 @@ export function fetchingOf(
   return {
     initContainers,
     volumes: [{ name: CACHE_VOLUME, emptyDir: { sizeLimit } }, ...caVolumes(fetch)],
-    ...{ sizeLimit, claim },
+    sizeLimit,
+    claim,
   };
 }
 

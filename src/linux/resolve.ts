@@ -115,7 +115,12 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const drafts = draftRef === undefined ? 0 : 1;
   const models = usable.map((one, index) => ({ model: one, weights: volumes[index] }));
   const parts = {
-    ...{ service, model, weights, settings, nodes, isOnlyService },
+    service,
+    model,
+    weights,
+    settings,
+    nodes,
+    isOnlyService,
     draft: others.slice(0, drafts)[0],
     draftWeights: further.slice(0, drafts)[0],
     adapters: others.slice(drafts),

@@ -94,7 +94,7 @@ interface Rotation {
 interface Refreshed {
   readonly isChanged: boolean;
   /** Why a Secret cannot be used; what the files hold of it stays. */
-  readonly error?: MetalbridgeError;
+  readonly error?: MetalbridgeError | undefined;
 }
 
 async function refreshGateFiles(
@@ -116,7 +116,7 @@ async function refreshGateFiles(
   ]);
   const { error } = results.find((result) => result.error !== undefined) ?? {};
   const isChanged = results.some((result) => result.isChanged);
-  return { isChanged, ...(error === undefined ? {} : { error }) };
+  return { isChanged, error };
 }
 
 function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): GateFiles {
@@ -151,7 +151,7 @@ async function refreshKeys(
   // In this order: where the second is not written, no key gets a later end.
   if (wanted.left !== held.left) await writeFileAtomic(leftFile, wanted.left);
   if (isChanged) await writeFileAtomic(acceptedFile, wanted.accepted);
-  return { isChanged, ...(error === undefined ? {} : { error }) };
+  return { isChanged, error };
 }
 
 async function refreshCertificate(

@@ -133,7 +133,9 @@ async function receiveBody(
   let written = 0;
   try {
     const ended = sink(answer.body, {
-      ...{ file: opened.file, hash: opened.hash, startsAt },
+      file: opened.file,
+      hash: opened.hash,
+      startsAt,
       // A range may come with more bytes than it announces.
       limit: (offset) => Math.min(ranges?.limit(offset) ?? end, end),
       checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, answer.headers["content-type"]),
