@@ -191,7 +191,7 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     const late = AbortSignal.timeout((STOP_SECONDS * 1_000) / 1.5);
     const log = () => readFileSync(path.join(folder.path, "log"), "utf8").slice(-2_000);
     const isLate = once(late, "abort").then(() => Promise.reject(new Error(`it still runs: ${log()}`)));
-    // And not before the withdrawal and drainSeconds are over, which the hook counts by whole seconds.
+    // And not before the withdrawal and drainSeconds have elapsed, which the hook counts in whole seconds.
     expect(await Promise.race([closed, isLate])).toBeGreaterThan((WITHDRAWAL_SECONDS + 5 - 1) * 1_000);
     client.abort();
   });
