@@ -9,13 +9,28 @@ import { SetupError } from "./steps.mjs";
  * `settings` are apt's own, beside those that keep it within `work`; without any the system's sources and keys count.
  */
 export async function unpackPackages(work, packages, { settings = {}, timeoutMs = 120_000 } = {}) {
-  const env = privateApt(work, settings);
-  await must("apt-get", ["update", "-qq"], { cwd: work, env, timeoutMs: 120_000 });
-  await must("apt-get", ["download", "-qq", ...packages], { cwd: work, env, timeoutMs });
+  await askApt(work, ["download", "-qq", ...packages], settings, timeoutMs);
   const archives = readdirSync(work).filter((name) => name.endsWith(".deb"));
   const prefix = join(work, "prefix");
   for (const name of archives) await must("dpkg", ["-x", join(work, name), prefix], { timeoutMs: 60_000 });
   return { prefix, archives };
+}
+
+/** The archives of the packages and of all that they depend on. */
+export async function downloadWithDependencies(work, packages, settings) {
+  const options = ["-y", "-qq", "--download-only", "--no-install-recommends"];
+  await askApt(work, ["install", ...options, ...packages], settings, 600_000);
+  const folder = join(work, "cache", "archives");
+  return readdirSync(folder)
+    .filter((name) => name.endsWith(".deb"))
+    .map((name) => join(folder, name));
+}
+
+/** Runs apt-get with fresh lists and with nothing installed; returns what it printed. */
+export async function askApt(work, args, settings = {}, timeoutMs = 120_000) {
+  const env = privateApt(work, settings);
+  await must("apt-get", ["update", "-qq"], { cwd: work, env, timeoutMs: 120_000 });
+  return must("apt-get", args, { cwd: work, env, timeoutMs });
 }
 
 function privateApt(work, more) {
@@ -28,8 +43,11 @@ function privateApt(work, more) {
     "Dir::Cache": join(work, "cache"),
     "APT::Sandbox::User": "root",
     "Acquire::Languages": "none",
+    "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     "Acquire::Retries": "2",
     "Acquire::http::Timeout": "15",
+    // Those of testing are valid for a week, and mirrors are not always that fresh.
+    "Acquire::Check-Valid-Until": "false",
     ...more,
   };
   const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
@@ -39,6 +57,6 @@ function privateApt(work, more) {
 
 async function must(program, args, options) {
   const result = await run(program, args, options);
-  if (result.code === 0) return;
+  if (result.code === 0) return result.stdout;
   throw new SetupError(`${program} ${args[0]} failed: ${result.tail.slice(-600)}`);
 }

@@ -1,0 +1,73 @@
+/** The chart as Helm packages and pushes it, with the same bytes whenever it is made. */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { buffer } from "node:stream/consumers";
+import { gzipSync } from "node:zlib";
+import { pack } from "tar-stream";
+import { parse } from "yaml";
+import { type Layout, packArtifact } from "./layout.ts";
+
+const CHART = path.join(import.meta.dirname, "..", "..", "charts", "metalbridge");
+const CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
+const CONTENT_TYPE = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+const DATE = new Date("2000-01-01T00:00:00Z");
+/** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */
+const GZIP_SYSTEM_BYTE = 9;
+/** The chart of a checkout belongs to no published image. */
+const NO_REPOSITORY = '\n  repository: ""\n';
+
+export interface PackedChart {
+  readonly version: string;
+  /** What image.repository is by default. */
+  readonly repository: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Writes the archive to `file`; the layout has it as its only layer. */
+export async function packChart(
+  file: string,
+  { version, repository, annotations }: PackedChart,
+): Promise<Layout> {
+  const metadata = parse(readFileSync(path.join(CHART, "Chart.yaml"), "utf8"));
+  if (metadata.version !== version || metadata.appVersion !== version)
+    throw new Error(`Chart.yaml has the version ${metadata.version}, not ${version}: npm run generate`);
+  const archive = await archiveOf(metadata.name, repository);
+  await writeFile(file, archive);
+  const config = { mediaType: CONFIG_TYPE, content: Buffer.from(JSON.stringify(metadata)) };
+  const layers = [{ mediaType: CONTENT_TYPE, content: archive }];
+  return packArtifact(config, layers, { references: [version], annotations });
+}
+
+/** Chart.yaml comes first: readers of a stream need it before the rest. */
+async function archiveOf(top: string, repository: string): Promise<Buffer> {
+  const archive = pack();
+  const bytes = buffer(archive);
+  const names = filesOfChart();
+  for (const name of ["Chart.yaml", ...names.filter((one) => one !== "Chart.yaml")]) {
+    const content = readFileSync(path.join(CHART, name));
+    const packed = name === "values.yaml" ? withRepository(content.toString("utf8"), repository) : content;
+    archive.entry({ name: `${top}/${name}`, mode: 0o644, mtime: DATE, uid: 0, gid: 0 }, packed);
+  }
+  archive.finalize();
+  const compressed = gzipSync(await bytes, { level: 9 });
+  compressed[GZIP_SYSTEM_BYTE] = 255;
+  return compressed;
+}
+
+function withRepository(values: string, repository: string): string {
+  if (values.split(NO_REPOSITORY).length !== 2)
+    throw new Error("values.yaml must have image.repository empty, once");
+  return values.replace(NO_REPOSITORY, `\n  repository: ${JSON.stringify(repository)}\n`);
+}
+
+/** As .helmignore says, which holds names alone. */
+function filesOfChart(): readonly string[] {
+  const lines = readFileSync(path.join(CHART, ".helmignore"), "utf8").split("\n");
+  const ignored = new Set([".helmignore", ...lines.filter((line) => line !== "" && !line.startsWith("#"))]);
+  const pattern = [...ignored].find((name) => /[*?[!/]/.test(name));
+  if (pattern !== undefined) throw new Error(`.helmignore: ${pattern} is a pattern, which is not read here`);
+  return readdirSync(CHART, { recursive: true, encoding: "utf8" })
+    .filter((name) => statSync(path.join(CHART, name)).isFile() && !ignored.has(path.basename(name)))
+    .sort();
+}

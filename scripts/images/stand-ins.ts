@@ -1,0 +1,59 @@
+/** Images that tests use under the names of engines' pinned images: the same program, from Debian's packages. No registry is asked. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
+import { downloadWithDependencies } from "../setup/private-apt.mjs";
+import { type Architecture, debianMirror } from "./debian-lock.ts";
+import type { Entry } from "./entries.ts";
+import { cachedLayer } from "./layer.ts";
+import type { PlatformImage } from "./layout.ts";
+import { accountEntries, keyOf, layerFolder } from "./ours.ts";
+import { entriesOfPackages } from "./packages.ts";
+
+/** The first of Debian's suites with llama.cpp. It changes daily: what the cache has is used, whatever its age. */
+const SUITE = "forky";
+const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/** The image of llama.cpp has a shell and curl too. */
+const PACKAGES = ["base-files", "llama.cpp-tools", "libgomp1", "curl", "dash", "coreutils", "grep"];
+const DOCUMENTATION = /^usr\/share\/(doc|man|locale|info|lintian|bash-completion)\//;
+/** Raised by hand when other entries are made of the same packages. */
+const FORMAT = 1;
+
+/** The builds for GPUs find no device and use the CPU, as the published ones do where there is none. */
+export const LLAMACPP_REFERENCES = Object.values(llamacppPod.images);
+
+export async function llamacppImage(architecture: Architecture): Promise<PlatformImage> {
+  const folder = layerFolder(`llamacpp-${architecture}`, keyOf(FORMAT, SUITE, PACKAGES));
+  const layer = await cachedLayer({ compression: "none", folder }, async () => [
+    ...(await rootFromDebian(architecture)),
+    ...accountEntries(),
+    { type: "link", name: "app/llama-server", target: "/usr/bin/llama-server" },
+  ]);
+  const config = {
+    User: "",
+    Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LLAMA_ARG_HOST=0.0.0.0"],
+    Entrypoint: ["/app/llama-server"],
+    WorkingDir: "/app",
+  };
+  return { architecture, layers: [layer], config };
+}
+
+/** The packages and all that they depend on; Debian's signatures are checked. */
+async function rootFromDebian(architecture: Architecture): Promise<readonly Entry[]> {
+  const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
+  try {
+    const sources = path.join(work, "sources.list");
+    writeFileSync(sources, `deb [signed-by=${KEYRING}] ${debianMirror()}/debian ${SUITE} main\n`);
+    const archives = await downloadWithDependencies(work, PACKAGES, {
+      "Dir::Etc::sourcelist": sources,
+      "Dir::Etc::sourceparts": "/dev/null",
+      "APT::Architecture": architecture,
+      "APT::Architectures": architecture,
+    });
+    const entries = await entriesOfPackages(archives);
+    return entries.filter(({ name }) => !DOCUMENTATION.test(name));
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}

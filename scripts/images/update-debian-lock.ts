@@ -1,0 +1,61 @@
+/** `npx tsx scripts/images/update-debian-lock.ts`: the newest versions of the image's packages, with apt's check of Debian's signatures. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { askApt } from "../setup/private-apt.mjs";
+import {
+  ARCHITECTURES,
+  type Architecture,
+  type DebianLock,
+  debianMirror,
+  LOCK_FILE,
+  type LockedPackage,
+  PACKAGES,
+  SUITE,
+} from "./debian-lock.ts";
+
+const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+const mirror = debianMirror();
+const sources = [
+  ["debian", SUITE],
+  ["debian", `${SUITE}-updates`],
+  ["debian-security", `${SUITE}-security`],
+].map(([archive, suite]) => `deb [signed-by=${KEYRING}] ${mirror}/${archive} ${suite} main\n`);
+
+const packages: Partial<Record<Architecture, readonly LockedPackage[]>> = {};
+for (const architecture of ARCHITECTURES) packages[architecture] = await resolve(architecture);
+const snapshot = `${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+const lock: DebianLock = { suite: SUITE, snapshot, packages: { amd64: [], arm64: [], ...packages } };
+writeFileSync(LOCK_FILE, `${JSON.stringify(lock, undefined, 2)}\n`);
+console.log(`${LOCK_FILE}: ${lock.packages.amd64.length} packages for each architecture`);
+
+async function resolve(architecture: Architecture): Promise<readonly LockedPackage[]> {
+  const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
+  try {
+    const list = path.join(work, "sources.list");
+    writeFileSync(list, sources.join(""));
+    const settings = {
+      "Dir::Etc::sourcelist": list,
+      "Dir::Etc::sourceparts": "/dev/null",
+      "APT::Architecture": architecture,
+      "APT::Architectures": architecture,
+    };
+    const said: string = await askApt(work, ["download", "--print-uris", "-qq", ...PACKAGES], settings);
+    const locked = said
+      .trim()
+      .split("\n")
+      .map((line) => parseLine(line));
+    return locked.sort((one, other) => (one.path < other.path ? -1 : 1));
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** `'http://HOST/debian/pool/…/libc6_2.41-12_amd64.deb' libc6_2.41-12_amd64.deb 2850108 SHA256:…` */
+function parseLine(line: string): LockedPackage {
+  const [, address = "", sha256 = ""] = /^'([^']+)' \S+ \d+ SHA256:([0-9a-f]{64})$/.exec(line) ?? [];
+  const [, archive, file] = /^([^/]+)\/(.+)$/.exec(address.slice(mirror.length + 1)) ?? [];
+  if (archive === undefined || file === undefined) throw new Error(`apt-get said: ${line}`);
+  return { archive, path: file, sha256 };
+}
