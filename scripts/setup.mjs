@@ -14,6 +14,7 @@ import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureMlxLm } from "./setup/mlx-lm.mjs";
 import { ensureMonitoringCrds } from "./setup/monitoring-crds.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
+import { ensureNodeParts } from "./setup/node/node-parts.mjs";
 import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { ensureRegistry } from "./setup/registry.mjs";
@@ -23,7 +24,7 @@ import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, registry?, s3Server? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, registry?, s3Server?, nodeParts? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -32,29 +33,27 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const node = ensureNode(root);
   const clusterPartFolders = await ensureClusterParts({ progress, forTest: purpose === "test" });
   const llamaServer = await ensureLlamaServer({ progress });
-  if (purpose === "test") await ensureNetworkTools({ progress });
-  if (purpose === "test") await ensureMlxLm({ progress });
-  if (purpose === "test") await ensureMonitoringCrds({ progress });
-  const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
-  const ollama = purpose === "test" ? await ensureOllama({ progress }) : undefined;
-  const helm = purpose === "test" ? await ensureHelm({ progress }) : undefined;
-  const kwok = purpose === "test" ? await ensureKwok({ progress }) : undefined;
-  const registry = purpose === "test" ? await ensureRegistry({ progress }) : undefined;
-  const s3Server = purpose === "test" ? await ensureS3Server({ progress }) : undefined;
+  const forTests = purpose === "test" ? await ensureTestParts(progress) : {};
   await ensureBundle(node, progress);
-  const parts = {
-    node,
-    clusterPartFolders,
-    llamaServer,
-    ...(prometheus === undefined ? {} : { prometheus }),
-    ...(ollama === undefined ? {} : { ollama }),
-    ...(helm === undefined ? {} : { helm }),
-    ...(kwok === undefined ? {} : { kwok }),
-    ...(registry === undefined ? {} : { registry }),
-    ...(s3Server === undefined ? {} : { s3Server }),
-  };
+  const parts = { node, clusterPartFolders, llamaServer, ...forTests };
   record(parts);
   return parts;
+}
+
+/** Each is undefined where it cannot be had: then its tests are skipped. */
+async function ensureTestParts(progress) {
+  await ensureNetworkTools({ progress });
+  await ensureMlxLm({ progress });
+  await ensureMonitoringCrds({ progress });
+  return {
+    prometheus: await ensurePrometheus({ progress }),
+    ollama: await ensureOllama({ progress }),
+    helm: await ensureHelm({ progress }),
+    kwok: await ensureKwok({ progress }),
+    registry: await ensureRegistry({ progress }),
+    s3Server: await ensureS3Server({ progress }),
+    nodeParts: await ensureNodeParts({ progress }),
+  };
 }
 
 async function ensureBundle(node, progress) {
@@ -88,7 +87,7 @@ async function runFromCommandLine() {
   if (values.help) return console.log(USAGE);
   if (!["start", "test"].includes(values.for)) throw new SetupError("--for takes start or test");
   const parts = await ensureParts({ purpose: values.for, verbose: true });
-  console.log(`ready: ${Object.values(parts).flat().join("\n       ")}`);
+  console.log(`ready: ${Object.values(parts).flat().filter(Boolean).join("\n       ")}`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

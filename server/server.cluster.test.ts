@@ -18,7 +18,7 @@ import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
-import { nodeCredential, startNode } from "../test/bed/node-daemon.ts";
+import { nodeCredential, startNodeDaemon } from "../test/bed/node-daemon.ts";
 import { eventsOf } from "../test/bed/server-events.ts";
 import { helmIn, helmProgram, render } from "../test/chart/helm.ts";
 import { runProgram } from "../test/cli/program.ts";
@@ -305,7 +305,7 @@ test.skipIf(why !== undefined)(
     const answer = await createClient(stranger).create(CONFIG_MAPS, map("this-1"), { isDryRun: true });
     expect(answer).toMatchObject({ error: { message: expect.stringContaining("the token names no node") } });
 
-    const { seen, end } = startNode(kubeconfig, root, "this-1");
+    const { seen, end } = startNodeDaemon(kubeconfig, root, "this-1");
     try {
       const after = (passes: number) => vi.waitFor(() => expect(seen.passes).toBeGreaterThan(passes), WAIT);
       await vi.waitFor(() => expect(seen.written).toBe(1), WAIT);

@@ -14,6 +14,7 @@ export interface ClusterParts {
   readonly kubeControllerManager?: string;
   readonly kubeProxy?: string;
   readonly kubeScheduler?: string;
+  readonly kubelet?: string;
 }
 
 /** Paths of every program found; etcd and kube-apiserver are required, the rest may be absent. */
@@ -38,6 +39,7 @@ export function findClusterParts(config: PartsConfig): ClusterParts {
     ...optional("kubeControllerManager", find("kube-controller-manager")),
     ...optional("kubeProxy", find("kube-proxy")),
     ...optional("kubeScheduler", find("kube-scheduler")),
+    ...optional("kubelet", find("kubelet")),
   };
 }
 

@@ -13,7 +13,6 @@ import { run } from "./run.ts";
 export interface KubeProxyOptions {
   /** Its API server has to be reachable from the station. */
   readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
   readonly station: Station;
   readonly nodeName: string;
   /** Of its own, for the log. */
@@ -34,13 +33,12 @@ export function whyNoKubeProxy(): string | undefined {
   }
 }
 
-/** Resolves when it has synchronised its rules once. */
+/** Resolves when it has synchronised its rules once. There has to be a Node of that name. */
 export async function startKubeProxy(options: KubeProxyOptions): Promise<WatchedChild> {
   const { station, dir } = options;
   const program = findClusterParts(readPartsConfig()).kubeProxy;
   if (program === undefined) throw new Error(whyNoKubeProxy());
   mkdirSync(dir, { recursive: true });
-  await createNode(options);
   const logFile = path.join(dir, "kube-proxy.log");
   const proxy = startWatched({
     name: "kube-proxy",
@@ -61,8 +59,8 @@ export async function startKubeProxy(options: KubeProxyOptions): Promise<Watched
   }
 }
 
-/** kube-proxy reads its own address from there. */
-async function createNode({ kubectl, nodeName, station }: KubeProxyOptions): Promise<void> {
+/** For a kube-proxy without a kubelet, which reads its own address from there. */
+export async function createNode(kubectl: Kubectl, nodeName: string, station: Station): Promise<void> {
   const node = { apiVersion: "v1", kind: "Node", metadata: { name: nodeName } };
   await kubectl(["apply", "-f", "-"], { input: JSON.stringify(node) });
   const status = { status: { addresses: [{ type: "InternalIP", address: station.address }] } };

@@ -17,6 +17,8 @@ export interface Network extends AsyncDisposable {
   readonly gateway: string;
   readonly cidr: string;
   readonly station: (name: string) => Station;
+  /** One more. */
+  readonly add: (name: string) => Promise<Station>;
 }
 
 const PREFIX = "mbtest-";
@@ -43,8 +45,16 @@ export async function openNetwork(names: readonly string[]): Promise<Network> {
     await run("ip", ["address", "add", `${base}.1/24`, "dev", bridgeOf(subnet)]);
     await run("ip", ["link", "set", bridgeOf(subnet), "up"]);
     const stations = new Map<string, Station>();
-    for (const [index, name] of names.entries()) stations.set(name, await addStation(subnet, index, name));
+    const add = async (name: string) => {
+      const index = stations.size;
+      const station = placeOf(subnet, index, name);
+      stations.set(name, station);
+      await addStation(subnet, index, station);
+      return station;
+    };
+    for (const name of names) await add(name);
     return {
+      add,
       gateway: `${base}.1`,
       cidr: `${base}.0/24`,
       station: (name) => {
@@ -75,10 +85,18 @@ async function takeSubnet(): Promise<number> {
   throw new Error(`all ${SUBNETS} test networks are in use: ip link show type bridge`, { cause });
 }
 
-async function addStation(subnet: number, index: number, name: string): Promise<Station> {
+function placeOf(subnet: number, index: number, name: string): Station {
   const namespace = `${PREFIX}${subnet}-${process.pid}-${name}`;
+  return {
+    name,
+    namespace,
+    address: `10.78.${subnet}.${FIRST_HOST + index}`,
+    inside: ["nsenter", `--net=/run/netns/${namespace}`, "--"],
+  };
+}
+
+async function addStation(subnet: number, index: number, { namespace, address }: Station): Promise<void> {
   const device = `${bridgeOf(subnet)}p${index}`;
-  const address = `10.78.${subnet}.${FIRST_HOST + index}`;
   const inside = (args: readonly string[]) => run("ip", ["-n", namespace, ...args]);
   await run("ip", ["netns", "add", namespace]);
   const peer = ["type", "veth", "peer", "name", "eth0", "netns", namespace];
@@ -89,7 +107,6 @@ async function addStation(subnet: number, index: number, name: string): Promise<
   await inside(["link", "set", "eth0", "up"]);
   // A cluster address is rewritten only after a route to it was found.
   await inside(["route", "add", "default", "via", `10.78.${subnet}.1`]);
-  return { name, namespace, address, inside: ["nsenter", `--net=/run/netns/${namespace}`, "--"] };
 }
 
 /** A namespace's name holds the process that made it; once that is gone nothing else would remove it. */
@@ -104,9 +121,22 @@ async function removeLeftovers(): Promise<void> {
 async function remove(subnet: number, pid: number): Promise<void> {
   for (const namespace of await namespaces()) {
     if (!namespace.startsWith(`${PREFIX}${subnet}-${pid}-`)) continue;
+    await killProcesses(namespace);
     await run("ip", ["netns", "delete", namespace]).catch(() => {});
   }
   await run("ip", ["link", "delete", bridgeOf(subnet)]).catch(() => {});
+}
+
+/** They end with the run that started them, unless that was killed together with its watchdogs. */
+async function killProcesses(namespace: string): Promise<void> {
+  const pids = await run("ip", ["netns", "pids", namespace]).catch(() => "");
+  for (const pid of pids.split("\n").filter((line) => line !== "")) {
+    try {
+      process.kill(Number(pid), "SIGKILL");
+    } catch {
+      // It has ended.
+    }
+  }
 }
 
 async function namespaces(): Promise<readonly string[]> {

@@ -49,7 +49,7 @@ export async function nodeCredential(cluster: TestCluster, node: string, folder:
 }
 
 /** Of a process that has run `metalbridge node` for a while: passes, and answers of the API server. */
-export function startNode(kubeconfig: string, hostRoot: string, nodeName: string) {
+export function startNodeDaemon(kubeconfig: string, hostRoot: string, nodeName: string) {
   const seen = { passes: 0, written: 0, answers: [] as string[] };
   const stop = new AbortController();
   // Passes follow each other at once.

@@ -6,7 +6,7 @@ import path from "node:path";
 import { parse } from "yaml";
 import { renderKubeconfig } from "../../local/control-plane/state/kubeconfig.ts";
 import { forwardTcp } from "./forward-tcp.ts";
-import { startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
+import { createNode, startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { openNetwork, type Station, whyNoNetwork } from "./network.ts";
 
@@ -68,7 +68,8 @@ export async function startNodeNetwork(
   const kubeconfig = path.join(dir, "kubeconfig");
   await writeFile(kubeconfig, api.kubeconfig, { mode: 0o600 });
   const { kubectl } = cluster;
-  const proxy = await startKubeProxy({ kubeconfig, kubectl, station, nodeName, dir });
+  await createNode(kubectl, nodeName, station);
+  const proxy = await startKubeProxy({ kubeconfig, station, nodeName, dir });
   stack.defer(async () => {
     await proxy.stop();
   });

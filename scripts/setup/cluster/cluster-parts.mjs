@@ -14,6 +14,7 @@ const OPTIONAL = {
     "garbage collection, service accounts and Deployments do not work in the embedded control plane",
 };
 const FOR_TESTS = {
+  ...(process.platform === "linux" ? { kubelet: "tests with containers on a real node are skipped" } : {}),
   "kube-proxy": "tests that send traffic through a Service are skipped",
   "kube-scheduler": "tests with pods on simulated nodes are skipped",
 };

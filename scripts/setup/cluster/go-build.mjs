@@ -18,6 +18,7 @@ export const PROGRAMS = {
     firstBuild: "a minute",
   },
   "kube-proxy": { package: "k8s.io/kubernetes/cmd/kube-proxy", firstBuild: "half a minute" },
+  kubelet: { package: "k8s.io/kubernetes/cmd/kubelet", firstBuild: "half a minute" },
   "kube-scheduler": { package: "k8s.io/kubernetes/cmd/kube-scheduler", firstBuild: "half a minute" },
 };
 

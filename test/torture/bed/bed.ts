@@ -11,7 +11,7 @@ import { connect, type KubeConnection } from "../../../src/kube/client/connect.t
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { giveControllerIdentity } from "../../bed/identity.ts";
-import { startKubeProxy } from "../../bed/kube-proxy.ts";
+import { createNode, startKubeProxy } from "../../bed/kube-proxy.ts";
 import { kubectlFor } from "../../bed/kubectl.ts";
 import { type Network, openNetwork } from "../../bed/network.ts";
 import { installRelease, type Release } from "../../bed/release.ts";
@@ -105,10 +105,10 @@ async function build(
 }
 
 async function clients(dir: string, network: Network, kubeconfig: string, keep: Keep): Promise<void> {
-  const proxy = await startKubeProxy({
-    ...{ kubeconfig, kubectl: kubectlFor(kubeconfig), nodeName: "torture-node" },
-    ...{ station: network.station(CLIENTS), dir: path.join(dir, "kube-proxy") },
-  });
+  const nodeName = "torture-node";
+  const station = network.station(CLIENTS);
+  await createNode(kubectlFor(kubeconfig), nodeName, station);
+  const proxy = await startKubeProxy({ kubeconfig, nodeName, station, dir: path.join(dir, "kube-proxy") });
   keep(proxy.stop);
 }
 

@@ -1,0 +1,83 @@
+/** One control group per node, in each hierarchy of cgroup v1: kubelet puts all its pods below it. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+
+const ROOT = "/sys/fs/cgroup";
+const HIERARCHIES = [
+  ...["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"],
+];
+const LIMIT_MS = 20_000;
+
+/** Undefined where a node can have its groups. */
+export function whyNoCgroups(): string | undefined {
+  if (existsSync(path.join(ROOT, "cgroup.controllers")))
+    return "the real node was only tried with cgroup v1, and this machine has v2";
+  const missing = HIERARCHIES.filter((name) => !existsSync(path.join(ROOT, name, "cgroup.procs")));
+  if (missing.length > 0) return `cgroup v1 hierarchies are missing: ${missing.join(", ")}`;
+  const probe = path.join(ROOT, "pids", `mbtest-probe-${process.pid}`);
+  try {
+    mkdirSync(probe);
+    rmdirSync(probe);
+    return undefined;
+  } catch (error) {
+    return `control groups cannot be made: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+export function makeCgroups(name: string): void {
+  for (const hierarchy of HIERARCHIES) mkdirSync(path.join(ROOT, hierarchy, name), { recursive: true });
+  // Empty in a new group, and then no process may enter it.
+  for (const file of ["cpuset.cpus", "cpuset.mems"]) {
+    const allowed = readFileSync(path.join(ROOT, "cpuset", file), "utf8");
+    writeFileSync(path.join(ROOT, "cpuset", name, file), allowed);
+  }
+}
+
+/** Once the processes in them are gone. */
+export async function removeCgroups(name: string): Promise<void> {
+  for (const hierarchy of HIERARCHIES) await removeTree(path.join(ROOT, hierarchy, name));
+}
+
+/** Names of all groups at the top, of nodes or not. */
+export function listCgroups(): readonly string[] {
+  const names = HIERARCHIES.flatMap((hierarchy) => {
+    const folder = path.join(ROOT, hierarchy);
+    return existsSync(folder) ? readdirSync(folder) : [];
+  });
+  return [...new Set(names)];
+}
+
+/** The folder of a container's group, somewhere below the node's. */
+export function findCgroup(name: string, last: string): string | undefined {
+  const below = (folder: string): string | undefined => {
+    for (const child of groupsIn(folder)) {
+      if (child === last) return path.join(folder, child);
+      const found = below(path.join(folder, child));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  return below(path.join(ROOT, "memory", name));
+}
+
+async function removeTree(folder: string): Promise<void> {
+  for (const name of groupsIn(folder)) await removeTree(path.join(folder, name));
+  for (const until = performance.now() + LIMIT_MS; existsSync(folder); await pause(20)) {
+    try {
+      rmdirSync(folder);
+    } catch (error) {
+      // A killed process counts until it has been reaped.
+      if (performance.now() > until) throw error;
+    }
+  }
+}
+
+function groupsIn(folder: string): readonly string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,71 @@
+/** kubelet inside a node's machine. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { stringify } from "yaml";
+import type { WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
+import { socketIn } from "./containerd.ts";
+import type { Machine } from "./machine.ts";
+import type { NodeParts } from "./parts.ts";
+
+export interface KubeletOptions {
+  readonly folder: string;
+  readonly parts: NodeParts;
+  readonly nodeName: string;
+  readonly address: string;
+  readonly kubeconfig: string;
+  readonly cgroup: string;
+}
+
+export function startKubelet(machine: Machine, options: KubeletOptions): WatchedChild {
+  const { folder, parts, nodeName, address, kubeconfig } = options;
+  const at = (name: string) => path.join(folder, name);
+  mkdirSync(at("kubelet"), { recursive: true });
+  writeFileSync(at("kubelet.yaml"), stringify(configuration(options)));
+  // No DNS: a pod resolves nothing.
+  writeFileSync(at("resolv.conf"), "");
+  return machine.start(
+    "kubelet",
+    [
+      parts.kubelet,
+      `--config=${at("kubelet.yaml")}`,
+      `--kubeconfig=${kubeconfig}`,
+      `--root-dir=${at("kubelet")}`,
+      `--cert-dir=${at("kubelet-pki")}`,
+      `--hostname-override=${nodeName}`,
+      `--node-ip=${address}`,
+    ],
+    { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+  );
+}
+
+function configuration({ folder, address, cgroup }: KubeletOptions): object {
+  const never = "0%";
+  return {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    failCgroupV1: false,
+    failSwapOn: false,
+    cgroupDriver: "cgroupfs",
+    cgroupRoot: `/${cgroup}`,
+    enforceNodeAllocatable: [],
+    containerRuntimeEndpoint: `unix://${socketIn(folder)}`,
+    authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
+    authorization: { mode: "AlwaysAllow" },
+    address,
+    healthzPort: 0,
+    podLogsDir: path.join(folder, "pod-logs"),
+    volumePluginDir: path.join(folder, "volume-plugins"),
+    resolvConf: path.join(folder, "resolv.conf"),
+    // kube-proxy works with nftables, and there may be no iptables.
+    makeIPTablesUtilChains: false,
+    // The disk is this machine's, and how full it is no matter of the test.
+    evictionHard: {
+      "memory.available": "1Mi",
+      "nodefs.available": never,
+      "imagefs.available": never,
+      "nodefs.inodesFree": never,
+      "imagefs.inodesFree": never,
+    },
+    imageGCHighThresholdPercent: 100,
+  };
+}
