@@ -8,17 +8,15 @@ import { pack } from "tar-stream";
 import { MANIFEST } from "../../launchd/release/manifest.ts";
 import { filesIn } from "./folder.ts";
 
-/** Of every file: an older one makes tar warn. */
-const DATE = new Date("2000-01-01T00:00:00Z");
 /** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */
 const GZIP_SYSTEM_BYTE = 9;
 
-/** All files of the folder below `top`. */
-export async function packFolder(folder: string, top: string, file: string): Promise<void> {
+/** All files of the folder below `top`, with the same date each. */
+export async function packFolder(folder: string, top: string, file: string, date: Date): Promise<void> {
   const archive = pack();
   const written = pipeline(archive, createGzip({ level: 9 }), createWriteStream(file));
   for (const name of [MANIFEST, ...filesIn(folder)])
-    await addFile(archive, path.join(folder, name), `${top}/${name}`);
+    await addFile(archive, path.join(folder, name), `${top}/${name}`, date);
   archive.finalize();
   await written;
   const bytes = await readFile(file);
@@ -26,8 +24,13 @@ export async function packFolder(folder: string, top: string, file: string): Pro
   await writeFile(file, bytes);
 }
 
-async function addFile(archive: ReturnType<typeof pack>, from: string, name: string): Promise<void> {
+async function addFile(
+  archive: ReturnType<typeof pack>,
+  from: string,
+  name: string,
+  mtime: Date,
+): Promise<void> {
   const { size, mode } = statSync(from);
-  const header = { name, size, mode: (mode & 0o111) === 0 ? 0o644 : 0o755, mtime: DATE, uid: 0, gid: 0 };
+  const header = { name, size, mode: (mode & 0o111) === 0 ? 0o644 : 0o755, mtime, uid: 0, gid: 0 };
   await pipeline(createReadStream(from), archive.entry(header));
 }

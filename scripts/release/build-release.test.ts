@@ -1,6 +1,10 @@
 import { execFile, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import {
+  chmodSync,
+  lutimesSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -17,54 +21,123 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { readManifest } from "../../launchd/release/manifest.ts";
-import { bundleInto } from "../bundle.ts";
-import { buildRelease } from "./build-release.ts";
+import { clone, commit, copyTree, git, linkPackages } from "./fixtures/clones.ts";
 import { PLATFORMS } from "./node.ts";
+import { differences } from "./rebuild.ts";
 
 const run = promisify(execFile);
 const here = `${process.platform}-${process.arch}`;
+const isRoot = process.geteuid?.() === 0;
+/** Of nobody. */
+const OTHER_USER = 65_534;
 let folder = "";
+/** SHA-256 of each archive. */
 let sums: Readonly<Record<string, string>> = {};
-const build = async (name: string, platforms: readonly string[]) => {
-  const bundle = path.join(folder, `${name}-bundle`);
-  await bundleInto(bundle);
+
+interface Environment {
+  readonly umask?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly uid?: number;
+}
+
+/** By the clone's own code. */
+async function build(checkout: string, out: string, { umask = "022", env = {}, uid }: Environment = {}) {
   const node = path.join(folder, "node");
-  writeFileSync(node, `#!/bin/sh\nexec "${process.execPath}" "$@"\n`, { mode: 0o755 });
-  const options = { version: "3.2.1", platforms, bundle, out: path.join(folder, name) };
-  return buildRelease({
-    ...options,
-    baseUrl: `file://${folder}/one`,
-    nodeFor: () => ({ file: node, version: "24.21.0" }),
+  const tsx = path.join(checkout, "node_modules", "tsx", "dist", "cli.mjs");
+  const program = path.join(checkout, "scripts", "release", "fixtures", "build.ts");
+  const command = [process.execPath, tsx, program, out, `file://${folder}/one`, node];
+  // What nobody may read is not for nobody to run.
+  if (uid !== undefined) command[0] = path.join(checkout, "node_modules", "node", "bin", "node");
+  const all = { ...process.env, ...env };
+  await run("sh", ["-c", `umask ${umask} && exec "$@"`, "sh", ...command], {
+    cwd: path.dirname(checkout),
+    env: all,
+    uid,
+    gid: uid,
   });
-};
+}
+
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), "mb-build-"));
-  sums = await build("one", PLATFORMS);
+  chmodSync(folder, 0o755);
+  writeFileSync(path.join(folder, "node"), `#!/bin/sh\nexec "${process.execPath}" "$@"\n`);
+  chmodSync(path.join(folder, "node"), 0o755);
+  const tree = path.join(folder, "tree");
+  copyTree(tree);
+  // A maintainer's way: prepare, commit, tag.
+  await run("npm", ["run", "release:prepare", "--", "3.2.1"], { cwd: tree });
+  commit(tree, "release 3.2.1");
+  git(tree, "tag", "v3.2.1");
+  await build(tree, path.join(folder, "one"));
+  const archives = readdirSync(path.join(folder, "one")).filter((name) => name.endsWith(".tar.gz"));
+  sums = Object.fromEntries(archives.map((name) => [name, sumOf(path.join(folder, "one", name))]));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("two builds give the same bytes", async () => {
-  expect(await build("two", PLATFORMS)).toEqual(sums);
-  const names = readdirSync(path.join(folder, "one"));
+function sumOf(file: string): string {
+  return createHash("sha256").update(readFileSync(file)).digest("hex");
+}
+
+test("a clone in another folder gives the same bytes, with other times, umask, time zone, language and user", async () => {
+  const home = path.join(folder, "further", "down");
+  mkdirSync(home, { recursive: true });
+  const other = path.join(home, "checkout");
+  clone(path.join(folder, "tree"), other);
+  for (const name of git(other, "ls-files").split("\n"))
+    lutimesSync(path.join(other, name), new Date("2001-02-03"), new Date("2001-02-03"));
+  const env = { TZ: "Pacific/Kiritimati", LC_ALL: "C", HOME: home, USER: "other", TMPDIR: home };
+  if (isRoot) await run("chown", ["-R", String(OTHER_USER), home]);
+  linkPackages(other);
+  const out = path.join(home, "two");
+  await build(other, out, { umask: "077", env, ...(isRoot ? { uid: OTHER_USER } : {}) });
+  expect(differences(path.join(folder, "one"), out)).toEqual([]);
+});
+
+test("a release has these files, and SHA256SUMS has the sum of each", async () => {
+  const names = readdirSync(path.join(folder, "one")).sort();
   expect(names).toEqual(
     [
       "SHA256SUMS",
       "install.sh",
       "krew.yaml",
-      "metalbridge-3.2.1.cdx.json",
+      "metalbridge-3.2.1.provenance.json",
+      "metalbridge-3.2.1.spdx.json",
       ...PLATFORMS.flatMap((one) => [
         `metalbridge-3.2.1-${one}.tar.gz`,
         `metalbridge-3.2.1-${one}.tar.gz.sha256`,
       ]),
       "metalbridge.rb",
+      "release-notes.md",
     ].sort(),
   );
-  for (const name of names)
-    expect(
-      readFileSync(path.join(folder, "two", name)).equals(readFileSync(path.join(folder, "one", name))),
-      name,
-    ).toBe(true);
+  await run("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: path.join(folder, "one") });
+  const listed = readFileSync(path.join(folder, "one", "SHA256SUMS"), "utf8")
+    .trimEnd()
+    .split("\n");
+  expect(listed.map((line) => line.slice(66))).toEqual(names.filter((name) => name !== "SHA256SUMS"));
+  expect(readFileSync(path.join(folder, "one", "release-notes.md"), "utf8")).toContain(
+    "First working system",
+  );
 });
+
+test("every date in a release is that of the commit", async () => {
+  const seconds = Number(git(path.join(folder, "tree"), "log", "-1", "--format=%ct"));
+  const archive = path.join(folder, "one", `metalbridge-3.2.1-${here}.tar.gz`);
+  const { stdout } = await run("tar", ["--utc", "--full-time", "-tvzf", archive]);
+  const dates = new Set(
+    stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.split(/ +/).slice(3, 5).join("T")),
+  );
+  const expected = new Date(seconds * 1000).toISOString().slice(0, 19);
+  expect([...dates]).toEqual([expected]);
+  expect(readJson("metalbridge-3.2.1.spdx.json").creationInfo.created).toBe(`${expected}Z`);
+});
+
+function readJson(name: string) {
+  return JSON.parse(readFileSync(path.join(folder, "one", name), "utf8"));
+}
 
 test("an archive holds a program that runs, and the sum of each of its files", async () => {
   const name = `metalbridge-3.2.1-${here}`;
@@ -94,7 +167,6 @@ test("an archive holds a program that runs, and the sum of each of its files", a
       "LICENSE",
     ]),
   );
-  await run("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: path.join(folder, "one") });
 });
 
 /** Says whether an inspector is open whenever it is asked. */
@@ -128,20 +200,51 @@ test("the launcher starts a program in which a signal opens no inspector", async
   }
 });
 
+interface SpdxPackage {
+  readonly SPDXID: string;
+  readonly name: string;
+  readonly checksums?: readonly { readonly checksumValue: string }[];
+}
+
 test("the bill of materials has every package of production with its hash, and Node", () => {
-  const bom = JSON.parse(readFileSync(path.join(folder, "one", "metalbridge-3.2.1.cdx.json"), "utf8"));
-  expect(bom).toMatchObject({
-    bomFormat: "CycloneDX",
-    specVersion: "1.5",
-    metadata: { component: { version: "3.2.1" } },
-  });
-  const names = bom.components.map(({ name }: { name: string }) => name);
-  expect(names).toEqual(
-    expect.arrayContaining(["commander", "pino", "zod", "yaml", "@kubernetes/client-node", "node"]),
-  );
+  const { packages, relationships, ...document } = readJson("metalbridge-3.2.1.spdx.json") as {
+    readonly packages: readonly SpdxPackage[];
+    readonly relationships: readonly { readonly relatedSpdxElement: string }[];
+  };
+  expect(document).toMatchObject({ spdxVersion: "SPDX-2.3", name: "metalbridge-3.2.1" });
+  const names = packages.map(({ name }) => name);
+  const expected = ["metalbridge", "commander", "pino", "zod", "yaml", "@kubernetes/client-node", "node"];
+  expect(names).toEqual(expect.arrayContaining(expected));
   expect(names).not.toContain("vitest");
-  const zod = bom.components.find(({ name }: { name: string }) => name === "zod");
-  expect(zod.hashes[0].content).toMatch(/^[0-9a-f]{128}$/);
+  const zod = packages.find(({ name }) => name === "zod");
+  expect(zod?.checksums?.[0]?.checksumValue).toMatch(/^[0-9a-f]{128}$/);
+  const ids = packages.map(({ SPDXID }) => SPDXID);
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(relationships.map(({ relatedSpdxElement }) => relatedSpdxElement).sort()).toEqual([...ids].sort());
+});
+
+test("the provenance names the commit, what was used, and every file with its sum", () => {
+  const { subject, predicateType, predicate } = readJson("metalbridge-3.2.1.provenance.json");
+  expect(predicateType).toBe("https://slsa.dev/provenance/v1");
+  const commitOfTree = git(path.join(folder, "tree"), "rev-parse", "HEAD");
+  const { buildDefinition, runDetails } = predicate;
+  expect(buildDefinition.externalParameters).toMatchObject({
+    version: "3.2.1",
+    source: { digest: { gitCommit: commitOfTree } },
+  });
+  expect(runDetails.builder.id).toContain(commitOfTree);
+  const materials: readonly { uri: string; digest: object }[] = buildDefinition.resolvedDependencies;
+  expect(materials.map(({ uri }) => uri)).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^pkg:npm\/zod@/),
+      expect.stringMatching(/^pkg:npm\/esbuild@/),
+    ]),
+  );
+  for (const { uri, digest } of materials)
+    expect(Object.values(digest)[0], uri).toMatch(/^[0-9a-f]{40,128}$/);
+  const files = readdirSync(path.join(folder, "one")).filter((name) => !/SUMS$|provenance/.test(name));
+  expect(subject.map(({ name }: { name: string }) => name)).toEqual(files.sort());
+  for (const { name, digest } of subject) expect(digest.sha256).toBe(sumOf(path.join(folder, "one", name)));
 });
 
 test("the formula has the sum of each platform's archive", () => {

@@ -1,78 +1,175 @@
-/** Everything that a release consists of: archives, sums, bill of materials, install script, Homebrew formula and krew manifest. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+/** Everything that a release consists of: archives, bill of materials, install script, manifests, provenance and sums. */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sha256Of } from "../../launchd/release/manifest.ts";
+import { bundleInto } from "../bundle.ts";
 import { packFolder } from "./archive.ts";
+import { sectionOf } from "./changelog.ts";
 import { fillRelease } from "./folder.ts";
 import type { PinnedNode } from "./node.ts";
-import { renderSbom } from "./sbom.ts";
+import type { Project } from "./project.ts";
+import { renderProvenance } from "./provenance.ts";
+import { ReleaseError } from "./release-error.ts";
+import { type Part, renderSbom } from "./sbom.ts";
+import type { Source } from "./source.ts";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
 
 export interface ReleaseOptions {
-  readonly version: string;
+  readonly project: Project;
+  readonly source: Source;
   readonly platforms: readonly string[];
-  /** What esbuild wrote. */
-  readonly bundle: string;
+  /** Must not exist. */
   readonly out: string;
-  /** Where the archives will be; "" when that is not known yet. */
+  /** Where the files will be, without a slash at the end. */
   readonly baseUrl: string;
   readonly nodeFor: (platform: string) => PinnedNode;
 }
 
-/** SHA-256 by the archive's name. */
+/** Returns the SHA-256 of every file in `out`, which is there as a whole or not at all. */
 export async function buildRelease(options: ReleaseOptions): Promise<Readonly<Record<string, string>>> {
-  const { version, platforms, bundle, out, baseUrl, nodeFor } = options;
-  mkdirSync(out, { recursive: true });
-  const sums: Record<string, string> = {};
-  const nodes: Record<string, string> = {};
+  const { out } = options;
+  checkOptions(options);
+  const fresh = `${out}.${process.pid}.new`;
+  // In the root: source maps name sources relative to it.
+  const bundle = path.join(root, `dist.${process.pid}.release`);
+  mkdirSync(fresh, { recursive: true });
+  try {
+    await bundleInto(bundle);
+    const parts = await writeArchives(fresh, bundle, options);
+    writeTexts(fresh, parts, options);
+    const sums = await sumsIn(fresh);
+    const written = writeProvenance(fresh, sums, parts, options);
+    for (const name of written) sums[name] = await sha256Of(path.join(fresh, name));
+    writeFileSync(path.join(fresh, "SHA256SUMS"), linesOf(sums));
+    renameSync(fresh, out);
+    return sums;
+  } finally {
+    for (const folder of [fresh, bundle]) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function checkOptions({ out, baseUrl }: ReleaseOptions): void {
+  if (existsSync(out))
+    throw new ReleaseError(`${out} exists`, `remove it (rm -r ${out}), or name another folder with --out`);
+  if (baseUrl.endsWith("/"))
+    throw new ReleaseError(
+      `the base URL ${baseUrl} ends with a slash`,
+      `leave the slash out: --base-url ${baseUrl.replace(/\/+$/, "")}`,
+    );
+  if (!/^(https|file):$/.test(URL.parse(baseUrl)?.protocol ?? ""))
+    throw new ReleaseError(
+      `the base URL ${JSON.stringify(baseUrl)} is no https address`,
+      "write where the files of the release will be, for example --base-url https://mirror.example.com/metalbridge",
+    );
+}
+
+/** One for each platform, with its sum beside it, which `metalbridge upgrade` reads. Returns the Node in each. */
+async function writeArchives(
+  out: string,
+  bundle: string,
+  { project: { version }, source, platforms, nodeFor }: ReleaseOptions,
+): Promise<readonly Part[]> {
+  const parts: Part[] = [];
   for (const platform of platforms) {
     const name = `metalbridge-${version}-${platform}`;
     const folder = mkdtempSync(path.join(tmpdir(), "mb-release-"));
     try {
       const node = nodeFor(platform);
-      nodes[platform] = node.version;
+      parts.push({ ...node, name: "node", license: "MIT" });
       fillRelease(folder, { version, platform, node, bundle });
       const file = path.join(out, `${name}.tar.gz`);
-      await packFolder(folder, name, file);
-      sums[`${name}.tar.gz`] = await sha256Of(file);
-      writeFileSync(`${file}.sha256`, `${sums[`${name}.tar.gz`]}  ${name}.tar.gz\n`);
+      await packFolder(folder, name, file, source.date);
+      writeFileSync(`${file}.sha256`, `${await sha256Of(file)}  ${name}.tar.gz\n`);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
-  const lines = Object.entries(sums).map(([name, sum]) => `${sum}  ${name}`);
-  writeFileSync(path.join(out, "SHA256SUMS"), `${lines.join("\n")}\n`);
-  const lock = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
-  writeFileSync(path.join(out, `metalbridge-${version}.cdx.json`), renderSbom({ version, lock, nodes }));
+  return parts;
+}
+
+function writeTexts(out: string, parts: readonly Part[], { project, source, baseUrl }: ReleaseOptions): void {
+  const { version, url, downloads } = project;
+  const sbom = renderSbom({ version, url, downloads, date: source.date, lock: readLock(), parts });
+  writeFileSync(path.join(out, `metalbridge-${version}.spdx.json`), sbom);
+  const changelog = readFileSync(path.join(root, "CHANGELOG.md"), "utf8");
+  const notes = sectionOf(changelog, version) ?? sectionOf(changelog, "Unreleased") ?? "";
+  writeFileSync(path.join(out, "release-notes.md"), `${notes}\n`);
+  const sums = readdirSync(out)
+    .filter((name) => name.endsWith(".tar.gz.sha256"))
+    .sort()
+    .map((name) => readFileSync(path.join(out, name), "utf8").trimEnd());
   const fill = (name: string) =>
-    fillTemplate(readFileSync(path.join(here, name), "utf8"), { version, baseUrl, lines });
+    fillTemplate(readFileSync(path.join(here, name), "utf8"), { ...project, baseUrl, sums });
   writeFileSync(path.join(out, "install.sh"), fill("install.sh"), { mode: 0o755 });
   for (const name of ["metalbridge.rb", "krew.yaml"]) {
-    // For package managers: they need the address, and all platforms.
+    // For package managers: all platforms or none.
     const text = fill(name);
-    if (baseUrl !== "" && !text.includes("@SHA256")) writeFileSync(path.join(out, name), text);
+    if (!text.includes("@SHA256")) writeFileSync(path.join(out, name), text);
   }
+}
+
+interface TemplateValues extends Project {
+  readonly baseUrl: string;
+  /** Lines of the archives. */
+  readonly sums: readonly string[];
+}
+
+function fillTemplate(text: string, { version, url, baseUrl, sums }: TemplateValues): string {
+  const filled = text
+    .replaceAll("@VERSION@", version)
+    .replaceAll("@URL@", url)
+    .replaceAll("@BASE_URL@", baseUrl)
+    .replaceAll("@SUMS@", sums.join("\n"));
+  return filled.replaceAll(/@SHA256 ([\w-]+)@/g, (whole, platform: string) => {
+    const line = sums.find((one) => one.endsWith(`-${platform}.tar.gz`));
+    return line?.split(" ")[0] ?? whole;
+  });
+}
+
+/** Returns the files it wrote: none where the files are not those of a commit. */
+function writeProvenance(
+  out: string,
+  sums: Readonly<Record<string, string>>,
+  parts: readonly Part[],
+  { project, source, platforms, baseUrl }: ReleaseOptions,
+): readonly string[] {
+  if (!source.clean) return [];
+  const { commit, date } = source;
+  const lock = readLock();
+  const name = `metalbridge-${project.version}.provenance.json`;
+  const text = renderProvenance({ project, commit, date, platforms, baseUrl, lock, parts, sums });
+  writeFileSync(path.join(out, name), text);
+  return [name];
+}
+
+function readLock() {
+  return JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
+}
+
+/** Of every file below the folder, by its path with slashes, sorted. */
+async function sumsIn(folder: string): Promise<Record<string, string>> {
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  const files = names.filter((name) => statSync(path.join(folder, name)).isFile()).sort();
+  const sums: Record<string, string> = {};
+  for (const name of files) sums[name] = await sha256Of(path.join(folder, name));
   return sums;
 }
 
-function fillTemplate(
-  text: string,
-  {
-    version,
-    baseUrl,
-    lines,
-  }: { readonly version: string; readonly baseUrl: string; readonly lines: readonly string[] },
-): string {
-  const filled = text
-    .replaceAll("@VERSION@", version)
-    .replaceAll("@BASE_URL@", baseUrl)
-    .replaceAll("@SUMS@", lines.join("\n"));
-  return filled.replaceAll(/@SHA256 ([\w-]+)@/g, (whole, platform: string) => {
-    const line = lines.find((one) => one.endsWith(`-${platform}.tar.gz`));
-    return line?.split(" ")[0] ?? whole;
-  });
+function linesOf(sums: Readonly<Record<string, string>>): string {
+  const names = Object.keys(sums).sort();
+  return names.map((name) => `${sums[name]}  ${name}\n`).join("");
 }

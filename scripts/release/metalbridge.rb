@@ -1,6 +1,7 @@
-# Written by npm run build -- --release.
+# Written by npm run release.
 class Metalbridge < Formula
   desc "Kubernetes inference on Macs: native engines on Metal behind cluster Services"
+  homepage "@URL@"
   license "Apache-2.0"
   version "@VERSION@"
 

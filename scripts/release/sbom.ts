@@ -1,83 +1,128 @@
-/** The software bill of materials of a release: CycloneDX from package-lock.json. Pure. */
+/** The software bill of materials of a release: SPDX 2.3 as JSON. Pure: the same input gives the same bytes. */
 import { createHash } from "node:crypto";
 
-interface Locked {
+export interface Locked {
   readonly version?: string;
   readonly integrity?: string;
   readonly license?: string;
   readonly dev?: boolean;
-  readonly optional?: boolean;
+}
+
+/** A part that does not come from package-lock.json. */
+export interface Part {
+  readonly name: string;
+  readonly version: string;
+  readonly purl: string;
+  readonly sha256?: string | undefined;
+  /** An expression of SPDX. */
+  readonly license?: string | undefined;
 }
 
 export interface SbomInput {
   readonly version: string;
+  /** The page of the project, and where this file will be. */
+  readonly url: string;
+  readonly downloads: string;
+  readonly date: Date;
   readonly lock: { readonly packages: Readonly<Record<string, Locked>> };
-  /** Node's version by platform. */
-  readonly nodes: Readonly<Record<string, string>>;
+  /** Node of each platform, and the Debian packages of the image. */
+  readonly parts: readonly Part[];
 }
 
-/** The same input gives the same bytes: no date, and a serial number that follows from the content. */
-export function renderSbom({ version, lock, nodes }: SbomInput): string {
-  const packages = Object.entries(lock.packages)
-    .filter(
-      ([place, { dev, version: has }]) =>
-        place.includes("node_modules/") && dev !== true && has !== undefined,
-    )
-    .map(([place, locked]) => component(place.slice(place.lastIndexOf("node_modules/") + 13), locked));
-  const runtimes = Object.entries(nodes).map(([platform, has]) => ({
-    type: "platform",
-    name: "node",
-    version: has,
-    purl: `pkg:generic/node@${has}?platform=${platform}`,
-    licenses: [{ license: { id: "MIT" } }],
-  }));
-  const components = [...unique(packages), ...runtimes];
-  const digest = createHash("sha256")
-    .update(JSON.stringify([version, components]))
-    .digest("hex");
-  return `${JSON.stringify(
-    {
-      bomFormat: "CycloneDX",
-      specVersion: "1.5",
-      serialNumber: `urn:uuid:${uuidOf(digest)}`,
-      version: 1,
-      metadata: {
-        component: { type: "application", name: "metalbridge", version, "bom-ref": "metalbridge" },
-      },
-      components,
+export function renderSbom({ version, url, downloads, date, lock, parts }: SbomInput): string {
+  const packages = [...productionPackages(lock).map(npmPackage), ...parts.map(otherPackage)].sort(byId);
+  const root = {
+    name: "metalbridge",
+    SPDXID: "SPDXRef-metalbridge",
+    versionInfo: version,
+    ...SAME_FOR_ALL,
+    downloadLocation: `git+${url}.git@v${version}`,
+    licenseDeclared: "Apache-2.0",
+    primaryPackagePurpose: "APPLICATION",
+  };
+  const relationships = [
+    relationship("SPDXRef-DOCUMENT", "DESCRIBES", root.SPDXID),
+    ...packages.map(({ SPDXID }) => relationship(root.SPDXID, "CONTAINS", SPDXID)),
+  ];
+  const digest = createHash("sha256").update(JSON.stringify(packages)).digest("hex");
+  const document = {
+    spdxVersion: "SPDX-2.3",
+    dataLicense: "CC0-1.0",
+    SPDXID: "SPDXRef-DOCUMENT",
+    name: `metalbridge-${version}`,
+    // Must be unique to the content.
+    documentNamespace: `${downloads}/metalbridge-${version}.spdx.json/${digest}`,
+    creationInfo: {
+      created: date.toISOString().replace(/\.\d+Z$/, "Z"),
+      creators: ["Organization: Metalbridge", `Tool: metalbridge-release-${version}`],
     },
-    undefined,
-    2,
-  )}\n`;
+    packages: [root, ...packages],
+    relationships,
+  };
+  return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-function component(name: string, { version = "", integrity, license }: Locked) {
-  const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+/** What a package says of itself is all that is known of its license. */
+const SAME_FOR_ALL = {
+  downloadLocation: "NOASSERTION",
+  filesAnalyzed: false,
+  licenseConcluded: "NOASSERTION",
+  licenseDeclared: "NOASSERTION",
+  copyrightText: "NOASSERTION",
+};
+
+export interface NpmPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly purl: string;
+  /** In hexadecimal; undefined where the lock file has none. */
+  readonly sha512: string | undefined;
+  readonly license: string | undefined;
+}
+
+/** Everything in package-lock.json that is not for development only, each once. */
+export function productionPackages(lock: SbomInput["lock"]): readonly NpmPackage[] {
+  const found = Object.entries(lock.packages)
+    .filter(([place, { dev, version }]) => place !== "" && dev !== true && version !== undefined)
+    .map(([place, locked]) => toNpmPackage(place.slice(place.lastIndexOf("node_modules/") + 13), locked));
+  return [...new Map(found.map((one) => [one.purl, one])).values()];
+}
+
+export function toNpmPackage(name: string, { version = "", integrity, license }: Locked): NpmPackage {
   const [, base64] = /^sha512-(.+)$/.exec(integrity ?? "") ?? [];
+  const sha512 = base64 === undefined ? undefined : Buffer.from(base64, "base64").toString("hex");
+  return { name, version, purl: `pkg:npm/${name.replace("@", "%40")}@${version}`, sha512, license };
+}
+
+function npmPackage({ name, version, purl, sha512, license }: NpmPackage) {
+  const checksums = sha512 === undefined ? undefined : [{ algorithm: "SHA512", checksumValue: sha512 }];
+  return entry({ name, version, purl, license }, checksums);
+}
+
+function otherPackage(part: Part) {
+  const { sha256 } = part;
+  return entry(part, sha256 === undefined ? undefined : [{ algorithm: "SHA256", checksumValue: sha256 }]);
+}
+
+function entry(
+  { name, version, purl, license }: Omit<Part, "sha256">,
+  checksums: readonly object[] | undefined,
+) {
   return {
-    type: "library",
-    "bom-ref": purl,
-    ...{ name, version, purl },
-    ...(base64 === undefined
-      ? {}
-      : { hashes: [{ alg: "SHA-512", content: Buffer.from(base64, "base64").toString("hex") }] }),
-    ...(license === undefined ? {} : { licenses: [{ expression: license }] }),
+    name,
+    SPDXID: `SPDXRef-${purl.replace(/^pkg:/, "").replaceAll(/[^A-Za-z0-9.]+/g, "-")}`,
+    versionInfo: version,
+    ...SAME_FOR_ALL,
+    licenseDeclared: license ?? SAME_FOR_ALL.licenseDeclared,
+    checksums,
+    externalRefs: [{ referenceCategory: "PACKAGE-MANAGER", referenceType: "purl", referenceLocator: purl }],
   };
 }
 
-function unique<T extends { readonly purl: string }>(components: readonly T[]): readonly T[] {
-  const byPurl = new Map(components.map((one) => [one.purl, one]));
-  return [...byPurl.values()].sort((one, other) => (one.purl < other.purl ? -1 : 1));
+function relationship(from: string, relationshipType: string, to: string) {
+  return { spdxElementId: from, relationshipType, relatedSpdxElement: to };
 }
 
-/** The form of a random UUID (version 4), of a hash. */
-function uuidOf(hex: string): string {
-  const parts = [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `4${hex.slice(13, 16)}`,
-    `8${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ];
-  return parts.join("-");
+function byId(one: { readonly SPDXID: string }, other: { readonly SPDXID: string }): number {
+  return one.SPDXID < other.SPDXID ? -1 : 1;
 }
