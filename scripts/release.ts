@@ -3,6 +3,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { buildRelease } from "./release/build-release.ts";
+import { writeImageAndChart } from "./release/images.ts";
 import { PLATFORMS, pinnedNode } from "./release/node.ts";
 import { readProject } from "./release/project.ts";
 import { verifyRelease } from "./release/rebuild.ts";
@@ -44,7 +45,15 @@ await runCommand(async () => {
   const platforms = values.platforms.split(",");
   const baseUrl = values["base-url"] ?? project.downloads;
   const started = performance.now();
-  const sums = await buildRelease({ project, source, platforms, out, baseUrl, nodeFor: pinnedNode });
+  const sums = await buildRelease({
+    project,
+    source,
+    platforms,
+    out,
+    baseUrl,
+    nodeFor: pinnedNode,
+    writeImages: writeImageAndChart,
+  });
   for (const [name, sum] of Object.entries(sums)) console.log(`${sum}  ${name}`);
   const seconds = Math.round((performance.now() - started) / 1000);
   console.log(`${out}: version ${project.version} of commit ${source.commit}, ${seconds} s`);

@@ -15,7 +15,6 @@ function versionedPaths(): readonly string[] {
     "SECURITY.md",
     "charts/README.md",
     "charts/metalbridge/Chart.yaml",
-    "charts/metalbridge/values.yaml",
     "examples/mac-fleet/inventory.yaml",
     ...pages.map((name) => `docs/${name}`),
   ].sort();

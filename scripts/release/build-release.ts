@@ -17,8 +17,9 @@ import { sha256Of } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle.ts";
 import { packFolder } from "./archive.ts";
 import { sectionOf } from "./changelog.ts";
+import { debianParts } from "./debian-parts.ts";
 import { fillRelease } from "./folder.ts";
-import type { PinnedNode } from "./node.ts";
+import { type PinnedNode, PLATFORMS } from "./node.ts";
 import type { Project } from "./project.ts";
 import { renderProvenance } from "./provenance.ts";
 import { ReleaseError } from "./release-error.ts";
@@ -37,11 +38,37 @@ export interface ReleaseOptions {
   /** Where the files will be, without a slash at the end. */
   readonly baseUrl: string;
   readonly nodeFor: (platform: string) => PinnedNode;
+  /** Writes what goes to a registry; returns each repository with the digest that it will have there. */
+  readonly writeImages: (out: string, input: ImagesInput) => Promise<Readonly<Record<string, string>>>;
+}
+
+export interface ImagesInput {
+  readonly project: Project;
+  readonly source: Source;
+  /** What esbuild wrote. */
+  readonly bundle: string;
+}
+
+/** What is in the folder of a whole release; `chart` and `image` are layouts for a registry, the rest is for downloads. */
+export function releaseFiles(version: string): readonly string[] {
+  const archives = PLATFORMS.map((platform) => `metalbridge-${version}-${platform}.tar.gz`);
+  const own = ["-image.tar", ".provenance.json", ".spdx.json", ".tgz"];
+  return [
+    "SHA256SUMS",
+    "chart",
+    "image",
+    "install.sh",
+    "krew.yaml",
+    "metalbridge.rb",
+    "release-notes.md",
+    ...archives.flatMap((name) => [name, `${name}.sha256`]),
+    ...own.map((ending) => `metalbridge-${version}${ending}`),
+  ].sort();
 }
 
 /** Returns the SHA-256 of every file in `out`, which is there as a whole or not at all. */
 export async function buildRelease(options: ReleaseOptions): Promise<Readonly<Record<string, string>>> {
-  const { out } = options;
+  const { out, project, source, platforms, writeImages } = options;
   checkOptions(options);
   const fresh = `${out}.${process.pid}.new`;
   // In the root: source maps name sources relative to it.
@@ -49,10 +76,14 @@ export async function buildRelease(options: ReleaseOptions): Promise<Readonly<Re
   mkdirSync(fresh, { recursive: true });
   try {
     await bundleInto(bundle);
-    const parts = await writeArchives(fresh, bundle, options);
+    const nodes = await writeArchives(fresh, bundle, options);
+    // As for package managers: all platforms or none.
+    const isWhole = PLATFORMS.every((one) => platforms.includes(one));
+    const images = isWhole ? await writeImages(fresh, { project, source, bundle }) : {};
+    const parts = isWhole ? [...nodes, ...debianParts()] : nodes;
     writeTexts(fresh, parts, options);
     const sums = await sumsIn(fresh);
-    const written = writeProvenance(fresh, sums, parts, options);
+    const written = writeProvenance(fresh, { ...sums, ...images }, parts, options);
     for (const name of written) sums[name] = await sha256Of(path.join(fresh, name));
     writeFileSync(path.join(fresh, "SHA256SUMS"), linesOf(sums));
     renameSync(fresh, out);

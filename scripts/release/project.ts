@@ -17,6 +17,9 @@ export interface Project {
   readonly url: string;
   /** Where the files of this version will be. */
   readonly downloads: string;
+  /** Repositories of a registry, without a tag. */
+  readonly image: string;
+  readonly chart: string;
 }
 
 export function readProject(root: string): Project {
@@ -34,7 +37,16 @@ export function projectOf(version: string, repositoryUrl: string): Project {
       "write git+https://github.com/OWNER/REPOSITORY.git",
     );
   const url = `https://github.com/${slug}`;
-  return { version, slug, owner, url, downloads: `${url}/releases/download/v${version}` };
+  const registry = `ghcr.io/${owner.toLowerCase()}`;
+  return {
+    version,
+    slug,
+    owner,
+    url,
+    downloads: `${url}/releases/download/v${version}`,
+    image: `${registry}/metalbridge`,
+    chart: `${registry}/charts/metalbridge`,
+  };
 }
 
 export function checkVersion(version: string, where: string): void {
