@@ -5,9 +5,9 @@ import { loadAgentConfig } from "../agent/config/load.ts";
 import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/config/port-range.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
-import { readPartsConfig } from "../local/control-plane/config.ts";
-import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { runDoctor } from "./doctor/run-for-agent.ts";
+import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { type LogFile, openLogFile, trimCrashLog } from "./program/log-file.ts";
 import { writeOut } from "./program/output.ts";
@@ -77,13 +77,17 @@ export function addMachineFlags(command: Command): Command {
     .option("--state-dir <folder>", "folder for models, engines and desired state")
     .option(
       "--llama-server <path...>",
-      "programs to try before PATH (default: PATH, then what npm run setup installed)",
+      "programs to try before PATH (default: what `metalbridge engine install` installed, PATH, then what npm run setup installed)",
     )
     .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)");
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
-  const config = withFoundEngine(loadAgentConfig({ file: flags.config, flags: settingsOf(flags) }));
+  const given = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
+  const config: AgentConfig = {
+    ...given,
+    llamaServer: [...llamaServerPaths(given, { prefix: ownPrefix() })],
+  };
   const { catalog } = config.llmfit;
   const stop = listenForStop();
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
@@ -109,13 +113,6 @@ function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | und
     const why = error instanceof Error ? error.message : String(error);
     throw new MetalbridgeError("AgentConfigInvalid", `logFile: ${why}`, undefined, { cause: error });
   }
-}
-
-/** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
-export function withFoundEngine(config: AgentConfig, env?: NodeJS.ProcessEnv): AgentConfig {
-  if (config.llamaServer.length > 0) return config;
-  const found = findLlamaServer(readPartsConfig(env));
-  return found === undefined ? config : { ...config, llamaServer: [found] };
 }
 
 export function settingsOf(flags: AgentFlags): AgentSettings {

@@ -15,6 +15,8 @@ import { probeFromCluster } from "./doctor/from-cluster.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
 import { exitCodeOf, type Report, renderReport, reportFields } from "./doctor/render.ts";
 import { here } from "./install/context.ts";
+import { exitCodeOfHosts, hostFields, renderHosts } from "./doctor/render-hosts.ts";
+import { ownPrefix } from "./engine/programs.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
 import { writeOut } from "./program/output.ts";
 
@@ -90,7 +92,8 @@ async function checkMachine(flags: Flags): Promise<Report> {
   const settings = { ...settingsOf(flags), stateDir: flags.stateDir ?? installed?.stateDir };
   const config = loadAgentConfig({ file: configFile, flags: settings, env });
   const limitMs = flags.timeout ?? LIMIT_MS;
-  const asked: Asked = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir() };
+  const prefix = installed?.prefix ?? ownPrefix();
+  const asked: Asked = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
   const startMs = performance.now();
   let found = await look(asked);
   const fixed: Fixed[] = [];

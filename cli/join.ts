@@ -26,7 +26,8 @@ import { explainFailure } from "../src/kube/errors.ts";
 import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/token.ts";
 import type { ApiFailure } from "../src/kube/types.ts";
-import { type AgentFlags, addMachineFlags, settingsOf, withFoundEngine } from "./agent.ts";
+import { type AgentFlags, addMachineFlags, settingsOf } from "./agent.ts";
+import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { here, systemLayout } from "./install/context.ts";
 import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
 import { writeErr, writeOut } from "./program/output.ts";
@@ -42,6 +43,8 @@ interface JoinFlags extends AgentFlags {
 interface Meant {
   readonly flags: JoinFlags;
   readonly env: NodeJS.ProcessEnv;
+  /** Of the installation whose engines count. */
+  readonly prefix: string | undefined;
 }
 
 /** The Secret of a join token; `generation` names the `host add` that created it. */
@@ -66,10 +69,11 @@ export function configureJoin(command: Command): void {
 async function join(given: JoinFlags): Promise<void> {
   // The agent's account reaches the folder of the credential, whatever the shell of root hides from others.
   if (process.geteuid?.() === 0) process.umask(0o022);
-  const { flags, env } = await forInstalledAgent(given);
+  const meant = await forInstalledAgent(given);
+  const { flags, env } = meant;
   const token = flags.token === "-" ? (await text(process.stdin)).trim() : flags.token;
   const claims = claimsOf(token);
-  const config = configOf({ flags, env }, claims);
+  const config = configOf(meant, claims);
   const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-join-"));
   try {
     const trial = path.join(folder, "kubeconfig");
@@ -108,31 +112,33 @@ function claimsOf(token: string): HostClaims {
  */
 async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
   const { all: env } = readEnvironment();
-  if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined) return { flags, env };
+  if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined)
+    return { flags, env, prefix: ownPrefix() };
   const place = { platform: flags.platform ?? here(), root: flags.root };
   const installed = await becomeInstalledAgent(place);
   if (installed !== undefined) {
-    const { configFile: config, stateDir } = installed;
-    return { flags: { ...flags, config, stateDir }, env: installed.env ?? env };
+    const { configFile: config, stateDir, prefix } = installed;
+    return { flags: { ...flags, config, stateDir }, env: installed.env ?? env, prefix };
   }
-  if (process.geteuid?.() !== 0) return { flags, env };
-  const { configFile, stateDir } = systemLayout(place);
+  if (process.geteuid?.() !== 0) return { flags, env, prefix: ownPrefix() };
+  const { configFile, stateDir, prefix } = systemLayout(place);
   const config = existsSync(configFile) ? { config: configFile } : {};
   return {
     flags: { ...flags, ...config, stateDir },
     env: { ...environmentBesideAgent(stateDir), HOME: "/" },
+    prefix,
   };
 }
 
 /** As the agent will read it. */
-function configOf({ flags, env }: Meant, { host }: HostClaims): AgentConfig {
+function configOf({ flags, env, prefix }: Meant, { host }: HostClaims): AgentConfig {
   const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags), joiningAs: host, env });
   if (config.hostName !== host)
     throw new MetalbridgeError(
       "JoinTokenForAnotherHost",
       `the token is for host ${host}, but this machine is to be host ${config.hostName}`,
     );
-  return withFoundEngine(config, env);
+  return { ...config, llamaServer: [...llamaServerPaths(config, { env, prefix })] };
 }
 
 function kubeconfigOf({ server, caData }: JoinFlags, user: string, token: string): string {

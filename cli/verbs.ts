@@ -201,7 +201,13 @@ export const verbs: readonly Verb[] = [
     name: "upgrade",
     summary: "replace the installed version; rolls back if the new one does not serve",
     group: "machine",
-    load: async () => (await import("./install.ts")).configureUpgrade,
+    load: async () => (await import("./upgrade.ts")).configureUpgrade,
+  },
+  {
+    name: "engine",
+    summary: "install an engine that only root can change, pinned by its SHA-256; list, switch, remove",
+    group: "machine",
+    load: async () => (await import("./engine.ts")).configureEngine,
   },
   {
     name: "uninstall",

@@ -105,7 +105,7 @@ async function make(entry: Entry, ids: Ids | undefined): Promise<void> {
 }
 
 /** A link is replaced by rename: at no moment is there none. */
-async function pointLink(path: string, target: string): Promise<void> {
+export async function pointLink(path: string, target: string): Promise<void> {
   const temporary = temporaryOf(path);
   await rm(temporary, { force: true });
   try {

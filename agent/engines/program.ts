@@ -19,6 +19,13 @@ export interface ProgramOptions {
   readonly env: Readonly<Record<string, string>>;
   /** How long the first run of an installed file may take, one try per entry. */
   readonly firstAnswerTimeoutsMs?: readonly number[];
+  /** With whose rights root asks the program; absent: those of this process. */
+  readonly as?: RunAs | undefined;
+}
+
+interface RunAs {
+  readonly uid: number;
+  readonly gid: number;
 }
 
 /** Its path, and what changes with the file. A configured path that is not executable is an error; on PATH it is skipped. */
@@ -71,10 +78,15 @@ export function runProgram(
   path: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-  timeoutMs = ANSWER_TIMEOUT_MS,
+  {
+    timeoutMs = ANSWER_TIMEOUT_MS,
+    as,
+  }: { readonly timeoutMs?: number; readonly as?: RunAs | undefined } = {},
 ): Promise<Output> {
   return new Promise((resolve) => {
-    const options = { env, timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4 << 20 } as const;
+    // The current folder may be closed to another account.
+    const ids = as === undefined ? {} : { ...as, cwd: "/" };
+    const options = { env, timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4 << 20, ...ids } as const;
     const child = execFile(path, args, options, (error, out, err) => {
       if (error === null) resolve({ text: `${out}\n${err}` });
       else if (error.killed)
@@ -92,11 +104,11 @@ export function runProgram(
 /** What it prints on its first run since it was installed. */
 export async function readVersion(
   path: string,
-  { env, firstAnswerTimeoutsMs }: Omit<ProgramOptions, "paths">,
+  { env, firstAnswerTimeoutsMs, as }: Omit<ProgramOptions, "paths">,
 ): Promise<Output> {
   let answer: Output = { failed: "--version was not tried", isLate: true };
   for (const timeoutMs of firstAnswerTimeoutsMs ?? FIRST_ANSWER_TIMEOUTS_MS) {
-    answer = await runProgram(path, ["--version"], env, timeoutMs);
+    answer = await runProgram(path, ["--version"], env, { timeoutMs, as });
     if ("text" in answer || !answer.isLate) break;
   }
   return answer;

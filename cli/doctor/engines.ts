@@ -1,28 +1,26 @@
 /** The engines on this machine, found as the agent finds them. */
-import { realpath } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
 import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
 import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
 import { accountOnTheWay } from "../../launchd/account-files.ts";
-import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import { changesOf, listEngines } from "../../launchd/engines/store.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { FoundEngine } from "../../src/doctor/readings.ts";
+import type { FoundEngine, Readings } from "../../src/doctor/readings.ts";
+import { type EnginePlaces, llamaServerPaths } from "../engine/programs.ts";
 
 const FIRST_ANSWER_MS = 3_000;
 
-type AgentEnvironment = Readonly<Record<string, string | undefined>>;
-
-/** Never rejects: an engine that cannot be used is a finding. Programs get `env`; the agent finds its own by `agentEnv`. */
+/** Never rejects: an engine that cannot be used is a finding. Programs get `env`; the agent finds its own as `agent` says. */
 export async function findEngines(
   config: AgentConfig,
   env: Readonly<Record<string, string>>,
-  agentEnv?: AgentEnvironment,
+  agent: EnginePlaces = {},
 ): Promise<readonly FoundEngine[]> {
   const llamacpp = createProgramFinder({
-    paths: llamaServerPaths(config, agentEnv),
+    paths: llamaServerPaths(config, agent),
     env,
     firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
   });
@@ -50,6 +48,16 @@ function changeableBy(program: string): number | undefined {
   }
 }
 
+/** Those of `metalbridge engine install`, and how their files differ from what was installed. */
+export async function readPinnedEngines(prefix: string | undefined): Promise<Readings["pinnedEngines"]> {
+  const owner = prefix === undefined ? 0 : (await stat(prefix).catch(() => ({ uid: 0 }))).uid;
+  const engines = prefix === undefined ? [] : await listEngines(prefix);
+  const current = engines.filter(({ isCurrent }) => isCurrent);
+  return Promise.all(
+    current.map(async (engine) => ({ path: engine.folder, changes: await changesOf(engine, owner) })),
+  );
+}
+
 /** As the agent reports them. */
 export function runtimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
   return {
@@ -71,15 +79,6 @@ export async function programsOf(engines: readonly FoundEngine[]) {
       path: await realpath(path).catch(() => path),
     })),
   );
-}
-
-/** As `metalbridge agent` has it: PATH, and then what `npm run setup` cached. */
-export function llamaServerPaths(
-  { llamaServer }: AgentConfig,
-  agentEnv?: AgentEnvironment,
-): readonly string[] {
-  const found = llamaServer.length > 0 ? undefined : findLlamaServer(readPartsConfig(agentEnv));
-  return found === undefined ? llamaServer : [found];
 }
 
 async function one(

@@ -24,7 +24,7 @@ import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
 import { openCluster, readCluster } from "./cluster.ts";
 import { readCredential } from "./credential.ts";
 import { takeDarwin } from "./darwin.ts";
-import { findEngines, runtimesOf } from "./engines.ts";
+import { findEngines, readPinnedEngines, runtimesOf } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
 import { type Inventory, readInventory } from "./inventory.ts";
 import { takeLinux } from "./linux-host.ts";
@@ -47,6 +47,8 @@ export interface Asked {
   readonly toolPath: string;
   readonly tempDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Of the installation whose engines count. */
+  readonly prefix?: string | undefined;
 }
 
 export interface Gathered {
@@ -59,7 +61,7 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, limitMs * TOOL_SHARE);
   const { env } = asked;
-  const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, env);
+  const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, asked);
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(runtimesOf);
@@ -133,6 +135,7 @@ function takeCommon(asked: Asked, begun: Begun): Promise<Taken> {
       preflight: cluster.then((read) => read.preflight),
       credential: readCredential({ kubeconfigPath: kubeconfig, context }),
       engines: known(engines),
+      pinnedEngines: known(readPinnedEngines(asked.prefix)),
       agent: readAgent(stateDir, tempDir),
       stateDir: known(readStateDir(stateDir)),
       files: known(readFiles(ownFiles(config, configFile, env))),

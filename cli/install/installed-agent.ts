@@ -9,6 +9,8 @@ import { installedChoices, type PlaceFlags } from "./context.ts";
 export interface InstalledAgent {
   readonly configFile: string;
   readonly stateDir: string;
+  /** Where its versions and engines are. */
+  readonly prefix: string;
   /** As launchd or systemd gives it to an agent with an account of its own. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -21,9 +23,9 @@ export interface InstalledAgent {
 export async function becomeInstalledAgent(flags: PlaceFlags): Promise<InstalledAgent | undefined> {
   const installed = await installedChoices(flags);
   if (installed === undefined) return undefined;
-  const { account, stateDir, configFile } = installed.layout;
+  const { account, stateDir, configFile, prefix } = installed.layout;
   const owner = await stat(stateDir).catch(() => undefined);
-  if (account === undefined || owner === undefined) return { configFile, stateDir };
+  if (account === undefined || owner === undefined) return { configFile, stateDir, prefix };
   const euid = process.geteuid?.();
   if (euid === 0) takeRights(account, owner);
   else if (euid !== owner.uid)
@@ -31,7 +33,7 @@ export async function becomeInstalledAgent(flags: PlaceFlags): Promise<Installed
       "RootRequired",
       `the agent runs as ${account}, and ${stateDir} is closed to others`,
     );
-  return { configFile, stateDir, env: environmentBesideAgent(stateDir) };
+  return { configFile, stateDir, prefix, env: environmentBesideAgent(stateDir) };
 }
 
 /**

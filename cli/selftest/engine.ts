@@ -17,7 +17,7 @@ import { parseDevices } from "../../src/engines/llamacpp/devices.ts";
 import { measureBuffers } from "../calibrate/measure.ts";
 import { calibrationCases } from "../calibrate/sizes.ts";
 import { writeSparseModel } from "../calibrate/sparse-model.ts";
-import { llamaServerPaths } from "../doctor/engines.ts";
+import { llamaServerPaths, ownPrefix } from "../engine/programs.ts";
 import { readGguf } from "../gguf/read.ts";
 import { startAbandoned } from "./abandoned.ts";
 import { ownAddress } from "./processes.ts";
@@ -80,7 +80,7 @@ interface Serving {
 }
 
 function find({ config, env }: Bench): Promise<Program | undefined> {
-  return createProgramFinder({ paths: llamaServerPaths(config), env })();
+  return createProgramFinder({ paths: llamaServerPaths(config, { prefix: ownPrefix() }), env })();
 }
 
 async function checkVersion(bench: Bench): Promise<Outcome> {

@@ -26,7 +26,8 @@ export interface Source {
 /** Folders that interrupted runs may leave; they are removed after the next success. */
 export const isPartial = (name: string): boolean => name.startsWith(".") && name.endsWith(".partial");
 
-const partialName = (what: string): string => `.${what}.${process.pid}.partial`;
+/** Of a folder or file that is not whole yet. */
+export const partialName = (what: string): string => `.${what}.${process.pid}.partial`;
 
 /** The release that this program was started from. Throws NotARelease in a source checkout. */
 export async function sourceFromFolder(folder: string, platform: string): Promise<Source> {
@@ -127,10 +128,13 @@ async function copyInto(versions: string, folder: string, manifest: Manifest): P
 
 /** A version must survive a power cut right after the switch, so all of it is on the disk before it has its name. */
 async function publish(partial: string, versions: string, { version, files }: Manifest): Promise<void> {
-  const paths = [MANIFEST, ...Object.keys(files)];
-  for (const path of [...paths, ...foldersOf(paths)]) await syncPath(join(partial, path));
+  await syncTree(partial, [MANIFEST, ...Object.keys(files)]);
   await replaceFolder(partial, join(versions, version));
-  await syncPath(versions);
+}
+
+/** The files and all folders above them. */
+export async function syncTree(folder: string, paths: readonly string[]): Promise<void> {
+  for (const path of [...paths, ...foldersOf(paths)]) await syncPath(join(folder, path));
 }
 
 /** With all folders above them, and the one that they are relative to. */
@@ -141,8 +145,11 @@ function foldersOf(paths: readonly string[]): ReadonlySet<string> {
   return folders;
 }
 
-/** A damaged version that the agent may still run is moved aside, and removed after the new one has served. */
-async function replaceFolder(from: string, to: string): Promise<void> {
+/**
+ * The folder is on the disk under its name when this resolves. A damaged version that the agent may still run is moved aside,
+ * and removed after the new one has served.
+ */
+export async function replaceFolder(from: string, to: string): Promise<void> {
   const aside = join(dirname(to), partialName(`${basename(to)}.damaged`));
   await rm(aside, { recursive: true, force: true });
   const isReplaced = await rename(to, aside).then(
@@ -181,6 +188,7 @@ async function syncPath(path: string): Promise<void> {
 
 /** Written once the version has served. */
 export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
+  await syncPath(dirname(to));
 
 export interface Installed {
   readonly versions: readonly string[];

@@ -50,6 +50,8 @@ export interface Readings {
     readonly command?: string;
   }[];
   readonly engines: readonly FoundEngine[];
+  /** Installed by root and in use; `changes` are sentences, one for each file that differs. */
+  readonly pinnedEngines: readonly { readonly path: string; readonly changes: readonly string[] }[];
   readonly processes: readonly SeenProcess[];
   readonly ports: Ports;
   readonly crashes: readonly CrashReport[];

@@ -1,7 +1,8 @@
 /** llama-server as an engine: one process per replica. */
 
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { realpath } from "node:fs/promises";
+import { basename, join } from "node:path";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ClaimFiles } from "../../../src/engines/claims.ts";
@@ -69,7 +70,7 @@ function computeTableOf({ memory, platform }: EngineOptions["config"]): ComputeT
 export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServerDriver {
   const find = createProgramFinder(options);
   const prepared = async (launch: EngineLaunch, dir: string): Promise<PreparedEngine> =>
-    prepare(await required(find, options), launch, dir, options);
+    prepare(await withRealPath(await required(find, options)), launch, dir, options);
   return {
     runtime: "llamacpp",
     detect: async () => {
@@ -124,6 +125,15 @@ async function required(
   if (program !== undefined) return program;
   const looked = paths.length === 0 ? "on PATH" : `at ${paths.join(", ")} or on PATH`;
   throw new MetalbridgeError("RuntimeNotInstalled", `llama-server was not found ${looked}`);
+}
+
+/**
+ * A link may lead to another version before the engine has loaded its last library. Only between files of one name: a program
+ * may behave as the link is called.
+ */
+async function withRealPath(program: Program): Promise<Program> {
+  const real = await realpath(program.path);
+  return basename(real) === basename(program.path) ? { ...program, path: real } : program;
 }
 
 function claimBytes(

@@ -24,10 +24,10 @@ export function createProgramFinder(options: ProgramOptions): () => Promise<Prog
 }
 
 async function readCapabilities(path: string, options: ProgramOptions): Promise<Capabilities> {
-  const { env } = options;
+  const { env, as } = options;
   const version = await readVersion(path, options);
   if ("failed" in version) throw new MetalbridgeError("RuntimeBroken", `${path} ${version.failed}`);
-  const help = await runProgram(path, ["--help"], env);
+  const help = await runProgram(path, ["--help"], env, { as });
   if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} ${help.failed}`);
   const capabilities = parseCapabilities(help.text, version.text);
   if (capabilities.flags.size === 0) {

@@ -267,7 +267,13 @@ export const doctorErrors = {
   },
   EngineOfAnotherUser: {
     what: "Another account than root and the agent's may replace an engine's program, as the user of Homebrew may.",
-    do: "on hosts that other people log in to, unpack a release of the engine as root and name it in the configuration (llamaServer)",
+    do: "on hosts that other people log in to, install a release of the engine that only root can change",
+    command: "sudo metalbridge engine install llamacpp --from <archive> --sha256 <sum>",
+  },
+  EngineFilesChanged: {
+    what: "Files of an engine that root installed are not as they were installed.",
+    do: "find out who changed them, then install the engine again from its archive",
+    command: "sudo metalbridge engine install llamacpp --from <archive> --sha256 <sum>",
   },
   EngineLeftovers: {
     what: "The state folder holds engines that are neither wanted nor running.",

@@ -53,6 +53,32 @@ export const installErrors = {
     what: "The version is older than the installed one, and older versions may not read newer state.",
     do: "pass --allow-downgrade if that is what you want",
   },
+  EngineArchiveInvalid: {
+    what: "The archive of an engine cannot be read, holds no engine, or holds what is not unpacked as root: paths and links that lead out of it, device files, programs with set-user-ID. Nothing was changed.",
+    do: "download a .tar.gz archive of the engine again; repack a .zip: unzip it, then tar -czf",
+  },
+  EngineSumMissing: {
+    what: "No SHA-256 was given to check the archive of an engine against. Nothing was changed.",
+    do: "compare the SHA-256 in the message with the one of the publisher, then pass it with --sha256; --trust takes the archive as it is",
+  },
+  EngineSumMismatch: {
+    what: "The SHA-256 of an engine's archive is not the expected one. Nothing was changed.",
+    do: "download the archive again, and take its SHA-256 from the same release",
+  },
+  EngineForAnotherMachine: {
+    what: "The engine in the archive was built for another system or processor. Nothing was changed.",
+    do: "download the archive for this machine",
+  },
+  EngineNotInstalled: {
+    what: "No installed engine has that version.",
+    do: "name one that is listed",
+    command: "metalbridge engine list",
+  },
+  EngineInUse: {
+    what: "Processes run from the folder of the engine that was to be removed.",
+    do: "use another version and move the replicas off this host, then retry",
+    command: "metalbridge drain <host>",
+  },
   ServiceForeign: {
     what: "A service of this name exists that Metalbridge did not install, or that belongs to another installation.",
     do: "remove it, or pass --take-over to replace it; its engines keep running and are adopted if the state folder is the same",

@@ -64,6 +64,20 @@ export const engineChecks: readonly Check[] = [
         .map(({ path, changeableBy }) => ({ finding: `uid ${changeableBy} may replace ${path}` })),
   }),
   defineCheck({
+    code: "EngineFilesChanged",
+    title: "files of installed engines",
+    severity: "error",
+    reason:
+      "an engine that root installed runs with the files whose hashes were recorded, and with no others",
+    needs: ["pinnedEngines"],
+    judge: ({ pinnedEngines }) =>
+      pinnedEngines
+        .filter(({ changes }) => changes.length > 0)
+        .map(({ path, changes }) => ({
+          finding: `${path}: ${changes.slice(0, 3).join("; ")}${changes.length > 3 ? `; and ${changes.length - 3} more` : ""}`,
+        })),
+  }),
+  defineCheck({
     code: "PortRangeInUse",
     title: "ports of engines",
     severity: "warning",

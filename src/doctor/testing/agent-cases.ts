@@ -185,6 +185,16 @@ export const agentCases: Readonly<Record<string, Case>> = {
     says: /mode 664/,
     command: /^sudo chmod 644 /,
   },
+  EngineFilesChanged: {
+    fires: {
+      pinnedEngines: [
+        { path: "/usr/local/lib/e/b1-0", changes: ["bin/llama-server has other bytes", "b", "c", "d"] },
+      ],
+    },
+    passes: { pinnedEngines: [{ path: "/usr/local/lib/e/b1-0", changes: [] }] },
+    says: /b1-0: bin\/llama-server has other bytes; b; c; and 1 more/,
+    command: /^sudo metalbridge engine install /,
+  },
   EngineOfAnotherUser: {
     fires: {
       stateDir,

@@ -1,0 +1,142 @@
+/** `metalbridge engine`: engines on this machine that only root can change, pinned by their SHA-256. */
+import { realpath } from "node:fs/promises";
+import { resolve } from "node:path";
+import { Argument, type Command, InvalidArgumentError } from "commander";
+import { createProgramFinder } from "../agent/engines/llamacpp/program.ts";
+import { agentEnvironment } from "../launchd/agent-command.ts";
+import { createCommand } from "../launchd/command.ts";
+import {
+  type EngineStore,
+  installEngine as install,
+  removeEngine as remove,
+  useEngine as use,
+} from "../launchd/engines/engines.ts";
+import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../launchd/engines/store.ts";
+import { asExpected } from "../launchd/install.ts";
+import type { Choices } from "../launchd/plan/entries.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { createRunTool } from "../src/macos/command.ts";
+import { readPrograms } from "../src/macos/doctor/programs.ts";
+import { type Output, outputFlag } from "./cluster/flags.ts";
+import { readLinuxPrograms } from "./doctor/linux.ts";
+import { alone } from "./install/alone.ts";
+import { addPlaceFlags, existingChoices, type PlaceFlags, portsFor, toolPath } from "./install/context.ts";
+import { writeOut } from "./program/output.ts";
+import { alignColumns } from "./program/table.ts";
+
+interface InstallFlags extends PlaceFlags {
+  readonly from: string;
+  readonly sha256?: string;
+  readonly trust?: boolean;
+}
+
+/** Subcommands, options and actions of the verb. */
+export function configureEngine(command: Command): void {
+  addPlaceFlags(command.command("install"))
+    .description("unpack a release of llama.cpp where only root can change it, and use it from now on")
+    .addArgument(new Argument("<engine>", "the engine").choices(["llamacpp"]))
+    .requiredOption("--from <archive>", "a .tar.gz archive of a release: a file or a URL")
+    .option("--sha256 <sum>", "the archive's SHA-256, from its publisher", parseSum)
+    .option("--trust", "take the archive without a SHA-256")
+    .action((_: string, flags: InstallFlags) =>
+      change(flags, `unpack ${flags.from}`, (store) =>
+        install(store, {
+          from: /^https?:/.test(flags.from) ? flags.from : resolve(flags.from),
+          sha256: flags.sha256,
+          isTrusted: flags.trust === true,
+        }),
+      ),
+    );
+  addPlaceFlags(command.command("list"))
+    .description("list the installed engines, and which files of them have changed")
+    .addOption(outputFlag())
+    .action(list);
+  addPlaceFlags(command.command("use"))
+    .description("use another installed version from the next start of an engine on")
+    .argument("<version>", "as listed, such as b11669")
+    .action((version: string, flags: PlaceFlags) =>
+      change(flags, `use ${version}`, (store) => use(store, version)),
+    );
+  addPlaceFlags(command.command("remove"))
+    .description("remove an installed version that no process runs")
+    .argument("<version>", "as listed, such as b11669")
+    .action((version: string, flags: PlaceFlags) =>
+      change(flags, `remove ${version}`, (store) => remove(store, version)),
+    );
+}
+
+function parseSum(text: string): string {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("It has to be 64 hexadecimal digits.");
+}
+
+async function change(
+  flags: PlaceFlags,
+  what: string,
+  work: (store: EngineStore) => Promise<void>,
+): Promise<void> {
+  const choices = await existingChoices(flags);
+  // The agent's account reads what is made below, whatever the shell of root hides from others.
+  process.umask(0o022);
+  await alone(choices, portsFor(choices), async () => {
+    try {
+      await work(storeOf(flags, choices));
+    } catch (error) {
+      throw asExpected(error, what);
+    }
+  });
+}
+
+function storeOf({ platform }: PlaceFlags, choices: Choices): EngineStore {
+  const { layout } = choices;
+  const { accounts, print } = portsFor(choices);
+  const env = agentEnvironment(layout.stateDir);
+  return {
+    ...{ prefix: layout.prefix, platform: `${platform}-${process.arch}`, print },
+    owner: process.geteuid?.() ?? 0,
+    run: createCommand(toolPath()),
+    now: () => new Date(),
+    commands: () => readCommands(platform),
+    readVersion: async (program) => {
+      const account = layout.account === undefined ? undefined : await accounts.observe(layout.account);
+      if (account !== undefined && account.at !== "present")
+        throw new MetalbridgeError(
+          "InstallNotFound",
+          `there is no account ${layout.account} to run ${program}`,
+        );
+      const as = account && { uid: account.uid, gid: account.gid };
+      const found = await createProgramFinder({ paths: [program], env, as })();
+      return found?.capabilities.version ?? "unknown";
+    },
+  };
+}
+
+async function readCommands(platform: PlaceFlags["platform"]): Promise<readonly string[]> {
+  const found =
+    platform === "darwin"
+      ? await readPrograms(createRunTool(toolPath()))
+      : await readLinuxPrograms({ proc: "/proc", sys: "/sys", dev: "/dev" });
+  if ("unknown" in found)
+    throw new MetalbridgeError("EngineInUse", `cannot tell which programs run: ${found.unknown}`);
+  return found.value.map(({ command }) => command);
+}
+
+async function list(flags: PlaceFlags & { readonly output: Output }): Promise<void> {
+  const { layout } = await existingChoices(flags);
+  const owner = layout.account === undefined ? (process.getuid?.() ?? 0) : 0;
+  const found = await Promise.all((await listEngines(layout.prefix)).map((engine) => entryOf(engine, owner)));
+  if (flags.output === "json") return writeOut(`${JSON.stringify(found, undefined, 2)}\n`);
+  const rows = found.map(({ name, isCurrent, sha256, installedAt, changes }) => [
+    ...[name, isCurrent ? "in use" : "", sha256, installedAt],
+    changes.length === 0 ? "" : `changed: ${changes.slice(0, 3).join("; ")}`,
+  ]);
+  writeOut(`${alignColumns([["ENGINE", "STATE", "SHA-256", "INSTALLED", "FILES"], ...rows]).join("\n")}\n`);
+}
+
+/** `program` is the path that a firewall knows. */
+async function entryOf(engine: InstalledEngine, owner: number) {
+  const { name, version, sha256, from, installedAt, isCurrent, folder } = engine;
+  const program = await realpath(versionPlaces(folder).program).catch(() => undefined);
+  const changes = await changesOf(engine, owner);
+  return { engine: "llamacpp", name, version, isCurrent, program, sha256, from, installedAt, changes };
+}

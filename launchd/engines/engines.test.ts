@@ -1,0 +1,203 @@
+/** `metalbridge engine` on a machine, with the real llama-server in archives. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  appendFileSync,
+  createReadStream,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { llamaServerPaths } from "../../cli/engine/programs.ts";
+import {
+  isRoot,
+  type Machine,
+  PATIENT,
+  PREFIX,
+  prepareReleases,
+  startMachine,
+} from "../../test/bed/launchd/machine.ts";
+import { packEntries, packRealEngine, whyNoEngineArchive } from "../../test/fixtures/engine-archive.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+
+const releases = await prepareReleases();
+afterAll(() => releases[Symbol.asyncDispose]());
+const release = releases.make("1.0.0");
+const linuxRelease = releases.make("1.0.0", { platform: "linux" });
+const ENGINES = `${PREFIX}/engines/llamacpp`;
+
+interface Listed {
+  readonly name: string;
+  readonly version: string;
+  readonly isCurrent: boolean;
+  readonly program: string;
+  readonly sha256: string;
+  readonly changes: readonly string[];
+}
+
+function commandsOf(machine: Machine) {
+  const engine = (...args: string[]) => machine.run(machine.installed, ["engine", ...args]);
+  return {
+    engine,
+    list: async (): Promise<readonly Listed[]> => JSON.parse((await engine("list", "--output", "json")).out),
+    /** The checks that concern engines, by code. */
+    doctor: async () => {
+      const { out } = await machine.run(machine.installed, [
+        "doctor",
+        "--output",
+        "json",
+        "--timeout",
+        "30s",
+      ]);
+      const { results } = JSON.parse(out) as { results: { code: string; status: string; finding: string }[] };
+      return new Map(results.map(({ code, status, finding }) => [code, { status, finding }]));
+    },
+  };
+}
+
+test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
+  "an engine from an archive is pinned by its hash, switched, checked and removed",
+  async () => {
+    await using scratch = await temporaryFolder();
+    await using machine = await startMachine({ commands: { xattr: () => ({ code: 1 }) } });
+    const { engine, list, doctor } = commandsOf(machine);
+    const [one, two] = ["one.tar.gz", "two.tar.gz"].map((name) => path.join(scratch.path, name)) as [
+      string,
+      string,
+    ];
+    const sums = { one: packRealEngine(one), two: packRealEngine(two, "another build") };
+    const from = (file: string, ...more: string[]) => engine("install", "llamacpp", "--from", file, ...more);
+
+    expect((await machine.run(release, ["engine", "list"])).err).toMatch(/^InstallNotFound/);
+    expect((await machine.run(release, ["install", ...PATIENT])).code).toBe(0);
+    expect((await from(one)).err).toMatch(`EngineSumMissing: ${one} has the SHA-256 ${sums.one}`);
+    expect((await from(one, "--sha256", sums.two)).err).toMatch(/^EngineSumMismatch/);
+    expect(await list()).toEqual([]);
+
+    const installed = await from(one, "--sha256", sums.one.toUpperCase());
+    expect(installed).toMatchObject({ code: 0, err: "" });
+    const [listed] = await list();
+    expect(listed).toMatchObject({ isCurrent: true, sha256: sums.one, changes: [] });
+    expect(listed?.name).toBe(`${listed?.version}-${sums.one.slice(0, 12)}`);
+    expect(listed?.version).toMatch(/^b\d{4,}$/);
+    const program = machine.at(`${ENGINES}/current/llama-server`);
+    expect(realpathSync(program)).toBe(listed?.program);
+    expect(statSync(program)).toMatchObject({ uid: 0, mode: 0o100755 });
+    expect(installed.out).toContain(`socketfilterfw --unblockapp ${listed?.program}`);
+    expect(machine.calls).toContainEqual(expect.stringMatching(/^xattr -dr com.apple.quarantine .*partial$/));
+
+    // Again: nothing to do, and the archive is not read.
+    const kept = path.join(scratch.path, "kept.tar.gz");
+    writeFileSync(kept, readFileSync(one));
+    rmSync(one);
+    expect(await from(one, "--sha256", sums.one)).toMatchObject({
+      code: 0,
+      out: `llama-server ${listed?.name} is in use already\n`,
+    });
+
+    // The agent of this installation takes it before those of PATH; doctor has nothing to say against it.
+    const paths = llamaServerPaths({ llamaServer: [] }, { prefix: machine.at(PREFIX), env: {} });
+    expect(paths[0]).toBe(program);
+    expect(llamaServerPaths({ llamaServer: ["/mine"] }, { prefix: machine.at(PREFIX) })).toEqual(["/mine"]);
+    const healthy = await doctor();
+    for (const code of ["EngineOfAnotherUser", "EngineFilesChanged", "RuntimeNotInstalled"])
+      expect(healthy.get(code), code).toMatchObject({ status: "ok" });
+
+    // Another version: the engine that runs keeps its files, and cannot be removed under it.
+    const running = spawn(listed?.program ?? "", ["--host", "127.0.0.1", "--port", "0"], { stdio: "pipe" });
+    await once(running.stderr, "data");
+    expect((await from(two, "--sha256", sums.two)).out).toContain("engines that run keep theirs");
+    expect((await engine("remove", sums.one.slice(0, 12))).err).toMatch(/^EngineInUse: 1 processes run from/);
+    running.kill("SIGKILL");
+    await once(running, "exit");
+    expect((await engine("use", listed?.version ?? "")).err).toMatch(
+      /^EngineNotInstalled: several versions match/,
+    );
+
+    // A changed file, an added one and one that others may change are found, and keep a version from being used.
+    const lib = path.join(path.dirname(listed?.program ?? ""), "../NOTE");
+    appendFileSync(lib, "changed");
+    writeFileSync(path.join(path.dirname(lib), "libggml-more.so"), "", { mode: 0o666 });
+    expect((await list())[0]?.changes).toEqual([
+      "build/NOTE has other bytes",
+      "build/libggml-more.so was added",
+    ]);
+    expect((await engine("use", listed?.name ?? "")).err).toMatch(/^EngineFilesChanged/);
+    expect((await from(kept, "--sha256", sums.one)).code).toBe(0);
+    expect((await list()).map(({ isCurrent, changes }) => [isCurrent, changes])).toEqual([
+      [false, []],
+      [true, []],
+    ]);
+    appendFileSync(lib, "changed");
+    expect((await doctor()).get("EngineFilesChanged")).toMatchObject({
+      status: "error",
+      finding: expect.stringContaining("build/NOTE has other bytes"),
+    });
+
+    // Back to the other one, and away with what is not in use any more.
+    expect((await engine("use", sums.two.slice(0, 12))).code).toBe(0);
+    expect((await engine("remove", listed?.name ?? "")).code).toBe(0);
+    expect((await list()).map(({ sha256, isCurrent }) => [sha256, isCurrent])).toEqual([[sums.two, true]]);
+    expect((await engine("remove", sums.two.slice(0, 12))).out).toContain(
+      "the agent looks for llama-server on its PATH",
+    );
+    expect(machine.files().filter((file) => file.includes("/engines/"))).toEqual([]);
+    await machine.run(machine.installed, ["stop"]);
+  },
+  200_000,
+);
+
+test.skipIf(!isRoot)(
+  "what is no engine for this machine is refused, and nothing is left of it",
+  async () => {
+    await using scratch = await temporaryFolder();
+    await using machine = await startMachine({ platform: "linux" });
+    const { engine, list } = commandsOf(machine);
+    expect((await machine.run(linuxRelease, ["install", ...PATIENT])).err).toBe("");
+    const archive = path.join(scratch.path, "a.tar.gz");
+    const server = createServer((request, response) =>
+      request.url === "/a.tar.gz" ? createReadStream(archive).pipe(response) : response.writeHead(404).end(),
+    );
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const refusal = async (from: string, sha256: string) =>
+      (await engine("install", "llamacpp", "--from", from, "--sha256", sha256)).err;
+    const packed = async (text: string | Buffer, mode = 0o755) => {
+      const sum = await packEntries(archive, [{ name: "b/bin/llama-server", mode, text }]);
+      return refusal(`${url}/a.tar.gz`, sum);
+    };
+    const arm = Buffer.alloc(64);
+    arm.write("\x7fELF", "latin1");
+    arm.writeUInt16LE(process.arch === "arm64" ? 62 : 183, 18);
+    try {
+      expect(await packed(arm)).toMatch(
+        /^EngineForAnotherMachine: b\/bin\/llama-server in the archive is for linux-/,
+      );
+      expect(await packed("#!/bin/sh\nexit 3\n")).toMatch(/^RuntimeBroken: .* --version ended with 3/);
+      // Root runs nothing of it: it is asked with the rights of the agent's account.
+      expect(await packed("#!/bin/sh\nid -u >&2\nexit 3\n")).toMatch(/--version ended with 3: 990/);
+      expect(await packed("#!/bin/sh\n", 0o644)).toMatch(/^EngineArchiveInvalid: .* is not executable/);
+      const other = await packEntries(archive, [{ name: "readme" }]);
+      expect(await refusal(archive, other)).toMatch(
+        /^EngineArchiveInvalid: the archive holds no llama-server/,
+      );
+      expect(await refusal(`${url}/none`, other)).toMatch(/^EngineArchiveInvalid: .* answers 404/);
+      expect(await refusal(scratch.path, other)).toMatch(/^EngineArchiveInvalid: .* is not a regular file/);
+      expect((await engine("use", "b1")).err).toMatch(
+        /^EngineNotInstalled: b1 is not installed; installed: none/,
+      );
+    } finally {
+      server.close();
+    }
+    expect(await list()).toEqual([]);
+    expect(machine.files().filter((file) => file.includes("/engines/"))).toEqual([]);
+    await machine.run(machine.installed, ["stop"]);
+  },
+  200_000,
+);

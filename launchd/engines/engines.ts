@@ -1,0 +1,185 @@
+/** Installs, switches and removes engines. A version appears whole, by one rename; engines that run keep the files of theirs. */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, realpath, rm, stat, symlink } from "node:fs/promises";
+import { basename, join } from "node:path/posix";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { removeTree, replaceFile } from "../account-files.ts";
+import { pointLink } from "../apply.ts";
+import type { Command } from "../command.ts";
+import { partialName, replaceFolder, syncTree } from "../release/stage.ts";
+import { platformsOf } from "./platform.ts";
+import {
+  changesOf,
+  enginePlaces,
+  type InstalledEngine,
+  leftoversIn,
+  listEngines,
+  PROGRAM,
+  versionPlaces,
+} from "./store.ts";
+import { type Limits, passing, refused, type Tree, unpackEngine } from "./unpack.ts";
+
+export interface EngineStore {
+  readonly prefix: string;
+  /** Whose the files are: root's, or the user's of a LaunchAgent. */
+  readonly owner: number;
+  /** As Node names it, such as darwin-arm64. */
+  readonly platform: string;
+  readonly run: Command;
+  /** The version that the program prints, with the rights of the agent's account and not with root's. */
+  readonly readVersion: (program: string) => Promise<string>;
+  /** Command lines of all processes. Throws when they cannot be read. */
+  readonly commands: () => Promise<readonly string[]>;
+  readonly print: (line: string) => void;
+  readonly now: () => Date;
+}
+
+export interface EngineSource {
+  /** A path or a URL. */
+  readonly from: string;
+  readonly sha256?: string | undefined;
+  /** Without `sha256`: take the archive as it is. */
+  readonly isTrusted: boolean;
+  readonly limits?: Limits;
+}
+
+const MOST_ARCHIVE_BYTES = 4 * 2 ** 30;
+const SHORT = 12;
+const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
+
+/** Throws MetalbridgeError or the system's error; what was current still is. */
+export async function installEngine(store: EngineStore, source: EngineSource): Promise<void> {
+  const { prefix, print } = store;
+  const { folder } = enginePlaces(prefix);
+  await mkdir(folder, { recursive: true });
+  await removeLeftovers(prefix);
+  const known = (await listEngines(prefix)).find(({ sha256 }) => sha256 === source.sha256?.toLowerCase());
+  if (known !== undefined && (await changesOf(known, store.owner)).length === 0) return useOne(store, known);
+  const archive = join(folder, partialName("archive"));
+  const partial = join(folder, partialName("unpacked"));
+  try {
+    const sha256 = await bringArchive(source, archive);
+    await mkdir(versionPlaces(partial).files, { recursive: true });
+    const tree = await unpackEngine(archive, versionPlaces(partial).files, source.limits);
+    await linkProgram(store, partial, tree);
+    const version = await store.readVersion(await realpath(versionPlaces(partial).program));
+    const name = `${version}-${sha256.slice(0, SHORT)}`;
+    const record = { version, sha256, from: source.from, installedAt: store.now().toISOString(), ...tree };
+    replaceFile(versionPlaces(partial).record, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o644 });
+    await syncTree(
+      partial,
+      Object.keys(tree.files).map((path) => `files/${path}`),
+    );
+    await replaceFolder(partial, join(folder, name));
+    print(`${PROGRAM} ${version} is unpacked in ${join(folder, name)}`);
+    await useEngine(store, name);
+  } finally {
+    await removeLeftovers(prefix);
+  }
+}
+
+/** Of this command and of interrupted ones; also a damaged version that was replaced. */
+async function removeLeftovers(prefix: string): Promise<void> {
+  for (const path of await leftoversIn(prefix)) removeTree(path, "installer");
+}
+
+/** `wanted`: a folder's name, or a version that one folder has. Throws EngineNotInstalled, EngineFilesChanged. */
+export async function useEngine(store: EngineStore, wanted: string): Promise<void> {
+  const engine = pick(await listEngines(store.prefix), wanted);
+  const changes = await changesOf(engine, store.owner);
+  if (changes.length > 0)
+    throw new MetalbridgeError("EngineFilesChanged", `${engine.folder}: ${changes.slice(0, 3).join("; ")}`);
+  await useOne(store, engine);
+}
+
+/** Throws EngineNotInstalled, and EngineInUse where a process runs a file of it. */
+export async function removeEngine(store: EngineStore, wanted: string): Promise<void> {
+  const engine = pick(await listEngines(store.prefix), wanted);
+  const { folder } = engine;
+  const running = (await store.commands()).filter((command) => command.includes(`${folder}/`));
+  if (running.length > 0)
+    throw new MetalbridgeError("EngineInUse", `${running.length} processes run from ${folder}`);
+  // The link first: it never leads to a folder that is half gone.
+  if (engine.isCurrent) await rm(enginePlaces(store.prefix).current, { force: true });
+  removeTree(folder, "installer");
+  store.print(`${engine.name} is removed`);
+  if (engine.isCurrent) store.print(`no engine is in use here: the agent looks for ${PROGRAM} on its PATH`);
+}
+
+async function useOne({ prefix, platform, print }: EngineStore, engine: InstalledEngine): Promise<void> {
+  if (engine.isCurrent) return print(`${PROGRAM} ${engine.name} is in use already`);
+  await pointLink(enginePlaces(prefix).current, engine.name);
+  print(`${PROGRAM} ${engine.name} is in use; engines that run keep theirs until their next start`);
+  if (!platform.startsWith("darwin")) return;
+  const program = await realpath(enginePlaces(prefix).program);
+  print("where the firewall is on, allow it:");
+  for (const flag of ["--add", "--unblockapp"]) print(`  sudo ${FIREWALL} ${flag} ${program}`);
+}
+
+function pick(engines: readonly InstalledEngine[], wanted: string): InstalledEngine {
+  const exact = engines.find(({ name }) => name === wanted);
+  const matching = engines.filter(({ version, name }) => version === wanted || name.endsWith(`-${wanted}`));
+  const found = exact ?? (matching.length === 1 ? matching[0] : undefined);
+  if (found !== undefined) return found;
+  const names = engines.map(({ name }) => name).join(", ");
+  const which = matching.length > 1 ? `several versions match ${wanted}` : `${wanted} is not installed`;
+  throw new MetalbridgeError("EngineNotInstalled", `${which}; installed: ${names === "" ? "none" : names}`);
+}
+
+/** Into root's folder first: what is unpacked is what was checked, whoever may change the original. */
+async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: string): Promise<string> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  const file = await open(to, "wx", 0o600);
+  const look = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MOST_ARCHIVE_BYTES) throw refused(`${from} has more than ${MOST_ARCHIVE_BYTES} bytes`);
+    hash.update(chunk);
+  };
+  await pipeline(passing(await openSource(from), look), file.createWriteStream());
+  const sum = hash.digest("hex");
+  if (sha256 === undefined && !isTrusted)
+    throw new MetalbridgeError("EngineSumMissing", `${from} has the SHA-256 ${sum}`);
+  if (sha256 !== undefined && sum !== sha256.toLowerCase())
+    throw new MetalbridgeError("EngineSumMismatch", `${from} has the SHA-256 ${sum}, not ${sha256}`);
+  return sum;
+}
+
+async function openSource(from: string): Promise<Readable> {
+  if (!/^https?:/.test(from)) {
+    const found = await stat(from).catch((cause: unknown) => {
+      throw refused(`${from} cannot be read`, cause);
+    });
+    if (!found.isFile()) throw refused(`${from} is not a regular file`);
+    return createReadStream(from);
+  }
+  const answer = await fetch(from).catch((cause: unknown) => {
+    throw refused(`${from} cannot be fetched`, cause);
+  });
+  if (!answer.ok || answer.body === null) throw refused(`${from} answers ${answer.status}`);
+  return Readable.fromWeb(answer.body);
+}
+
+/** The archive keeps it where its build put it: at the top, in `bin`, or in `build/bin`. */
+async function linkProgram({ platform, run }: EngineStore, folder: string, { files }: Tree): Promise<void> {
+  const depth = (path: string) => path.split("/").length;
+  const [path] = Object.keys(files)
+    .filter((name) => basename(name) === PROGRAM)
+    .sort((one, other) => depth(one) - depth(other) || one.localeCompare(other));
+  if (path === undefined) throw refused(`the archive holds no ${PROGRAM}`);
+  const { files: unpacked, program } = versionPlaces(folder);
+  const { mode } = await stat(join(unpacked, path));
+  if ((mode & 0o111) === 0) throw refused(`${path} in the archive is not executable`);
+  const platforms = (await platformsOf(join(unpacked, path))) ?? [platform];
+  if (!platforms.includes(platform))
+    throw new MetalbridgeError(
+      "EngineForAnotherMachine",
+      `${path} in the archive is for ${platforms.join(", ")}; this machine is ${platform}`,
+    );
+  await symlink(`files/${path}`, program);
+  // Only after the sum was checked. It fails where nothing is quarantined, which is as good.
+  if (platform.startsWith("darwin")) await run("xattr", ["-dr", "com.apple.quarantine", folder]);
+}

@@ -1,0 +1,115 @@
+/** Engines that root has installed: a folder for each version, with the hash of every file, and the link `current`. */
+import { lstat, readdir, readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path/posix";
+import * as z from "zod";
+import { sha256Of } from "../release/manifest.ts";
+import { isPartial } from "../release/stage.ts";
+
+export const PROGRAM = "llama-server";
+const RECORD = "engine.json";
+const WRITABLE_BY_OTHERS = 0o022;
+
+const recordSchema = z.object({
+  /** As the program says: b11669. */
+  version: z.string(),
+  /** SHA-256 of the archive. */
+  sha256: z.string(),
+  /** Where it came from. */
+  from: z.string(),
+  installedAt: z.string(),
+  files: z.record(z.string(), z.string()),
+  links: z.record(z.string(), z.string()),
+});
+
+export type EngineRecord = z.infer<typeof recordSchema>;
+
+/** A version on the disk. */
+export interface InstalledEngine extends EngineRecord {
+  /** Of its folder, such as b11669-0123456789ab. */
+  readonly name: string;
+  readonly folder: string;
+  readonly isCurrent: boolean;
+}
+
+/** Below the prefix of an installation. */
+export const enginePlaces = (prefix: string) => {
+  const folder = `${prefix}/engines/llamacpp`;
+  return { folder, current: `${folder}/current`, program: `${folder}/current/${PROGRAM}` };
+};
+
+/** In a version's folder. */
+export const versionPlaces = (folder: string) => ({
+  record: `${folder}/${RECORD}`,
+  /** The archive's content. */
+  files: `${folder}/files`,
+  /** Links to where the archive has it. */
+  program: `${folder}/${PROGRAM}`,
+});
+
+/** Oldest first. A folder without a readable record is no version. */
+export async function listEngines(prefix: string): Promise<readonly InstalledEngine[]> {
+  const { folder, current } = enginePlaces(prefix);
+  const [names, used] = await Promise.all([
+    readdir(folder).catch(() => []),
+    readlink(current).catch(() => undefined),
+  ]);
+  const read = names
+    .filter((name) => name !== basename(current) && !isPartial(name))
+    .map(async (name): Promise<readonly InstalledEngine[]> => {
+      const record = await readRecord(join(folder, name));
+      if (record === undefined) return [];
+      return [{ ...record, name, folder: join(folder, name), isCurrent: name === used }];
+    });
+  const found = (await Promise.all(read)).flat();
+  return found.sort((one, other) => one.installedAt.localeCompare(other.installedAt));
+}
+
+/** What interrupted commands have left. */
+export async function leftoversIn(prefix: string): Promise<readonly string[]> {
+  const { folder } = enginePlaces(prefix);
+  const names = await readdir(folder).catch(() => []);
+  return names.filter(isPartial).map((name) => join(folder, name));
+}
+
+async function readRecord(folder: string): Promise<EngineRecord | undefined> {
+  try {
+    return recordSchema.parse(JSON.parse(await readFile(versionPlaces(folder).record, "utf8")));
+  } catch {
+    return undefined;
+  }
+}
+
+/** How the files on the disk differ from those that were installed, one sentence each; `owner` is whose they have to be. */
+export async function changesOf(engine: InstalledEngine, owner: number): Promise<readonly string[]> {
+  const { files } = versionPlaces(engine.folder);
+  const known = new Set([...Object.keys(engine.files), ...Object.keys(engine.links)]);
+  const changes: string[] = [];
+  for (const path of await filesBelow(files)) {
+    const change = await changeOf(join(files, path), engine, path, owner);
+    if (change !== undefined) changes.push(`${path} ${change}`);
+    known.delete(path);
+  }
+  return [...changes, ...[...known].map((path) => `${path} is missing`)].sort();
+}
+
+async function changeOf(
+  file: string,
+  { files, links }: EngineRecord,
+  path: string,
+  owner: number,
+): Promise<string | undefined> {
+  const found = await lstat(file);
+  if (found.uid !== owner) return `belongs to uid ${found.uid}`;
+  if (found.isSymbolicLink())
+    return links[path] === (await readlink(file)) ? undefined : "leads to another file";
+  if ((found.mode & WRITABLE_BY_OTHERS) !== 0) return "may be changed by other accounts";
+  if (found.isDirectory()) return undefined;
+  const expected = files[path];
+  if (expected === undefined) return "was added";
+  return found.isFile() && (await sha256Of(file)) === expected ? undefined : "has other bytes";
+}
+
+async function filesBelow(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  return entries.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
+}

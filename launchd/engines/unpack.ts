@@ -1,0 +1,148 @@
+/**
+ * Unpacks the archive of an engine as root. Nothing of it leaves the folder: every entry has a new place in it, links are made
+ * after all files, and what an engine does not need (devices, set-user-ID programs) refuses the whole archive.
+ */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, realpath, symlink } from "node:fs/promises";
+import { dirname, join, normalize } from "node:path/posix";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+import { type Extract, extract, type Header } from "tar-stream";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+
+/** What a folder holds, by relative path. */
+export interface Tree {
+  /** SHA-256 of regular files. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Targets as they are written. */
+  readonly links: Readonly<Record<string, string>>;
+}
+
+export interface Limits {
+  readonly bytes: number;
+  readonly entries: number;
+}
+
+/** An engine with the libraries of a GPU vendor takes about 2 GiB. */
+export const LIMITS: Limits = { bytes: 8 * 2 ** 30, entries: 20_000 };
+const MAX_DEPTH = 32;
+const MAX_PATH = 1_024;
+const SET_ID = 0o6000;
+
+type Entry = Extract extends AsyncIterable<infer One> ? One : never;
+
+/** `folder` exists and is empty. Throws EngineArchiveInvalid, or the system's error; what was written then stays. */
+export async function unpackEngine(archive: string, folder: string, limits = LIMITS): Promise<Tree> {
+  const entries = extract();
+  const [read, written] = await Promise.allSettled([
+    pipeline(createReadStream(archive), createGunzip(), entries),
+    writeAll(entries, folder, limits),
+  ]);
+  // A refused entry ends the reading too: its reason is the one that counts.
+  if (written.status === "rejected" && isOwn(written.reason)) throw written.reason;
+  if (read.status === "rejected") throw readError(read.reason);
+  if (written.status === "rejected") throw written.reason;
+  return written.value;
+}
+
+export function refused(why: string, cause?: unknown): MetalbridgeError {
+  return new MetalbridgeError("EngineArchiveInvalid", why, undefined, { cause });
+}
+
+/** The chunks of a stream of bytes, each shown to `look` first. */
+export async function* passing(
+  chunks: AsyncIterable<unknown>,
+  look: (chunk: Buffer) => unknown,
+): AsyncIterable<Buffer> {
+  for await (const chunk of chunks as AsyncIterable<Buffer>) {
+    look(chunk);
+    yield chunk;
+  }
+}
+
+async function writeAll(entries: AsyncIterable<Entry>, folder: string, limits: Limits): Promise<Tree> {
+  const files: Record<string, string> = {};
+  const links: Record<string, string> = {};
+  let [bytes, count] = [0, 0];
+  for await (const entry of entries) {
+    const { header } = entry;
+    count += 1;
+    bytes += header.size;
+    if (count > limits.entries) throw refused(`the archive has more than ${limits.entries} entries`);
+    if (bytes > limits.bytes) throw refused(`the archive holds more than ${limits.bytes} bytes`);
+    const path = placeOf(header.name);
+    if (header.type === "directory") await mkdir(join(folder, path), { recursive: true }).catch(taken(path));
+    else if (header.type === "symlink") links[unused(path, links)] = targetOf(path, header);
+    else files[path] = await writeFile(entry, folder, path);
+    entry.resume();
+  }
+  for (const [path, target] of Object.entries(links)) {
+    await mkdir(join(folder, dirname(path)), { recursive: true }).catch(taken(path));
+    await symlink(target, join(folder, path)).catch(taken(path));
+  }
+  for (const path of Object.keys(links)) await requireInside(folder, path);
+  return { files, links };
+}
+
+/** Relative, and normal. */
+function placeOf(name: string): string {
+  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
+  const isSafe = !name.startsWith("/") && !parts.includes("..") && !/[\0\\]/.test(name);
+  if (isSafe && parts.length <= MAX_DEPTH && name.length <= MAX_PATH) return parts.join("/");
+  throw refused(`${JSON.stringify(name.slice(0, 200))} is no path within the archive`);
+}
+
+function unused(path: string, links: Readonly<Record<string, string>>): string {
+  if (path in links || path === "") throw refused(`${JSON.stringify(path)} is in the archive twice`);
+  return path;
+}
+
+function targetOf(path: string, { linkname }: Header): string {
+  const target = linkname ?? "";
+  const leads = normalize(join(dirname(path), target));
+  if (target !== "" && !target.startsWith("/") && leads !== ".." && !leads.startsWith("../")) return target;
+  throw refused(`the link ${path} leads out of the archive, to ${target}`);
+}
+
+/** The owner is whoever runs this, and nobody else may write. */
+async function writeFile(entry: Entry, folder: string, path: string): Promise<string> {
+  const { type, mode } = entry.header;
+  if (type !== "file" && type !== "contiguous-file")
+    throw refused(`${path} is of type ${type}, which is not unpacked`);
+  if ((mode & SET_ID) !== 0) throw refused(`${path} would run with the rights of its owner (set-user-ID)`);
+  const hash = createHash("sha256");
+  await mkdir(join(folder, dirname(path)), { recursive: true }).catch(taken(path));
+  const file = await open(join(folder, path), "wx", (mode & 0o111) === 0 ? 0o644 : 0o755).catch(taken(path));
+  const bytes = passing(entry, (chunk) => hash.update(chunk));
+  await pipeline(bytes, file.createWriteStream());
+  return hash.digest("hex");
+}
+
+/** A link through another one may lead further than its text says. */
+async function requireInside(folder: string, path: string): Promise<void> {
+  const [inside, found] = await Promise.all([
+    realpath(folder),
+    realpath(join(folder, path)).catch((cause: unknown) => {
+      throw refused(`the link ${path} leads to nothing in the archive`, cause);
+    }),
+  ]);
+  if (!found.startsWith(`${inside}/`)) throw refused(`the link ${path} leads out of the archive`);
+}
+
+/** Another entry has the place, or one whose name differs in case where the disk does not tell them apart. */
+function taken(path: string) {
+  return (error: NodeJS.ErrnoException): never => {
+    if (!["EEXIST", "ENOTDIR", "EISDIR"].includes(error.code ?? "")) throw error;
+    throw refused(`${JSON.stringify(path)} is in the archive twice`, error);
+  };
+}
+
+const isOwn = (error: unknown): boolean =>
+  error instanceof MetalbridgeError || (error instanceof Error && "syscall" in error);
+
+function readError(error: unknown): unknown {
+  if (error instanceof Error && "syscall" in error) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return refused(`it is no .tar.gz archive: ${why}`, error);
+}
