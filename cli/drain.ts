@@ -59,14 +59,28 @@ async function drain(name: string, flags: DrainFlags): Promise<void> {
 
 /** True once nothing is left there; false after Ctrl-C. Throws DrainNotFinished, DrainTakenBack. */
 export async function followDrain(cluster: Cluster, host: Host, timeoutMs: number): Promise<boolean> {
+  const { signal } = listenForStop();
+  if (await untilDrained(cluster, host, { timeoutMs, signal, say })) return true;
+  say(`not followed any longer; ${takeBack(host.metadata.name)}`);
+  process.exitCode = exitCodes.interrupted;
+  return false;
+}
+
+export interface DrainFollowing {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  readonly say: (line: string) => void;
+}
+
+/** True once nothing is left there; false when the signal ended it. Throws DrainNotFinished, DrainTakenBack. */
+export async function untilDrained(
+  cluster: Cluster,
+  host: Host,
+  { timeoutMs, signal, say }: DrainFollowing,
+): Promise<boolean> {
   const { name, uid, generation = 0 } = host.metadata;
-  const stop = listenForStop();
   let view: DrainView | undefined;
-  const options = {
-    signal: stop.signal,
-    timeoutMs,
-    tellTrouble: (line: string) => writeErr(`${line}\n`),
-  };
+  const options = { signal, timeoutMs, tellTrouble: (line: string) => writeErr(`${line}\n`) };
   const end = await follow<DrainView>(cluster, options, ({ watch, finish, fail }) => {
     const look = () => {
       if (!hosts.isSynced() || !replicas.isSynced()) return;
@@ -91,8 +105,6 @@ export async function followDrain(cluster: Cluster, host: Host, timeoutMs: numbe
     case "late":
       throw late(name, timeoutMs, view);
     case "stopped":
-      say(`not followed any longer; ${takeBack(name)}`);
-      process.exitCode = exitCodes.interrupted;
       return false;
     default:
       return end satisfies never;

@@ -1,4 +1,4 @@
-/** `metalbridge install` and `metalbridge upgrade`: the agent as a service of launchd or systemd. */
+/** `metalbridge install`, and the upgrade of this machine: the agent as a service of launchd or systemd. */
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
@@ -25,8 +25,8 @@ import {
   type Wished,
 } from "./install/context.ts";
 
-interface UpgradeFlags extends PlaceFlags {
-  readonly archive?: string;
+export interface UpgradeFlags extends PlaceFlags {
+  readonly archive?: string | undefined;
   readonly sha256?: string;
   readonly allowDowngrade?: boolean;
   readonly dryRun?: boolean;
@@ -41,7 +41,9 @@ interface InstallFlags extends UpgradeFlags, Wished {
 
 /** Options and action of the verb. */
 export function configureInstall(command: Command): void {
+  command.option("--archive <file>", "release archive (default: the release that this program belongs to)");
   addReleaseFlags(command)
+    .option("--timeout-seconds <n>", "how long the agent may take until it serves", parseSeconds, 20)
     .option(
       "--config <file>",
       "the agent's configuration; copied (default: what is installed, else an empty one)",
@@ -65,17 +67,16 @@ export function configureInstall(command: Command): void {
     });
 }
 
-/** Options and action of the verb. */
-export function configureUpgrade(command: Command): void {
-  addReleaseFlags(command).action(async (flags: UpgradeFlags) => bring(flags, await existingChoices(flags)));
+/** Of what is installed on this machine. */
+export async function upgradeHere(flags: UpgradeFlags): Promise<void> {
+  await bring(flags, await existingChoices(flags));
 }
 
-function addReleaseFlags(command: Command): Command {
+/** Of install and of upgrade. */
+export function addReleaseFlags(command: Command): Command {
   return addPlaceFlags(command)
-    .option("--archive <file>", "release archive (default: the release that this program belongs to)")
     .option("--sha256 <sum>", "its checksum (default: the file of that name with .sha256)")
     .option("--allow-downgrade", "install a version older than the current one")
-    .option("--timeout-seconds <n>", "how long the agent may take until it serves", parseSeconds, 20)
     .option("--dry-run", "say what would change, and change nothing");
 }
 

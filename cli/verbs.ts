@@ -199,7 +199,8 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "upgrade",
-    summary: "replace the installed version; rolls back if the new one does not serve",
+    summary:
+      "replace the installed version, here or on hosts of the cluster; rolls back if the new one does not serve",
     group: "machine",
     load: async () => (await import("./upgrade.ts")).configureUpgrade,
   },

@@ -1,4 +1,4 @@
-/** release.json: what a release consists of. Written by `npm run build -- --release`, checked by install and upgrade. */
+/** release.json: what a release consists of. Written by `npm run release`, checked by install and upgrade. */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { lstat, readFile } from "node:fs/promises";
@@ -31,13 +31,15 @@ export type Manifest = z.infer<typeof manifestSchema>;
 /** Undefined when the folder is no release. Throws ReleaseInvalid. */
 export async function readManifest(folder: string): Promise<Manifest | undefined> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : parseManifest(text, join(folder, MANIFEST));
+}
+
+/** `where` is for the message. Throws ReleaseInvalid. */
+export function parseManifest(text: string, where: string): Manifest {
   const parsed = manifestSchema.safeParse(jsonOf(text));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw invalid(
-    `${join(folder, MANIFEST)}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`,
-  );
+  throw invalid(`${where}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`);
 }
 
 /** Throws ReleaseInvalid for the first file that is missing, is a link, or has other bytes. */

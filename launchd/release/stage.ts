@@ -10,6 +10,7 @@ import {
   invalid,
   MANIFEST,
   type Manifest,
+  parseManifest,
   readManifest,
   sha256Of,
 } from "./manifest.ts";
@@ -82,6 +83,28 @@ export async function sourceFromArchive(input: ArchiveInput): Promise<Source> {
     await discard();
     throw error;
   }
+}
+
+export interface ReadArchive {
+  readonly archive: string;
+  readonly sha256: string;
+  readonly version: string;
+  /** As Node names it, such as darwin-arm64. */
+  readonly platform: string;
+}
+
+/** What an archive is, without unpacking it. Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
+export async function readArchive(archive: string, run: Command, sha256?: string): Promise<ReadArchive> {
+  const expected = sha256 ?? (await sumBeside(archive));
+  await checkSum(archive, expected);
+  const listed = await run("tar", ["-tzf", archive]);
+  if (listed.exitCode !== 0) throw unpackError(archive, listed);
+  const entry = listed.stdout.split("\n").find((name) => /^(\.\/)?[^/]+\/release\.json$/.test(name));
+  if (entry === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
+  const read = await run("tar", ["-xzOf", archive, entry]);
+  if (read.exitCode !== 0) throw unpackError(archive, read);
+  const { version, platform } = parseManifest(read.stdout, `${archive}: ${MANIFEST}`);
+  return { archive, sha256: expected.trim().toLowerCase(), version, platform };
 }
 
 async function checkSum(archive: string, expected: string): Promise<void> {
@@ -165,6 +188,7 @@ export async function replaceFolder(from: string, to: string): Promise<void> {
     if (isReplaced) await rename(aside, to);
     throw error;
   }
+  await syncPath(dirname(to));
 }
 
 async function copyRelease(from: string, to: string, { files }: Manifest): Promise<void> {
@@ -188,7 +212,6 @@ async function syncPath(path: string): Promise<void> {
 
 /** Written once the version has served. */
 export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
-  await syncPath(dirname(to));
 
 export interface Installed {
   readonly versions: readonly string[];

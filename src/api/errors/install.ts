@@ -47,7 +47,7 @@ export const installErrors = {
   NotARelease: {
     what: "This program runs from a source checkout, which cannot be installed as a service.",
     do: "install from a release, or build one and pass it with --archive",
-    command: "npm run build -- --release",
+    command: "npm run release",
   },
   DowngradeRefused: {
     what: "The version is older than the installed one, and older versions may not read newer state.",
@@ -100,6 +100,32 @@ export const installErrors = {
     what: "The new version or configuration did not serve in time, and the previous one did not start either.",
     do: "read the log in the message; engines keep running without an agent, but leave their Services after 40 s",
     command: "sudo metalbridge restart",
+  },
+  UpgradeStopped: {
+    what: "The upgrade of several hosts has stopped: a host failed, or the command was interrupted. Hosts that it had not reached were not changed.",
+    do: "fix the host that the message names, then run the same command again: it continues with the hosts that are not on the version",
+  },
+  UpgradeIncomplete: {
+    what: "All hosts that answer were upgraded; the ones that the message names do not answer, and were left out.",
+    do: "bring them back, then run the same command again",
+    command: "metalbridge host list",
+  },
+  UpgradeArchiveMissing: {
+    what: "Hosts of this platform are to be upgraded, and no release archive for it was given. Nothing was changed.",
+    do: "pass the archive of each platform with --archive, or leave these hosts out",
+  },
+  HostNotHealthy: {
+    what: "The upgrade succeeded on the host, but it does not serve as before: its agent does not report the new version, the host is not ready, or an engine was restarted.",
+    do: "look at the host; the other hosts were left as they are",
+    command: "metalbridge describe host HOST",
+  },
+  SshFailed: {
+    what: "No ssh connection to the host: the name is unknown, the key is refused or unknown, or the host does not answer. ssh asks for no password here.",
+    do: "make `ssh HOST true` work without a question: load the key into ssh-agent, accept the host's key, or name the host in ~/.ssh/config",
+  },
+  SudoRefused: {
+    what: "sudo on the host wants a password, or does not allow the account to become root. Nothing was changed on the host.",
+    do: "allow it without a password in /etc/sudoers.d on the host (ADMIN ALL=(root) NOPASSWD: /bin/sh), or log in as root with --ssh-user",
   },
   EnginesRunning: {
     what: "Engines still serve on this host, and uninstall would stop them.",

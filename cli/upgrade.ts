@@ -1,0 +1,100 @@
+/** `metalbridge upgrade`: the version on this machine, or on hosts of the cluster, a few at a time. */
+import { type Command, Option } from "commander";
+import { addClusterFlags, outputFlag, parseCount, parseDuration, parseHostName } from "./cluster/flags.ts";
+import { parseSeconds } from "./install/context.ts";
+import { addReleaseFlags, type UpgradeFlags, upgradeHere } from "./install.ts";
+import { type FarmFlags, upgradeFarm } from "./upgrade/farm.ts";
+
+const TIMEOUT_MS = 600_000;
+const HERE_SECONDS = 20;
+/** A host that serves under load starts its agent more slowly. */
+const FARM_SECONDS = 60;
+
+type Flags = Omit<UpgradeFlags, "archive" | "timeoutSeconds"> &
+  Partial<FarmFlags> & { readonly timeoutSeconds?: number };
+
+/** Options and action of the verb. */
+export function configureUpgrade(command: Command): void {
+  command.option(
+    "--archive <file>",
+    "release archive (default: the release that this program belongs to); repeated for hosts of several platforms",
+    collect,
+  );
+  addReleaseFlags(command)
+    .option(
+      "--timeout-seconds <n>",
+      `how long the agent may take until it serves (default: ${HERE_SECONDS}; on hosts of the cluster ${FARM_SECONDS})`,
+      parseSeconds,
+    )
+    .option(
+      "--hosts <names>",
+      "hosts of the cluster, separated by commas, instead of this machine",
+      parseHosts,
+    )
+    .option("--all", "all hosts of the cluster, instead of this machine")
+    .option("-l, --selector <labels>", "hosts of the cluster with these labels, such as room=a,tier!=test")
+    .option("--batch <n>", "hosts at the same time (default: the first one alone, then two)", parseCount(1))
+    .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
+    .option(
+      "--timeout <time>",
+      "how long the drain of a host may take, and then its health, such as 90s or 10m (default: 10m); 0: no limit",
+      parseDuration,
+    )
+    .option("--ssh-user <name>", "account on the hosts (default: that of ssh)")
+    .option("--ssh-option <option>", "as for ssh -o; may be repeated", collect)
+    .option("--ssh-program <file>", "what to run instead of ssh, with the arguments of ssh")
+    .addOption(
+      new Option(
+        "--address-from <source>",
+        "where ssh connects to: the name of the Host, as ~/.ssh/config knows it, or the first address in its status (default: name)",
+      ).choices(["name", "status"]),
+    );
+  addClusterFlags(command)
+    .addOption(outputFlag())
+    .action((flags: Flags) => upgrade(command, flags));
+}
+
+async function upgrade(command: Command, flags: Flags): Promise<void> {
+  const chosen = [flags.hosts, flags.all, flags.selector].filter((value) => value !== undefined);
+  if (chosen.length > 1) command.error("error: --hosts, --all and --selector exclude each other");
+  const { archive = [] } = flags;
+  if (chosen.length === 0) return here(command, flags);
+  if (archive.length === 0) command.error("error: --archive is needed to upgrade hosts of the cluster");
+  if (flags.sha256 !== undefined && archive.length > 1)
+    command.error("error: --sha256 is of one archive; put a .sha256 file beside each");
+  if (flags.scope !== undefined) command.error("error: --scope is for this machine only");
+  await upgradeFarm({
+    ...flags,
+    archive,
+    drain: flags.drain ?? false,
+    dryRun: flags.dryRun ?? false,
+    allowDowngrade: flags.allowDowngrade ?? false,
+    timeout: flags.timeout ?? TIMEOUT_MS,
+    timeoutSeconds: flags.timeoutSeconds ?? FARM_SECONDS,
+    sshProgram: flags.sshProgram ?? "ssh",
+    sshOption: flags.sshOption ?? [],
+    addressFrom: flags.addressFrom ?? "name",
+    output: flags.output ?? "text",
+  });
+}
+
+const FARM_ONLY = ["batch", "drain", "timeout", "sshUser", "sshOption", "sshProgram", "addressFrom"] as const;
+
+async function here(command: Command, flags: Flags): Promise<void> {
+  const stray = FARM_ONLY.find((name) => flags[name] !== undefined);
+  if (stray !== undefined) {
+    const name = stray.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    command.error(`error: --${name} needs --hosts, --all or --selector`);
+  }
+  const { archive = [], timeoutSeconds = HERE_SECONDS } = flags;
+  if (archive.length > 1) command.error("error: this machine is upgraded with one archive");
+  await upgradeHere({ ...flags, archive: archive[0], timeoutSeconds });
+}
+
+function parseHosts(text: string): readonly string[] {
+  return text.split(",").filter(Boolean).map(parseHostName);
+}
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}

@@ -1,0 +1,84 @@
+/** One host from its drain to its health. Each step ends by itself or with the signal. */
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Target } from "./plan.ts";
+import type { SessionEnd, UpgradeStep } from "./transport.ts";
+
+export type HostStep = "drain" | UpgradeStep | "health" | "uncordon";
+
+export interface HostFailure {
+  readonly step: HostStep;
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly tail?: string;
+}
+
+export type HostResult =
+  | { readonly at: "upgraded" }
+  | ({ readonly at: "failed" } & HostFailure)
+  /** The user did not wait for the end; what had begun on the host ends there. */
+  | { readonly at: "unknown"; readonly step: HostStep }
+  | { readonly at: "not started" };
+
+export interface HostPorts {
+  /** False when the user stopped it. Throws MetalbridgeError. */
+  readonly drain: (host: string) => Promise<boolean>;
+  /** As it was before `drain`. Throws MetalbridgeError. */
+  readonly uncordon: (host: string) => Promise<void>;
+  readonly upgrade: (target: Target) => Promise<SessionEnd>;
+  /** False when the user did not wait. Throws MetalbridgeError. */
+  readonly untilHealthy: (target: Target) => Promise<boolean>;
+  readonly say: (line: string) => void;
+}
+
+/** Never rejects for an expected failure. */
+export async function upgradeHost(ports: HostPorts, target: Target, isDrained: boolean): Promise<HostResult> {
+  const { host } = target;
+  let step: HostStep = "drain";
+  const begin = (next: HostStep, what: string) => {
+    step = next;
+    ports.say(`${host}: ${what}`);
+  };
+  try {
+    if (isDrained) begin("drain", "draining");
+    if (isDrained && !(await drainOrGoBack(ports, host))) return { at: "not started" };
+    begin("connect", "copying the release");
+    const end = await ports.upgrade(target);
+    if (end.how !== "upgraded") return await leave(ports, host, end, isDrained);
+    begin("health", "upgraded; waiting until it serves as before");
+    if (!(await ports.untilHealthy(isDrained ? { ...target, replicas: [] } : target)))
+      return { at: "unknown", step };
+    begin("uncordon", "healthy");
+    if (isDrained) await ports.uncordon(host);
+    return { at: "upgraded" };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    const stays = isDrained && step !== "drain" ? `; it stays drained: metalbridge uncordon ${host}` : "";
+    return { at: "failed", step, code: error.code, message: `${error.message}${stays}` };
+  }
+}
+
+/** It runs what it ran before, and takes replicas again, unless not even that version starts. */
+async function leave(
+  ports: HostPorts,
+  host: string,
+  end: Exclude<SessionEnd, { readonly how: "upgraded" }>,
+  isDrained: boolean,
+): Promise<HostResult> {
+  const { step } = end;
+  if (end.how === "abandoned") return { at: "unknown", step };
+  const { code, message, tail } = end;
+  if (isDrained && code !== "RollbackFailed") await ports.uncordon(host);
+  return { at: "failed", step, code, message, tail };
+}
+
+/** A host that was not emptied takes replicas again. */
+async function drainOrGoBack({ drain, uncordon }: HostPorts, host: string): Promise<boolean> {
+  try {
+    if (await drain(host)) return true;
+  } catch (error) {
+    await uncordon(host);
+    throw error;
+  }
+  await uncordon(host);
+  return false;
+}

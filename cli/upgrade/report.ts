@@ -1,0 +1,86 @@
+/** What became of each host, for a table, for JSON and for the error at the end. Pure. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { alignColumns } from "../program/table.ts";
+import type { HostResult } from "./one-host.ts";
+import type { LeftOut, UpgradePlan } from "./plan.ts";
+
+export type HostState = HostResult | { readonly at: LeftOut["because"] };
+export type HostLine = HostState & { readonly host: string; readonly from: string };
+
+export interface Outcome {
+  readonly results: ReadonlyMap<string, HostResult>;
+  readonly last: UpgradePlan;
+  /** What kept the next batch from being planned. */
+  readonly trouble?: unknown;
+}
+
+/** By name. Hosts that were not reached are as the last plan found them. */
+export function linesOf({ batches, leftOut }: UpgradePlan, { results, last }: Outcome): readonly HostLine[] {
+  const due = batches.flat().map(({ host, from }): HostLine => {
+    const result = results.get(host);
+    if (result !== undefined) return { host, from, ...result };
+    return { host, from, at: last.leftOut.find((left) => left.host === host)?.because ?? "not started" };
+  });
+  const left = leftOut.map(({ host, from, because }): HostLine => ({ host, from, at: because }));
+  return [...due, ...left].sort((one, other) => (one.host < other.host ? -1 : 1));
+}
+
+export function renderLines(lines: readonly HostLine[], version: string): string {
+  const rows = lines.map((line) => [line.host, line.at, line.from, noteOf(line, version)]);
+  return alignColumns([["HOST", "STATE", "BEFORE", "NOTE"], ...rows]).join("\n");
+}
+
+export function renderPlan({ batches, leftOut }: UpgradePlan, version: string): string {
+  const rows = batches.flatMap((batch, index) =>
+    batch.map(({ host, from, platform, replicas }) => [
+      ...[String(index + 1), host, from, platform],
+      `${replicas.length} ready`,
+    ]),
+  );
+  const skipped = leftOut.map(({ host, from, because }) => ["-", host, from, "", because]);
+  const titles = ["BATCH", "HOST", "NOW", "PLATFORM", "REPLICAS"];
+  return [`to version ${version}:`, ...alignColumns([titles, ...rows, ...skipped])].join("\n");
+}
+
+/** Undefined when every host is on the version. */
+export function failureOf(lines: readonly HostLine[], version: string): MetalbridgeError | undefined {
+  const failed = lines.filter((line) => line.at === "failed");
+  const isStopped = lines.some(({ at }) => at === "not started" || at === "unknown");
+  const onVersion = lines.filter(({ at }) => at === "upgraded" || at === "current").length;
+  const count = `${onVersion} of ${lines.length} hosts run ${version}`;
+  if (failed.length > 0) {
+    const stories = failed.map(({ host, step, code, message, tail = "" }) => {
+      const quoted = tail === "" ? "" : `\n${tail.replaceAll(/^/gm, "  | ")}`;
+      return `${host}, step ${step}: ${code}: ${message}${quoted}`;
+    });
+    return new MetalbridgeError("UpgradeStopped", `${count}; ${stories.join("\n")}`);
+  }
+  if (isStopped)
+    return new MetalbridgeError("UpgradeStopped", `${count}; the command was interrupted`, again);
+  const away = lines.filter(({ at }) => at === "unreachable").map(({ host }) => host);
+  if (away.length === 0) return undefined;
+  return new MetalbridgeError("UpgradeIncomplete", `${count}; unreachable: ${away.join(", ")}`);
+}
+
+const again = {
+  summary: "run the same command again: it continues with the hosts that are not on the version",
+};
+
+function noteOf(line: HostLine, version: string): string {
+  switch (line.at) {
+    case "upgraded":
+      return `runs ${version}`;
+    case "current":
+      return `ran ${version} already`;
+    case "failed":
+      return `${line.step}: ${line.code}${line.code === "UpgradeRolledBack" ? `; runs ${line.from} again` : ""}`;
+    case "unknown":
+      return `${line.step}: not waited for; what had begun ends on the host`;
+    case "unreachable":
+      return "its agent does not renew its Lease";
+    case "not started":
+      return "";
+    default:
+      return line satisfies never;
+  }
+}

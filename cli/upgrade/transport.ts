@@ -1,0 +1,154 @@
+/** Brings a release to a host and runs its upgrade there: one session of the administrator's own ssh, as root by sudo. */
+import { spawn } from "node:child_process";
+import { createReadStream } from "node:fs";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadArchive } from "../../launchd/release/stage.ts";
+import { type ErrorCode, errorCatalogue } from "../../src/api/errors.ts";
+
+export interface SshOptions {
+  readonly program: string;
+  readonly user?: string | undefined;
+  /** As for `ssh -o`. */
+  readonly options: readonly string[];
+}
+
+export interface Session {
+  readonly host: string;
+  /** Absent: ssh looks the host's name up. */
+  readonly address?: string | undefined;
+  readonly archive: ReadArchive;
+  /** Of `metalbridge upgrade` on the host. */
+  readonly args: readonly string[];
+  /** Ends the session; an upgrade that has begun on the host continues there. */
+  readonly signal: AbortSignal;
+}
+
+export type UpgradeStep = "connect" | "copy" | "unpack" | "upgrade";
+
+export type SessionEnd =
+  | { readonly how: "upgraded" }
+  | {
+      readonly how: "failed";
+      readonly step: UpgradeStep;
+      readonly code: ErrorCode;
+      readonly message: string;
+      /** The last lines that the host wrote to standard error. */
+      readonly tail: string;
+    }
+  | { readonly how: "abandoned"; readonly step: UpgradeStep };
+
+const TAIL_LINES = 12;
+const TAIL_BYTES = 8_192;
+/** ssh's own exit code for a connection that failed. */
+const SSH_FAILED = 255;
+
+/**
+ * Free of quotes and backslashes, so that every login shell passes it on as it is. Once it runs, a lost connection stops
+ * nothing: an archive that is cut off has another sum, and an upgrade that has begun ends with its own verdict.
+ */
+const SCRIPT = `
+set -eu
+trap "" HUP INT TERM PIPE
+umask 077
+sum=$1
+shift
+echo @copy
+folder=$(mktemp -d ~root/.metalbridge-upgrade.XXXXXX)
+trap "rm -rf $folder" EXIT
+cat > $folder/release.tar.gz
+if command -v sha256sum > /dev/null; then found=$(sha256sum < $folder/release.tar.gz)
+else found=$(shasum -a 256 < $folder/release.tar.gz); fi
+found=$(echo $found | cut -d " " -f 1)
+if [ $found != $sum ]; then
+  echo "ReleaseSumMismatch: the copy on the host has the SHA-256 $found, not $sum" >&2
+  exit 1
+fi
+echo @unpack || :
+mkdir $folder/release
+tar -xzf $folder/release.tar.gz -C $folder/release --strip-components 1 --no-same-owner
+rm $folder/release.tar.gz
+echo @upgrade || :
+$folder/release/bin/metalbridge upgrade $* < /dev/null
+`;
+
+export async function upgradeBySsh(ssh: SshOptions, session: Session): Promise<SessionEnd> {
+  // A session of its own: the terminal's Ctrl-C would end ssh half-way.
+  const child = spawn(ssh.program, sshArgs(ssh, session), { stdio: "pipe", detached: true });
+  const abandon = () => child.kill("SIGTERM");
+  session.signal.addEventListener("abort", abandon, { once: true });
+  if (session.signal.aborted) abandon();
+  const [out, err] = [keepEnd(child.stdout), keepEnd(child.stderr)];
+  const closed = new Promise<{ readonly exitCode: number | null; readonly error?: Error }>((resolve) => {
+    child.once("error", (error) => resolve({ exitCode: null, error }));
+    child.once("close", (exitCode) => resolve({ exitCode }));
+  });
+  // A host that refuses reads nothing; its exit code and standard error say why.
+  await pipeline(createReadStream(session.archive.archive), child.stdin).catch(() => undefined);
+  const { exitCode, error } = await closed;
+  session.signal.removeEventListener("abort", abandon);
+  if (exitCode === 0) return { how: "upgraded" };
+  const step = stepOf(out.seen());
+  if (session.signal.aborted) return { how: "abandoned", step };
+  const tail = error === undefined ? err.text() : `${ssh.program}: ${error.message}`;
+  return { how: "failed", step, tail, ...explain(step, exitCode, tail) };
+}
+
+/** What the administrator gives comes first: ssh takes the first value of each option. */
+function sshArgs(
+  { user, options }: SshOptions,
+  { host, address, archive, args }: Session,
+): readonly string[] {
+  const ours = ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ForwardAgent=no"];
+  // The key that is known under the host's name, wherever its agent says that it is.
+  const alias = address === undefined ? [] : [`HostKeyAlias=${host}`];
+  return [
+    ...[...options, ...alias, ...ours].flatMap((option) => ["-o", option]),
+    ...(user === undefined ? [] : ["-l", user]),
+    ...["-T", "--", address ?? host],
+    `env LC_ALL=C sudo -n /bin/sh -c '${SCRIPT}' metalbridge ${[archive.sha256, ...args].join(" ")}`,
+  ];
+}
+
+function stepOf(marks: ReadonlySet<string>): UpgradeStep {
+  if (marks.has("@upgrade")) return "upgrade";
+  if (marks.has("@unpack")) return "unpack";
+  return marks.has("@copy") ? "copy" : "connect";
+}
+
+/** The host's own code where it gave one: `Code: what happened`. */
+function explain(
+  step: UpgradeStep,
+  exitCode: number | null,
+  tail: string,
+): { readonly code: ErrorCode; readonly message: string } {
+  for (const [, code = "", message = ""] of tail.matchAll(/^([A-Z][A-Za-z]+): (.*)$/gm))
+    if (step !== "connect" && isCode(code)) return { code, message };
+  const last = tail.trimEnd().split("\n").at(-1) ?? "";
+  if (exitCode === SSH_FAILED || exitCode === null)
+    return { code: "SshFailed", message: last === "" ? "ssh ended without a reason" : last };
+  if (step === "connect") return { code: "SudoRefused", message: last };
+  if (/no space left/i.test(tail)) return { code: "InstallDiskFull", message: last };
+  return { code: "InstallFailed", message: last === "" ? `exit code ${exitCode}` : last };
+}
+
+function isCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errorCatalogue, text);
+}
+
+interface Kept {
+  readonly text: () => string;
+  /** Lines that begin with @. */
+  readonly seen: () => ReadonlySet<string>;
+}
+
+function keepEnd(stream: Readable): Kept {
+  let text = "";
+  const seen = new Set<string>();
+  stream.setEncoding("utf8").on("data", (chunk: string) => {
+    for (const [mark] of `${text}${chunk}`.slice(-TAIL_BYTES - chunk.length).matchAll(/^@\w+$/gm))
+      seen.add(mark);
+    text = `${text}${chunk}`.slice(-TAIL_BYTES);
+  });
+  return { text: () => text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n"), seen: () => seen };
+}
