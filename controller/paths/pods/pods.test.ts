@@ -73,6 +73,34 @@ test("a crash loop is one verdict over its back-off and each restart, until the 
   expect(engine({ started: true, restartCount: 2, state: runs, lastState: died })).toBeUndefined();
 });
 
+test.each([
+  [
+    "vLLM, whose Python warns at its end",
+    "RuntimeError: Engine core initialization failed. See root cause above.\nresource_tracker.py:254: UserWarning: leaked\n  warnings.warn(",
+    "RuntimeError: Engine core initialization failed. See root cause above.",
+  ],
+  [
+    "vLLM with a context that is too long",
+    "ValidationError: 1 validation error for ModelConfig\n  Value error, max_model_len (900000) is greater than 8192\n    For further information visit a page",
+    "Value error, max_model_len (900000) is greater than 8192",
+  ],
+  [
+    "llama-server with a value that it does not take",
+    'error while handling argument "--cache-type-k": Unsupported cache type: q3_9\n\nto show complete usage, run with -h',
+    'error while handling argument "--cache-type-k": Unsupported cache type: q3_9',
+  ],
+])("the line that names the error is shown: %s", (_title, printed, line) => {
+  expect(engine({ started: false, restartCount: 0, state: end(1, "Error", printed) })?.message).toMatch(
+    new RegExp(`: exit code 1 \\(Error\\): ${line.replaceAll(/[()]/g, "\\$&")}$`),
+  );
+});
+
+test("the last line of a killed engine is shown, whatever it logged before", () => {
+  const printed = "error: a client has gone\nprompt 3 done";
+  const message = engine({ started: false, restartCount: 0, state: end(137, "OOMKilled", printed) })?.message;
+  expect(message).toMatch(/\(OOMKilled\): prompt 3 done$/);
+});
+
 test("a sidecar among the init containers counts as started once its probe has succeeded", () => {
   const sidecar = { name: "proxy", image: "i", restartPolicy: "Always" };
   const status: ContainerStatus = {

@@ -222,7 +222,7 @@ function containerTrouble(
   const end = exitCode === undefined ? "" : `: exit code ${exitCode}${why === "" ? "" : ` (${why})`}`;
   const { restartCount = 0 } = container;
   const did = restartCount === 0 ? "exited" : `has restarted ${restartCount} times`;
-  const text = `${where} ${did}${end}${said === "" ? "" : `: ${lastLine(said)}`}`;
+  const text = `${where} ${did}${end}${said === "" ? "" : `: ${decisiveLine(said, exitCode)}`}`;
   return { code: "PodCrashing", message: truncate(text, MAX_TEXT) };
 }
 
@@ -245,8 +245,15 @@ function fetchFailure({ name, state, lastState }: ContainerStatus): FetchFailed 
   return result === undefined || isFetched(result) ? undefined : result;
 }
 
-function lastLine(text: string): string {
-  return text.trim().split("\n").at(-1) ?? "";
+const NAMES_ERROR = /(?:Error|\berror|Exception)\b.*[:,]/;
+/** Exit codes above it mean a signal, of which no line can say why. */
+const SIGNALS = 128;
+
+/** After the line with the error, Python prints warnings, and llama-server how to get help. */
+function decisiveLine(text: string, exitCode = 0): string {
+  const lines = text.trim().split("\n");
+  const named = exitCode > SIGNALS ? undefined : lines.findLast((line) => NAMES_ERROR.test(line));
+  return (named ?? lines.at(-1) ?? "").trim();
 }
 
 function conditionOf({ status }: Pod, type: string) {
