@@ -26,7 +26,7 @@ import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { createModelKeeper, type ModelKeeper } from "./models/keep-models.ts";
-import { createPeers, type Peers } from "./peers/peers.ts";
+import { type Offered, openOffered } from "./offered.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { hostStatusBody } from "./registration/host-status.ts";
@@ -35,6 +35,7 @@ import { type KeptHost, openKeptHost } from "./registration/kept-host.ts";
 import { createLateClient } from "./registration/late-client.ts";
 import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
 import type { Trouble } from "./registration/registration.ts";
+import type { RunDoctor } from "./remote/server.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
 import { hasEngineFile } from "./replicas/state/engine-record.ts";
@@ -54,6 +55,8 @@ export interface Inputs {
   readonly signal: AbortSignal;
   /** Aborted last, once the agent has also withdrawn from the cluster. */
   readonly endSignal: AbortSignal;
+  /** What `metalbridge doctor` prints as JSON here; absent: nobody can ask for it. */
+  readonly doctor?: RunDoctor | undefined;
 }
 
 /** What is opened first; `host` is the Host as last seen, which applies until it is read again. */
@@ -63,7 +66,7 @@ interface Opened {
   readonly host: Host | undefined;
   readonly store: ModelStore;
   readonly received: { readonly bytes: number };
-  readonly peers: Peers | undefined;
+  readonly offered: Offered;
   /** Called when what this host offers to others changed. */
   readonly offers: { report: () => void };
 }
@@ -93,11 +96,11 @@ export class Agent {
     const received = { bytes: 0 };
     const isMac = config.platform === "darwin";
     const offers = { report: () => {} };
-    const peers = openPeers(inputs);
+    const offered = openOffered(inputs, () => offers.report());
     const options = storeOptionsOf(config);
     const store = await openStore({
       ...{ ...options, clock, log, bootId: await readBootId(config.platform, run) },
-      peers: peers?.taker,
+      peers: offered.taker,
       onOffers: () => offers.report(),
       quotaBytes: quotaOf(host) ?? options.quotaBytes,
       onReceived: (bytes) => {
@@ -107,14 +110,14 @@ export class Agent {
     });
     // Not awaited: engines are adopted first.
     if (isMac && !config.dryRun) void warnOfBackup(options.dir, run, log);
-    const agent = new Agent(inputs, { run, keptHost, host, store, received, peers, offers });
+    const agent = new Agent(inputs, { run, keptHost, host, store, received, offered, offers });
     agent.#watchMachine();
     return agent;
   }
 
   private constructor(inputs: Inputs, opened: Opened) {
     const { config, clock, log, signal, environment } = inputs;
-    const { run, store, peers } = opened;
+    const { run, store, offered } = opened;
     this.#inputs = inputs;
     this.#opened = opened;
     this.#state = { host: opened.host };
@@ -142,7 +145,7 @@ export class Agent {
     const memory = { latest: () => this.#pressure.latest(), read: () => this.#pressure.read() };
     const isSynced = () => this.#state.session?.isSynced() === true;
     this.#observer = createHostObserver({
-      ...{ store, clock, log, elsewhere: config, address: () => this.#address(), peer: peers?.status },
+      ...{ store, clock, log, elsewhere: config, address: () => this.#address(), offered: offered.status },
       reader: { ...reader, memory: async () => memory.latest() ?? memory.read() },
       judgement: () => this.#pressure.judgement(),
       machineConditions: createHostConditions(config, environment.toolPath, clock),
@@ -262,7 +265,7 @@ export class Agent {
       onHost: (host) => this.#takeHost(host),
     });
     this.#opened.offers.report = this.#state.session.report;
-    this.#opened.peers?.connect(connection);
+    this.#opened.offered.connect(connection);
     this.#give();
     const look = createPauseWatch({
       ...{ clock, log },
@@ -344,8 +347,9 @@ export class Agent {
 
   /** On the address that engines are served on, which the Host allows. */
   #give(): void {
-    const { peers, store } = this.#opened;
-    peers?.giveOn(addressOf(this.#address()), store.contents);
+    const { offered, store } = this.#opened;
+    const { contents } = store;
+    offered.offerOn(addressOf(this.#address()), { contents, replicas: () => this.runner.snapshot() });
   }
 
   /** Connections from before a sleep, from an old address or over an old route lead nowhere: those of watches and downloads too. */
@@ -384,12 +388,6 @@ export class Agent {
 
 function recorderOf({ config, clock, log, signal }: Inputs, client: KubeClient): RecordEvent {
   return createEventRecorder({ client, clock, log, signal, ...reportingAs(config.hostName) });
-}
-
-function openPeers({ config, clock, log, signal }: Inputs): Peers | undefined {
-  const { enabled, port, maxRate } = config.peers;
-  if (!enabled || config.dryRun) return undefined;
-  return createPeers({ hostName: config.hostName, port, maxRate, clock, log, signal });
 }
 
 async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {

@@ -34,15 +34,18 @@ export interface AgentPorts {
   readonly records?: () => Promise<readonly CatalogRecord[]>;
   /** Once the loopback server listens. */
   readonly onListening?: (port: number) => void;
+  /** For remoteAccess.doctor. */
+  readonly doctor?: Inputs["doctor"];
 }
 
 /** Resolves after the signal was aborted. Rejects if it cannot start: state folder, port, dry run without a cluster. */
 export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<void> {
   const environment = ports.environment ?? readEnvironment();
-  const { log, clock = systemClock } = ports;
+  const { log, clock = systemClock, doctor } = ports;
   const life = new AbortController();
   const end = new AbortController();
-  const inputs: Inputs = { config, environment, log, clock, signal: life.signal, endSignal: end.signal };
+  const { signal } = life;
+  const inputs: Inputs = { config, environment, log, clock, signal, endSignal: end.signal, doctor };
   if (config.dryRun) {
     await requireReadable(config.stateDir);
     const agent = await Agent.open(inputs);

@@ -1,6 +1,6 @@
 /** `metalbridge agent`: the agent of this machine, in the foreground. launchd, systemd or a terminal keeps it. */
 
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/config/port-range.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
@@ -37,6 +37,7 @@ export interface AgentFlags {
   readonly logLevel?: AgentSettings["logLevel"];
   readonly logFile?: string;
   readonly exitWithStdin?: boolean;
+  readonly remoteAccess?: readonly ("logs" | "doctor")[];
 }
 
 /** Options and action of the verb. Every flag is a key of the configuration file too, and wins over it. */
@@ -60,6 +61,12 @@ export function configureAgent(command: Command): void {
     .option(
       "--stop-engines",
       "drain and stop the engines when the agent stops (default: they keep running, and the next start adopts them)",
+    )
+    .addOption(
+      new Option(
+        "--remote-access <what...>",
+        "let users of the cluster whom its RBAC allows read logs, run doctor, or both",
+      ).choices(["logs", "doctor"]),
     )
     .option("--exit-with-stdin", "exit when standard input closes")
     .action(agent);
@@ -96,6 +103,7 @@ async function agent(flags: AgentFlags): Promise<void> {
     atOnce: stop.again,
     log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
     print: (text) => writeOut(`${text}\n`),
+    doctor: (signal) => runDoctor(config, flags, signal),
     records: async () => {
       const { readCatalogFiles } = await import("./catalog/read.ts");
       return (await readCatalogFiles(catalog === undefined ? [] : [catalog])).records;
@@ -127,8 +135,14 @@ export function settingsOf(flags: AgentFlags): AgentSettings {
     ollama: flags.ollama === undefined ? undefined : { programs: flags.ollama },
     modelRoots: flags.modelRoot,
     metricsPort: flags.metricsPort,
+    remoteAccess: remoteAccessOf(flags),
     huggingFace: flags.hfEndpoint === undefined ? undefined : { endpoint: flags.hfEndpoint },
   }) as AgentSettings;
+}
+
+function remoteAccessOf({ remoteAccess: what }: AgentFlags): AgentSettings["remoteAccess"] {
+  if (what === undefined) return undefined;
+  return { logs: what.includes("logs"), doctor: what.includes("doctor") };
 }
 
 function defined(settings: Readonly<Record<string, unknown>>): object {

@@ -19,7 +19,7 @@ import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-k
 import { addNamespacedFlags } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
-import { orNothing } from "./logs/reader.ts";
+import { orNothing } from "../agent/remote/log-reader.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 

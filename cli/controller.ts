@@ -72,8 +72,16 @@ export function configureController(command: Command): void {
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
     .option("--exit-with-stdin", "exit when standard input closes")
     .action(controller);
+  addTunnelOptions(command);
   addEngineOptions(command);
   addFitnessOptions(command);
+}
+
+function addTunnelOptions(command: Command): void {
+  command
+    .option("--tunnel", "connect users with hosts that have switched on remoteAccess")
+    .option("--tunnel-address <ip>", "address of the tunnel (default: 0.0.0.0)")
+    .option("--tunnel-port <n>", "its port; 0 takes a free one (default: 9466)");
 }
 
 function addEngineOptions(command: Command): void {

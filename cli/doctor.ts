@@ -13,10 +13,11 @@ import { outputFlag, parseDuration, parseHostName, parseName } from "./cluster/f
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { probeFromCluster } from "./doctor/from-cluster.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
+import { doctorOnHosts } from "./doctor/on-hosts.ts";
 import { exitCodeOf, type Report, renderReport, reportFields } from "./doctor/render.ts";
-import { here } from "./install/context.ts";
 import { exitCodeOfHosts, hostFields, renderHosts } from "./doctor/render-hosts.ts";
 import { ownPrefix } from "./engine/programs.ts";
+import { here } from "./install/context.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
 import { writeOut } from "./program/output.ts";
 
@@ -37,6 +38,9 @@ interface Flags {
   readonly timeout?: number;
   readonly root: string;
   readonly fromCluster?: string;
+  readonly host?: readonly string[];
+  readonly allHosts?: boolean;
+  readonly direct?: boolean;
   readonly image?: string;
   readonly namespace?: string;
 }
@@ -65,12 +69,23 @@ export function configureDoctor(command: Command): void {
     )
     .option("--image <image>", "of that pod: one that has Node (default: the controller's)")
     .option("-n, --namespace <name>", "of that pod (default: the controller's)", parseName)
+    .addOption(
+      new Option(
+        "--host <names>",
+        "instead of this machine: these hosts, separated by commas; their agents run it (docs/doctor.md)",
+      )
+        .argParser((text: string) => text.split(",").map(parseHostName))
+        .conflicts(["fromCluster", "fix"]),
+    )
+    .addOption(new Option("--all-hosts", "the same of all hosts").conflicts(["fromCluster", "fix", "host"]))
+    .option("--direct", "with --host: connect to the hosts themselves, not through the cluster")
     .addOption(outputFlag())
     .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(doctor);
 }
 
 async function doctor(flags: Flags): Promise<void> {
+  if (flags.host !== undefined || flags.allHosts === true) return checkHosts(flags);
   const { fromCluster } = flags;
   const report =
     fromCluster === undefined ? await checkMachine(flags) : await probeFromCluster(fromCluster, flags);
@@ -80,6 +95,16 @@ async function doctor(flags: Flags): Promise<void> {
       : renderReport(report, { isAll: flags.all === true });
   writeOut(`${text}\n`);
   process.exitCode = exitCodeOf(report.results);
+}
+
+async function checkHosts({ host: hosts, direct = false, ...flags }: Flags): Promise<void> {
+  const reports = await doctorOnHosts(flags, { hosts, direct });
+  const text =
+    flags.output === "json"
+      ? JSON.stringify(hostFields(reports), undefined, 2)
+      : renderHosts(reports, flags.all === true);
+  writeOut(`${text}\n`);
+  process.exitCode = exitCodeOfHosts(reports);
 }
 
 async function checkMachine(flags: Flags): Promise<Report> {

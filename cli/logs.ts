@@ -1,8 +1,8 @@
 /** `metalbridge logs`: what a replica's engine has written, from the file on its own host, or of a service's pods. */
 
 import { existsSync } from "node:fs";
-import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "commander";
+import { LogReader, type Wanted } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { waitMs } from "../src/kube/wait.ts";
@@ -11,13 +11,12 @@ import { addNamespacedFlags, parseCount } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
 import { type PodLogFlags, printPodLogs } from "./logs/pods.ts";
-import { LogReader, type Wanted } from "./logs/reader.ts";
+import { printBytes } from "./logs/print.ts";
+import { printRemoteLog, type RemoteLogFlags } from "./logs/remote.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface LogsFlags extends LocalFlags, PodLogFlags {
-  readonly all?: boolean;
-}
+type LogsFlags = LocalFlags & PodLogFlags & RemoteLogFlags;
 
 interface ReadOptions {
   readonly wanted: Wanted;
@@ -47,11 +46,16 @@ export function configureLogs(command: Command): void {
     .addOption(new Option("--all", "include rotated files").conflicts("tail"))
     .option("-p, --previous", "in pods: of the container before its last restart")
     .option("-c, --container <name>", "in pods: another container, such as fetch (default: engine)");
+  options.option(
+    "--direct",
+    "of a replica on another host: connect to the host itself, not through the cluster",
+  );
   addLocalFlags(options).action(logs);
 }
 
 async function logs(name: string, flags: LogsFlags): Promise<void> {
-  const elsewhere = (cluster: Cluster, named: string) => printPodLogs(cluster, named, flags);
+  const elsewhere = async (cluster: Cluster, named: string) =>
+    (await printPodLogs(cluster, named, flags)) || (await printRemoteLog(cluster, named, flags));
   await useLocal(name, flags, { ...SOUGHT, elsewhere }, (replica) => print(replica, flags));
 }
 
@@ -67,14 +71,7 @@ async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): 
   const stop = listenForStop();
   const wanted = flags.tail === undefined ? (flags.all === true ? "all" : "current") : { lines: flags.tail };
   const output = readLog(dir, { wanted, follow, signal: stop.signal });
-  try {
-    await pipeline(output, process.stdout, { signal: stop.signal, end: false });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    // `metalbridge logs X -f | head`: the reader has closed the pipe.
-    const isPipeClosed = code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE";
-    if (!stop.signal.aborted && !isPipeClosed) throw error;
-  }
+  await printBytes(output, stop);
   process.exitCode = stop.exitCode();
 }
 

@@ -6,6 +6,7 @@ import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { podsConfigSchema } from "./paths/pods/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
+import { tunnelConfigSchema } from "./tunnel/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
 
@@ -43,6 +44,7 @@ export const controllerConfigSchema = z
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,
     ...preflightConfigSchema.shape,
+    ...tunnelConfigSchema.shape,
     ...liveEvictionConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {

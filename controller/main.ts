@@ -22,6 +22,7 @@ import { linuxSettings, probingOf } from "./paths/pods/config.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
 import { keepCertificate } from "./preflight/rotation.ts";
+import { startTunnel } from "./tunnel/tunnel.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -39,6 +40,8 @@ export interface ControllerOptions {
   readonly onWorking?: () => void;
   /** Called with the port of the preflight webhook once it listens. */
   readonly onPreflight?: (port: number) => void;
+  /** Called with the port of the tunnel once it listens. */
+  readonly onTunnel?: (port: number) => void;
 }
 
 const USER_AGENT = "metalbridge-controller";
@@ -80,6 +83,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         match,
         onListening: options.onPreflight,
       });
+    serveTunnel(options, client);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
@@ -117,6 +121,15 @@ export async function runController(options: ControllerOptions): Promise<void> {
   } finally {
     connection.close();
   }
+}
+
+/** Controllers that do not lead serve it too. */
+function serveTunnel(
+  { config, log, signal, clock = systemClock, onTunnel }: ControllerOptions,
+  client: KubeClient,
+): void {
+  const { tunnel, tunnelAddress: address, tunnelPort: port } = config;
+  if (tunnel) startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
 }
 
 interface Readiness {

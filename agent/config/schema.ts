@@ -4,6 +4,7 @@ import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import { unusableBecause } from "./address.ts";
 import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "./port-range.ts";
+import { remoteAccess } from "./remote-access.ts";
 
 const path = z
   .string()
@@ -329,6 +330,7 @@ const settingsSchema = z.strictObject({
       "File with the bearer token required at metricsAddress; read at each request, so it can be rotated.",
     )
     .optional(),
+  remoteAccess,
   llmfit: z
     .strictObject({
       enabled: z.boolean().describe("Answer llmfit's REST API about this machine.").default(false),

@@ -20,6 +20,7 @@ import {
   type HostMemory,
   type HostModel,
   type HostPeer,
+  type HostRemote,
   type HostRuntime,
   type HostStatus,
   hostStatusSchema,
@@ -57,6 +58,8 @@ export interface ObservedHost {
   readonly models: readonly HostModel[];
   /** Absent where this host neither gives to other hosts nor takes from them. */
   readonly peer?: HostPeer | undefined;
+  /** Absent where users read nothing of this host by the network. */
+  readonly remote?: HostRemote | undefined;
   readonly prefetches?: readonly PrefetchState[];
   readonly verifyRequest?: string | undefined;
   readonly verifyDamaged?: readonly string[] | undefined;
@@ -120,6 +123,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     models: listed(seen.models),
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
+  if (seen.remote !== undefined) status.remote = seen.remote;
   Object.assign(status, seen.installed === undefined ? installedBefore(before) : bounded(seen.installed));
   const { prefetches = [], verifyRequest, verifyDamaged } = seen;
   if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;

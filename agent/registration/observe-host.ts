@@ -2,7 +2,7 @@
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { HostCompute, HostInfo, HostPeer, HostRuntime } from "../../src/api/host.ts";
+import type { HostCompute, HostInfo, HostRuntime } from "../../src/api/host.ts";
 import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
@@ -24,7 +24,8 @@ export interface HostObserverOptions {
   readonly memory: { readonly budget?: number | undefined; readonly compute?: HostCompute | undefined };
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
-  readonly peer?: (() => HostPeer | undefined) | undefined;
+  /** What this host offers to other hosts, and to users of the cluster. */
+  readonly offered?: () => Pick<ObservedHost, "peer" | "remote">;
   /** What the pressure governor makes of the readings. */
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number | Promise<number>;
@@ -135,7 +136,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
-        peer: options.peer?.(),
+        ...options.offered?.(),
         models: (await reading("the model store", models.read())).map((model) => ({ ...model })),
         installed: installed(),
         machineConditions:

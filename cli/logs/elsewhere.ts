@@ -45,12 +45,22 @@ export async function explainElsewhere(
   const where = address === undefined ? hostName : `${hostName} (${address})`;
   const message = `the ${what} of ${namespace}/${name} is on host ${where}: engines/${uid}/${file} in the state folder of the agent there`;
   throw new MetalbridgeError(codes.elsewhere, message, {
-    summary: `run this on ${hostName}, as the agent's user, with the agent's own --config or --state-dir where it has one`,
+    summary: `run this on ${hostName}, as the agent's user, with the agent's own --config or --state-dir where it has one${otherwise(verb)}`,
     command: `metalbridge ${verb} ${name} -n ${namespace}`,
   });
 }
 
-async function findMeant(cluster: Cluster, name: string, verb: Sought["verb"]): Promise<InferenceReplica> {
+function otherwise(verb: Sought["verb"]): string {
+  if (verb !== "logs") return "";
+  return "; to read it from here, its administrator has to set remoteAccess.logs there (docs/operate.md)";
+}
+
+/** The replica of that name, or the only one of the service. Throws ReplicaNotFound, NameAmbiguous. */
+export async function findMeant(
+  cluster: Cluster,
+  name: string,
+  verb: Sought["verb"],
+): Promise<InferenceReplica> {
   const exact = await lookUp(cluster, INFERENCE_REPLICAS, name);
   if (exact !== undefined) return exact;
   const { namespace } = cluster;

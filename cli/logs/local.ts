@@ -2,9 +2,9 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
+import { orNothing } from "../../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readPlainFile } from "../../src/plain-file.ts";
-import { orNothing } from "./reader.ts";
 
 export interface LocalReplica {
   readonly namespace: string;

@@ -8,6 +8,7 @@ import type { ErrorEntry } from "./errors/entry.ts";
 import { installErrors } from "./errors/install.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { podErrors } from "./errors/pods.ts";
+import { remoteErrors } from "./errors/remote.ts";
 import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
 import { sourceErrors } from "./errors/source.ts";
@@ -23,6 +24,7 @@ export const errorCatalogue = {
   ...cliErrors,
   ...doctorErrors,
   ...installErrors,
+  ...remoteErrors,
   ...podErrors,
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -133,6 +133,19 @@ const hostPeerSchema = z.object({
     .optional(),
 });
 
+const hostRemoteSchema = z.object({
+  fingerprint: z
+    .string()
+    .max(64)
+    .regex(/^[0-9a-f]{64}$/)
+    .describe(
+      "SHA-256 of the certificate that this host proves itself with; new at each start of the agent.",
+    ),
+  port: z.int().min(1).max(65_535).describe("Port on the host's address."),
+  logs: z.boolean().describe("Whether logs of engines can be read."),
+  doctor: z.boolean().describe("Whether `metalbridge doctor --host` can be run."),
+});
+
 /** Of one host. */
 export const PREFETCH_MAX = 256;
 /** Maximum size of all orders as the API server stores them: a Host must stay below the 1.5 MiB limit of an object. */
@@ -212,6 +225,9 @@ export const hostStatusSchema = z.object({
   peer: hostPeerSchema
     .describe("How other hosts fetch weights from this one. Absent: they cannot.")
     .optional(),
+  remote: hostRemoteSchema
+    .describe("What users of the cluster can read of this host without a login on it. Absent: nothing.")
+    .optional(),
   models: z
     .array(hostModelSchema)
     .max(HOST_MODELS_MAX)
@@ -287,4 +303,5 @@ export type HostMemory = z.output<typeof hostMemorySchema>;
 export type HostCompute = NonNullable<HostMemory["compute"]>;
 export type HostInstalled = z.output<typeof hostInstalledSchema>;
 export type HostPeer = z.output<typeof hostPeerSchema>;
+export type HostRemote = z.output<typeof hostRemoteSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -150,8 +150,8 @@ export interface UserInfo {
 
 /** A question that is answered and not kept. */
 export interface TokenReview extends KubeObject {
-  spec: { token: string };
-  status?: { authenticated?: boolean; user?: UserInfo; error?: string };
+  spec: { token: string; audiences?: string[] };
+  status?: { authenticated?: boolean; user?: UserInfo; audiences?: string[]; error?: string };
 }
 
 /** As TokenReview. */

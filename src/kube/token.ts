@@ -10,6 +10,8 @@ export interface TokenOptions {
   readonly seconds: number;
   /** A Secret in the account's namespace; the token ends with it. */
   readonly boundTo?: { readonly name: string; readonly uid?: string } | undefined;
+  /** Who accepts it. Absent: the API server. */
+  readonly audiences?: readonly string[];
 }
 
 const TIMEOUT_MS = 10_000;
@@ -17,7 +19,7 @@ const TIMEOUT_MS = 10_000;
 /** One request, never repeated. */
 export async function requestToken(
   connection: KubeConnection,
-  { account, seconds, boundTo }: TokenOptions,
+  { account, seconds, boundTo, audiences }: TokenOptions,
 ): Promise<ApiResult<string>> {
   const { namespace, name } = account;
   const boundObjectRef = boundTo && { apiVersion: "v1", kind: "Secret", ...boundTo };
@@ -27,7 +29,7 @@ export async function requestToken(
     body: JSON.stringify({
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
-      spec: { expirationSeconds: seconds, boundObjectRef },
+      spec: { expirationSeconds: seconds, boundObjectRef, audiences },
     }),
     timeoutMs: TIMEOUT_MS,
   });

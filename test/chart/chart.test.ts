@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
+import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
 import { bundleInto } from "../../scripts/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { root } from "../docs/pages.ts";
@@ -55,9 +56,9 @@ test("every value is described, and has a default unless it is the controller's"
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
   const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image", "hostsOnly"];
-  const preflight = Object.keys(preflightConfigSchema.shape);
+  const groups = [...Object.keys(preflightConfigSchema.shape), ...Object.keys(tunnelConfigSchema.shape)];
   const flags = Object.keys(controllerConfigSchema.shape).filter(
-    (key) => ![...settled, ...preflight].includes(key),
+    (key) => ![...settled, ...groups].includes(key),
   );
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());

@@ -14,27 +14,31 @@ export interface TokenTimes {
   readonly expires: number;
   /** The Secret that it ends with. */
   readonly secret?: string;
+  /** Of the account; the hosts' unless given. */
+  readonly namespace?: string;
+  /** The API server's unless given. */
+  readonly audience?: string;
 }
 
-/** A token of the host's account, which has to exist. */
+/** A token of the account, usually a host's, which has to exist. */
 export async function signToken(
   cluster: Pick<TestCluster, "kubeconfig" | "kubectl">,
-  host: string,
-  { issued, expires, secret }: TokenTimes,
+  name: string,
+  { issued, expires, secret, namespace = NAMESPACE_HOSTS, audience = SERVICE_ACCOUNT_ISSUER }: TokenTimes,
 ): Promise<string> {
-  const get = ["get", "serviceaccount", host, "-n", NAMESPACE_HOSTS, "-o", "jsonpath={.metadata.uid}"];
+  const get = ["get", "serviceaccount", name, "-n", namespace, "-o", "jsonpath={.metadata.uid}"];
   const uid = await cluster.kubectl(get);
-  const uidOfSecret = async (name: string) =>
-    cluster.kubectl(["get", "secret", name, "-n", NAMESPACE_HOSTS, "-o", "jsonpath={.metadata.uid}"]);
+  const uidOfSecret = async (its: string) =>
+    cluster.kubectl(["get", "secret", its, "-n", namespace, "-o", "jsonpath={.metadata.uid}"]);
   const bound =
     secret === undefined ? undefined : { secret: { name: secret, uid: await uidOfSecret(secret) } };
   const now = Math.floor(Date.now() / 1_000);
   const claims = {
     iss: SERVICE_ACCOUNT_ISSUER,
-    aud: [SERVICE_ACCOUNT_ISSUER],
-    sub: `system:serviceaccount:${NAMESPACE_HOSTS}:${host}`,
+    aud: [audience],
+    sub: `system:serviceaccount:${namespace}:${name}`,
     ...{ iat: now - issued, nbf: now - issued, exp: now + expires },
-    "kubernetes.io": { namespace: NAMESPACE_HOSTS, serviceaccount: { name: host, uid }, ...bound },
+    "kubernetes.io": { namespace, serviceaccount: { name, uid }, ...bound },
   };
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;

@@ -1,6 +1,12 @@
 /** A connection to one API server: credentials and sockets, below the typed client and the reflectors. */
 import type { IncomingMessage } from "node:http";
-import { failureOfNetwork, failureOfResponse, REASON_CREDENTIAL_UNAVAILABLE } from "../errors.ts";
+import type { Duplex } from "node:stream";
+import {
+  failureOfBadBody,
+  failureOfNetwork,
+  failureOfResponse,
+  REASON_CREDENTIAL_UNAVAILABLE,
+} from "../errors.ts";
 import type { ApiFailure, ApiResult } from "../types.ts";
 import { type Credential, type Credentials, openCredentials } from "./credentials.ts";
 import { type Deadline, startDeadline } from "./deadline.ts";
@@ -24,6 +30,7 @@ export interface RawRequest {
   readonly accept?: string;
   readonly userAgent?: string | undefined;
   readonly mayStart?: Exchange["mayStart"];
+  readonly upgrade?: Exchange["upgrade"];
   /** For the whole exchange; of a stream, for the time to its head. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -40,6 +47,10 @@ export interface KubeConnection {
   readonly stream: (
     request: RawRequest & { readonly signal: AbortSignal },
   ) => Promise<ApiResult<IncomingMessage>>;
+  /** A connection to what the API server proxies to, once that has changed to the protocol of `upgrade`. Never rejects. */
+  readonly upgrade: (
+    request: RawRequest & { readonly upgrade: string; readonly signal: AbortSignal },
+  ) => Promise<ApiResult<Duplex>>;
   /** Ends the sockets that nothing uses now: after a sleep or in another network they lead nowhere. */
   readonly dropIdle: () => void;
   /** How many idle sockets turned out to be dead when they were used, and were replaced. */
@@ -72,6 +83,7 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
     },
     request: (request) => connection.request(request),
     stream: (request) => connection.stream(request),
+    upgrade: (request) => connection.upgrade(request),
     dropIdle: () => connection.dropIdle(),
     replaced: () => connection.replaced,
     reload: () => connection.reload(),
@@ -129,6 +141,15 @@ class Connection {
     return { ok: true, value: head.response };
   }
 
+  async upgrade(request: RawRequest & { upgrade: string; signal: AbortSignal }): Promise<ApiResult<Duplex>> {
+    const answer = await this.stream(request);
+    if (!answer.ok) return answer;
+    const { statusCode, socket } = answer.value;
+    if (statusCode === 101) return { ok: true, value: socket };
+    answer.value.destroy();
+    return { ok: false, error: failureOfBadBody(`status ${statusCode} in place of ${request.upgrade}`) };
+  }
+
   dropIdle(): void {
     this.#pool.dropIdle();
   }
@@ -182,7 +203,7 @@ class Connection {
     const status = response.statusCode ?? 0;
     const serverMs = Date.parse(response.headers.date ?? "");
     if (!Number.isNaN(serverMs)) this.serverAheadMs = serverMs - Date.now();
-    if (status >= 200 && status < 300) return { ok: true, response };
+    if ((status >= 200 && status < 300) || status === 101) return { ok: true, response };
     try {
       const body = await readBody(response, MAX_ERROR_BODY_BYTES);
       return { ok: false, failure: failureOfResponse(status, response.headers, body), generation };

@@ -15,6 +15,8 @@ export interface Exchange {
   readonly signal: AbortSignal;
   /** Asked at once, and again when there is a connection: a request waits for one while others hold them all. False: it is not sent. */
   readonly mayStart?: (() => boolean) | undefined;
+  /** The protocol that the connection is to change to: the answer is then 101, and its socket the caller's. */
+  readonly upgrade?: string | undefined;
 }
 
 export type Opened =
@@ -45,6 +47,10 @@ export function openExchange(
     }
     request.on("error", (error) => resolve({ ok: false, error, isStaleSocket: isStale(request, error) }));
     request.on("response", (response) => resolve({ ok: true, response }));
+    request.on("upgrade", (response, socket, head) => {
+      if (head.length > 0) socket.unshift(head);
+      resolve({ ok: true, response });
+    });
     if (mayStart === undefined) request.end(exchange.body);
     else
       whenConnected(request, () => {
@@ -98,6 +104,8 @@ function optionsOf(
     Accept: exchange.accept ?? "application/json",
     "User-Agent": exchange.userAgent,
   };
+  if (exchange.upgrade !== undefined)
+    Object.assign(headers, { Connection: "Upgrade", Upgrade: exchange.upgrade });
   if (exchange.body !== undefined) {
     headers["Content-Type"] = exchange.contentType ?? "application/json";
     headers["Content-Length"] = String(Buffer.byteLength(exchange.body));

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { rotateLog } from "../../agent/instances/process/log-rotation.ts";
-import { LogReader, type Wanted } from "./reader.ts";
+import { rotateLog } from "../instances/process/log-rotation.ts";
+import { LogReader, type Wanted } from "./log-reader.ts";
 
 let dir = "";
 beforeEach(() => {

@@ -96,6 +96,8 @@ export class LogReader {
   #placeIn({ file }: RotatedFile): number {
     const { offset, recent } = this.#place;
     if (offset === 0) return 0;
+    // Usually all of it was copied: no more than the last bytes read are compared, however long the log is.
+    if (endsAt(file, offset, recent)) return offset;
     const copy = Buffer.concat([...chunks(file, 0)]);
     const at = copy.subarray(0, offset).lastIndexOf(recent);
     if (at !== -1) return at + recent.length;
@@ -176,9 +178,24 @@ function* chunks(file: string, offset: number): Generator<Buffer> {
   }
 }
 
-/** Undefined if there is no such file, or no regular one: opening a FIFO would wait for a writer. */
+/** Whether the file has these bytes before this offset. */
+function endsAt(file: string, offset: number, bytes: Buffer): boolean {
+  const fd = openLog(file);
+  if (fd === undefined) return false;
+  try {
+    return readAt(fd, offset - bytes.length, offset).equals(bytes);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Undefined if there is no such file, or no regular one: opening a FIFO would wait for a writer. A symbolic link is an
+ * error: a log may be read for somebody on another machine, and engines can write to this folder.
+ */
 function openLog(file: string): number | undefined {
-  const fd = orNothing(() => openSync(file, constants.O_RDONLY | constants.O_NONBLOCK));
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+  const fd = orNothing(() => openSync(file, flags));
   if (fd === undefined || fstatSync(fd).isFile()) return fd;
   closeSync(fd);
   return undefined;

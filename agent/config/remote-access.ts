@@ -1,0 +1,25 @@
+/** What this host answers to users of the cluster who have no login on it. */
+import * as z from "zod";
+
+export const remoteAccess = z
+  .strictObject({
+    logs: z
+      .boolean()
+      .describe(
+        "Let users who may create tokens of the account metalbridge-logs in a replica's namespace read its engine's log, which may hold prompts and answers (operate.md).",
+      )
+      .default(false),
+    doctor: z
+      .boolean()
+      .describe(
+        "Let users who may create tokens of the account metalbridge-system/metalbridge-doctor run `metalbridge doctor` here, as the agent's account (doctor.md).",
+      )
+      .default(false),
+    port: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .describe("Port on the host's address for both. It is open only while one of them is on.")
+      .default(20_998),
+  })
+  .prefault({});

@@ -1,0 +1,44 @@
+/** What this host offers on its address beside its engines: weights to other hosts, and remote access to users. */
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import type { Inputs } from "./agent.ts";
+import { createPeers, type Peers } from "./peers/peers.ts";
+import type { ObservedHost } from "./registration/host-status.ts";
+import { createRemoteAccess } from "./remote/remote.ts";
+import type { ReplicaSnapshot } from "./replicas/ports.ts";
+import type { Contents } from "./store/content/giving.ts";
+
+export interface Offered {
+  readonly taker: Peers["taker"] | undefined;
+  readonly status: () => Pick<ObservedHost, "peer" | "remote">;
+  /** From the first connection to the cluster on. */
+  readonly connect: (connection: KubeConnection) => void;
+  /** On this address from now on; undefined: on none. */
+  readonly offerOn: (
+    address: string | undefined,
+    what: { readonly contents: Contents; readonly replicas: () => readonly ReplicaSnapshot[] },
+  ) => void;
+}
+
+/** `onChange`: the Host's status has to be written. */
+export function openOffered({ config, doctor, ...inputs }: Inputs, onChange: () => void): Offered {
+  const { clock, log, signal } = inputs;
+  const { hostName, remoteAccess, dryRun } = config;
+  const { enabled, port, maxRate } = config.peers;
+  const peers = enabled && !dryRun ? createPeers({ hostName, port, maxRate, clock, log, signal }) : undefined;
+  const remote =
+    (remoteAccess.logs || remoteAccess.doctor) && !dryRun
+      ? createRemoteAccess({ config, doctor, clock, log, signal, onChange })
+      : undefined;
+  return {
+    taker: peers?.taker,
+    status: () => ({ peer: peers?.status(), remote: remote?.status() }),
+    connect: (connection) => {
+      peers?.connect(connection);
+      remote?.connect(connection);
+    },
+    offerOn: (address, { contents, replicas }) => {
+      peers?.giveOn(address, contents);
+      remote?.listenOn(address, replicas);
+    },
+  };
+}

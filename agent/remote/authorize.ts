@@ -1,0 +1,79 @@
+/** Whose token a request carries: the API server says it, each time, and of tokens that were issued for this host only. */
+import { remoteAudience } from "../../src/api/access/remote.ts";
+import { TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock } from "../../src/ports.ts";
+
+/** `unknown`: the API server could not be asked; nobody is let in then. */
+export type Asker =
+  | { readonly at: "account"; readonly namespace: string; readonly name: string }
+  | { readonly at: "stranger" }
+  | { readonly at: "unknown"; readonly why: string };
+
+export type Authorize = (token: string) => Promise<Asker>;
+
+export interface AuthorizeOptions {
+  readonly hostName: string;
+  /** Undefined before the first connection to the cluster. */
+  readonly client: () => KubeClient | undefined;
+  readonly clock: Clock;
+  readonly limits?: typeof REVIEW_LIMITS;
+}
+
+/** Reviews cost the API server something: who guesses tokens gets this many of them, and no more. */
+export const REVIEW_LIMITS = { atOnce: 4, burst: 20, perSecond: 1 };
+const ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
+const BUSY: Asker = { at: "unknown", why: "too many tokens are being reviewed" };
+
+/** Nothing is remembered: a token whose account or right is gone is worth nothing from then on. */
+export function createAuthorize({
+  hostName,
+  client,
+  clock,
+  limits = REVIEW_LIMITS,
+}: AuthorizeOptions): Authorize {
+  const audience = remoteAudience(hostName);
+  const { atOnce, burst, perSecond } = limits;
+  let asking = 0;
+  let left = burst;
+  let at = clock.monotonicMs();
+  const mayAsk = (): boolean => {
+    const now = clock.monotonicMs();
+    left = Math.min(burst, left + ((now - at) / 1_000) * perSecond);
+    at = now;
+    if (left < 1 || asking >= atOnce) return false;
+    left -= 1;
+    return true;
+  };
+  return async (token) => {
+    const kube = client();
+    if (kube === undefined) return { at: "unknown", why: "the agent is not connected to the cluster" };
+    if (!mayAsk()) return BUSY;
+    asking += 1;
+    try {
+      return await review(kube, token, audience);
+    } finally {
+      asking -= 1;
+    }
+  };
+}
+
+async function review(client: KubeClient, token: string, audience: string): Promise<Asker> {
+  const spec = { token, audiences: [audience] };
+  const answer = await client.create(TOKEN_REVIEWS, { metadata: { name: "" }, spec });
+  if (!answer.ok) {
+    const { kind, message } = answer.error;
+    const why =
+      kind === "forbidden"
+        ? "the cluster does not let hosts review tokens (remoteAccess.enabled of the chart)"
+        : message;
+    return { at: "unknown", why };
+  }
+  const { authenticated, user, audiences = [] } = answer.value.status ?? {};
+  // An authenticator that knows no audiences names none: its tokens are not for this host.
+  if (authenticated !== true || !audiences.includes(audience)) return { at: "stranger" };
+  const [, namespace, name] = ACCOUNT.exec(user?.username ?? "") ?? [];
+  return namespace === undefined || name === undefined
+    ? { at: "stranger" }
+    : { at: "account", namespace, name };
+}

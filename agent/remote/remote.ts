@@ -1,0 +1,81 @@
+/** This host's remote access: off unless its administrator has switched it on, and then for users whom the cluster lets in. */
+import type { HostRemote } from "../../src/api/host.ts";
+import { keepTrying } from "../../src/http/listener.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { createIdentity } from "../peers/identity.ts";
+import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import { createAuthorize } from "./authorize.ts";
+import type { RunDoctor } from "./server.ts";
+
+export interface RemoteOptions {
+  readonly config: Pick<AgentConfig, "hostName" | "stateDir" | "remoteAccess">;
+  readonly doctor: RunDoctor | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** The Host's status has to be written. */
+  readonly onChange: () => void;
+}
+
+export interface RemoteAccess {
+  /** For the Host's status; undefined while it does not listen. */
+  readonly status: () => HostRemote | undefined;
+  readonly connect: (connection: KubeConnection) => void;
+  /** Listens on this address from now on, and on no other; undefined: on none. */
+  readonly listenOn: (address: string | undefined, replicas: () => readonly ReplicaSnapshot[]) => void;
+}
+
+export function createRemoteAccess({ config, doctor, onChange, ...options }: RemoteOptions): RemoteAccess {
+  const { hostName, stateDir, remoteAccess } = config;
+  const { clock, log, signal } = options;
+  const identity = createIdentity(hostName);
+  let client: KubeClient | undefined;
+  let address: string | undefined;
+  let port: number | undefined;
+  let listening: AbortController | undefined;
+  const authorize = createAuthorize({ hostName, clock, client: () => client });
+  return {
+    status: () => {
+      if (port === undefined) return undefined;
+      const { fingerprint } = identity;
+      return {
+        fingerprint,
+        port,
+        logs: remoteAccess.logs,
+        doctor: remoteAccess.doctor && doctor !== undefined,
+      };
+    },
+    connect: (connection) => {
+      client = createClient(connection);
+    },
+    listenOn: (next, replicas) => {
+      if (next === address) return;
+      address = next;
+      port = undefined;
+      listening?.abort();
+      if (next === undefined || signal.aborted) return;
+      listening = new AbortController();
+      const stop = AbortSignal.any([signal, listening.signal]);
+      const attempt = async (): Promise<number> => {
+        const { startRemoteServer } = await import("./server.ts");
+        return startRemoteServer({
+          ...{ identity, authorize, stateDir, clock, log, address: next, port: remoteAccess.port },
+          replicas: remoteAccess.logs ? replicas : undefined,
+          doctor: remoteAccess.doctor ? doctor : undefined,
+          signal: stop,
+        });
+      };
+      const onListening = (bound: number): void => {
+        if (stop.aborted) return;
+        port = bound;
+        onChange();
+      };
+      const place = { address: next, port: remoteAccess.port, signal: stop };
+      keepTrying(attempt, place, { clock, log, what: "remote access", onListening });
+    },
+  };
+}

@@ -1,0 +1,105 @@
+/** Sends a replica's log to a reader elsewhere: at the reader's pace and at ours, and for so long. */
+import { existsSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import type { Clock } from "../../src/ports.ts";
+import type { Pace } from "../store/remote/host-limits.ts";
+import { LogReader, type Wanted } from "./log-reader.ts";
+
+export interface LogLimits {
+  /** Of one answer. */
+  readonly mostBytes: number;
+  /** Of one answer; whoever follows asks again. */
+  readonly mostMs: number;
+  /** A reader that takes nothing for this long is cut off. */
+  readonly stallMs: number;
+}
+
+export interface SentLog {
+  /** The engine's folder; it may come later. */
+  readonly dir: string;
+  readonly wanted: Wanted;
+  readonly follow: boolean;
+  readonly limits: LogLimits;
+  readonly pace: Pace;
+  readonly clock: Clock;
+  /** The reader has left, or the agent stops. */
+  readonly signal: AbortSignal;
+}
+
+/** How long a new line may wait. */
+const POLL_MS = 500;
+
+/** Ends the response. What the reader is told of the end comes as trailers. */
+export async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
+  response.writeHead(200, {
+    "content-type": "text/plain; charset=utf-8",
+    trailer: `${TRAILER_END}, ${TRAILER_LOSSES}`,
+    connection: "close",
+  });
+  response.flushHeaders();
+  const { end, losses } = await pump(response, sent);
+  if (end === undefined) return void response.destroy();
+  response.addTrailers({ [TRAILER_END]: end, [TRAILER_LOSSES]: String(losses) });
+  response.end();
+}
+
+type Pumped = { readonly end: LogEnd | undefined; readonly losses: number };
+
+/** Without an end where the reader has left, or is too slow. */
+async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
+  const { dir, wanted, follow, limits, clock, signal } = sent;
+  const reader = new LogReader(dir, wanted);
+  const untilMs = clock.monotonicMs() + limits.mostMs;
+  const wasThere = existsSync(dir);
+  const budget = { left: limits.mostBytes };
+  const next = async (): Promise<LogEnd | "cut" | undefined> => {
+    const stopped = await sendNew(response, reader, sent, budget);
+    if (stopped !== undefined) return stopped;
+    if (!follow && !reader.isWaiting) return "read";
+    if (wasThere && !existsSync(dir)) return "left";
+    if (clock.monotonicMs() >= untilMs) return "time";
+    await waitMs(clock, POLL_MS, signal);
+    return signal.aborted ? "cut" : undefined;
+  };
+  for (;;) {
+    const end = await next();
+    if (end !== undefined) return { end: end === "cut" ? undefined : end, losses: reader.losses };
+  }
+}
+
+/** What has come since the last call. */
+async function sendNew(
+  response: ServerResponse,
+  reader: LogReader,
+  { pace, clock, limits, signal }: SentLog,
+  budget: { left: number },
+): Promise<"size" | "cut" | undefined> {
+  for (const bytes of reader.read()) {
+    budget.left -= bytes.length;
+    if (budget.left < 0) return "size";
+    await pace(bytes.length, signal)?.catch(() => undefined);
+    if (signal.aborted || !(await write(response, bytes, clock, limits.stallMs))) return "cut";
+  }
+  return undefined;
+}
+
+/** False where the reader has left or takes nothing. */
+function write(response: ServerResponse, bytes: Buffer, clock: Clock, stallMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (response.destroyed) return resolve(false);
+    const finish = (isTaken: boolean): void => {
+      cancel();
+      response.off("drain", onDrain);
+      response.off("close", onClose);
+      resolve(isTaken);
+    };
+    const onDrain = (): void => finish(true);
+    const onClose = (): void => finish(false);
+    const cancel = clock.after(stallMs, onClose);
+    response.once("drain", onDrain);
+    response.once("close", onClose);
+    if (response.write(bytes)) finish(true);
+  });
+}

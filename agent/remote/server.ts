@@ -1,0 +1,196 @@
+/** Answers users of the cluster who have no login on this host: an engine's log, and doctor. Loaded only where it is on. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { DOCTOR_ACCOUNT, LOGS_ACCOUNT } from "../../src/api/access/remote.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { limitConnections } from "../../src/http/connections.ts";
+import { listenOn } from "../../src/http/listener.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { ENGINES_FOLDER } from "../instances/instances.ts";
+import type { Identity } from "../peers/identity.ts";
+import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import { createPace } from "../store/remote/host-limits.ts";
+import type { Authorize } from "./authorize.ts";
+import type { Wanted } from "./log-reader.ts";
+import { type LogLimits, sendLog } from "./send-log.ts";
+
+/** What doctor printed as JSON; rejects where it did not end. */
+export type RunDoctor = (signal: AbortSignal) => Promise<string>;
+
+export interface RemoteServerOptions {
+  readonly identity: Identity;
+  readonly address: string;
+  readonly port: number;
+  readonly stateDir: string;
+  /** Absent: logs are off. */
+  readonly replicas: (() => readonly Pick<ReplicaSnapshot, "uid" | "namespace">[]) | undefined;
+  /** Absent: doctor is off. */
+  readonly doctor: RunDoctor | undefined;
+  readonly authorize: Authorize;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly limits?: typeof REMOTE_LIMITS;
+}
+
+export const REMOTE_LIMITS = {
+  connections: { total: 64, perAddress: 48 },
+  /** Logs that are sent at once: of all, and of one namespace. */
+  readers: 8,
+  readersPerNamespace: 4,
+  /** Of all logs together. */
+  bytesPerSecond: 8 << 20,
+  /** A report that is younger is given again. */
+  reportMs: 10_000,
+  log: { mostBytes: 512 << 20, mostMs: 3_600_000, stallMs: 30_000 } satisfies LogLimits,
+};
+
+const HANDSHAKE_MS = 5_000;
+const REQUEST_MS = 10_000;
+const MOST_HEADER_BYTES = 8_192;
+const KEEPALIVE_MS = 15_000;
+
+interface Refusal {
+  readonly status: number;
+  readonly message: string;
+}
+
+type Handle = (response: ServerResponse, namespace: string, name: string) => Promise<Refusal | undefined>;
+
+/** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
+export async function startRemoteServer(options: RemoteServerOptions): Promise<number> {
+  const { identity, log, limits = REMOTE_LIMITS } = options;
+  const { key, cert } = identity;
+  const logs = createLogs(options);
+  const doctor = createDoctor(options);
+  const server = createServer(
+    {
+      ...{ key, cert, minVersion: "TLSv1.3", handshakeTimeout: HANDSHAKE_MS },
+      ...{ headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: 1_000 },
+      ...{ maxHeaderSize: MOST_HEADER_BYTES, requireHostHeader: false },
+    },
+    (request, response) => {
+      request.socket.setKeepAlive(true, KEEPALIVE_MS);
+      answer(request, response, options, { logs, doctor })
+        .then((refusal) => refusal !== undefined && refuse(response, refusal))
+        .catch((err: unknown) => {
+          log.warn({ err }, "cannot answer a remote request");
+          if (response.headersSent) response.destroy();
+          else refuse(response, { status: 500, message: "the agent could not answer; see its log" });
+        });
+    },
+  );
+  // One request for a connection: each carries a token of its own.
+  server.maxRequestsPerSocket = 1;
+  limitConnections(server, limits.connections);
+  for (const event of ["tlsClientError", "clientError"])
+    server.on(event, (_, socket: Duplex) => socket.destroy());
+  return listenOn(server, options);
+}
+
+interface Routes {
+  readonly logs: (uid: string, query: URLSearchParams) => Handle;
+  readonly doctor: Handle;
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: RemoteServerOptions,
+  routes: Routes,
+): Promise<Refusal | undefined> {
+  if (request.method !== "GET") return { status: 405, message: "only GET is allowed" };
+  const handle = routeOf(request.url ?? "", options, routes);
+  if (typeof handle !== "function") return handle;
+  const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1];
+  if (token === undefined) return { status: 401, message: "send a token: Authorization: Bearer …" };
+  const asker = await options.authorize(token);
+  if (asker.at === "unknown") return { status: 503, message: asker.why };
+  if (asker.at === "stranger")
+    return { status: 401, message: "the API server does not accept this token for this host" };
+  return handle(response, asker.namespace, asker.name);
+}
+
+function routeOf(target: string, options: RemoteServerOptions, { logs, doctor }: Routes): Handle | Refusal {
+  const [path = "", query = ""] = target.split("?");
+  const uid = /^\/v1\/logs\/([-0-9a-zA-Z]{1,64})$/.exec(path)?.[1];
+  if (uid !== undefined)
+    return options.replicas === undefined ? off("logs") : logs(uid, new URLSearchParams(query));
+  if (path === "/v1/doctor") return options.doctor === undefined ? off("doctor") : doctor;
+  return { status: 404, message: "not found" };
+}
+
+function off(what: "logs" | "doctor"): Refusal {
+  return { status: 404, message: `remoteAccess.${what} is off on this host` };
+}
+
+/** A replica of another namespace is as unknown as one that is not here. */
+function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions) {
+  const pace = createPace(limits.bytesPerSecond, clock);
+  const reading: string[] = [];
+  return (uid: string, query: URLSearchParams): Handle =>
+    async (response, namespace, name) => {
+      const isHere = replicas?.().some((one) => one.uid === uid && one.namespace === namespace) === true;
+      if (name !== LOGS_ACCOUNT || !isHere)
+        return {
+          status: 404,
+          message: `no replica of the token's account is here: ${LOGS_ACCOUNT} in the replica's namespace has to have issued it`,
+        };
+      const wanted = wantedOf(query);
+      if (wanted === undefined) return { status: 400, message: "tail has to be a number of lines" };
+      const own = reading.filter((one) => one === namespace).length;
+      if (reading.length >= limits.readers || own >= limits.readersPerNamespace)
+        return { status: 429, message: "too many logs of this host are being read; try again later" };
+      reading.push(namespace);
+      const leave = new AbortController();
+      response.once("close", () => leave.abort());
+      try {
+        await sendLog(response, {
+          ...{ wanted, pace, clock, limits: limits.log },
+          dir: join(stateDir, ENGINES_FOLDER, uid),
+          follow: query.has("follow"),
+          signal: AbortSignal.any([signal, leave.signal]),
+        });
+      } finally {
+        reading.splice(reading.indexOf(namespace), 1);
+      }
+      return undefined;
+    };
+}
+
+function wantedOf(query: URLSearchParams): Wanted | undefined {
+  const tail = query.get("tail");
+  if (tail === null) return query.has("all") ? "all" : "current";
+  return /^\d{1,9}$/.test(tail) ? { lines: Number(tail) } : undefined;
+}
+
+/** One run at a time, which all who ask meanwhile share. */
+function createDoctor({ doctor, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions): Handle {
+  let last: { readonly atMs: number; readonly report: Promise<string> } | undefined;
+  const run = (): Promise<string> => {
+    const now = clock.monotonicMs();
+    if (last !== undefined && now - last.atMs < limits.reportMs) return last.report;
+    const report = doctor?.(signal) ?? Promise.reject(new Error("doctor is off"));
+    // Counted from its end: a run that takes long is not begun again beside itself.
+    last = { atMs: Number.POSITIVE_INFINITY, report };
+    const done = (): void => {
+      last = { atMs: clock.monotonicMs(), report };
+    };
+    report.then(done, done);
+    return report;
+  };
+  return async (response, namespace, name) => {
+    if (namespace !== NAMESPACE_SYSTEM || name !== DOCTOR_ACCOUNT)
+      return { status: 403, message: `the token is not of ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}` };
+    const report = await run();
+    response.writeHead(200, { "content-type": "application/json", connection: "close" }).end(report);
+    return undefined;
+  };
+}
+
+function refuse(response: ServerResponse, { status, message }: Refusal): void {
+  response.writeHead(status, { "content-type": "application/json", connection: "close" });
+  response.end(JSON.stringify({ message }));
+}

@@ -1,0 +1,118 @@
+/** `metalbridge doctor --host`: what doctor finds on other machines, run there by the agent and with its account's rights. */
+import { z } from "zod";
+import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import type { Result } from "../../src/doctor/check.ts";
+import { readBody } from "../../src/kube/client/transport.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { findHost, listAll } from "../cluster/find.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+import { askHost } from "../remote/ask.ts";
+import type { Report } from "./render.ts";
+
+export interface OnHosts {
+  /** Absent: all hosts. */
+  readonly hosts: readonly string[] | undefined;
+  readonly direct: boolean;
+}
+
+/** What became of one host. */
+export type HostReport =
+  | { readonly host: string; readonly report: Report }
+  | { readonly host: string; readonly error: MetalbridgeError };
+
+const MOST_BYTES = 4 << 20;
+/** An agent gives it half a minute. */
+const ANSWER_MS = 45_000;
+const AT_ONCE = 8;
+
+const text = z.string().max(10_000);
+const statuses = ["ok", "error", "warning", "note", "unknown", "notApplicable"] as const;
+const reportSchema = z.object({
+  platform: text,
+  tookMs: z.number(),
+  inventory: z.looseObject({}).default({}),
+  results: z
+    .array(
+      z.object({
+        code: text,
+        check: text,
+        status: z.enum(statuses),
+        finding: text,
+        reason: text,
+        fix: z.object({ summary: text, command: text.optional() }).optional(),
+      }),
+    )
+    .max(1_000),
+});
+
+/** In the order asked for. Throws HostNotFound. */
+export function doctorOnHosts(
+  flags: ClusterFlags,
+  { hosts, direct }: OnHosts,
+): Promise<readonly HostReport[]> {
+  return withCluster("doctor", flags, async (cluster) => {
+    const meant =
+      hosts === undefined
+        ? await listAll(cluster, HOSTS)
+        : await Promise.all(hosts.map((name) => findHost(cluster, name)));
+    const { signal } = listenForStop();
+    const reports: HostReport[] = [];
+    const queue = [...meant.entries()];
+    const work = async (): Promise<void> => {
+      for (let next = queue.shift(); next !== undefined; next = queue.shift())
+        reports[next[0]] = await reportOf(cluster, next[1], direct, signal);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    return reports;
+  });
+}
+
+async function reportOf(
+  cluster: Cluster,
+  host: Host,
+  direct: boolean,
+  signal: AbortSignal,
+): Promise<HostReport> {
+  const { name } = host.metadata;
+  try {
+    return { host: name, report: await ask(cluster, host, direct, signal) };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return { host: name, error };
+  }
+}
+
+async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortSignal): Promise<Report> {
+  const { metadata, status } = host;
+  if (status?.remote?.doctor !== true) {
+    const agent = `agent ${status?.info?.agentVersion ?? "of unknown version"}`;
+    throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
+  }
+  const answer = await askHost({
+    ...{ cluster, host, direct, signal, timeoutMs: ANSWER_MS },
+    path: "/v1/doctor",
+    account: { namespace: NAMESPACE_SYSTEM, name: DOCTOR_ACCOUNT },
+    role: "metalbridge-host-doctor",
+  });
+  const { platform, tookMs, results, inventory } = parse(await readBody(answer, MOST_BYTES), metadata.name);
+  return {
+    ...{ host: metadata.name, platform, tookMs, inventory, fixed: [] },
+    machine: "checked there by its agent, with its account's rights",
+    // A code of a newer agent is shown as it is.
+    results: results as readonly Result[],
+  };
+}
+
+function parse(body: string, host: string): z.output<typeof reportSchema> {
+  try {
+    return reportSchema.parse(JSON.parse(body));
+  } catch (cause) {
+    const message = `host ${host} sent no report of doctor: its agent may be of another version`;
+    throw new MetalbridgeError("RemoteRequestRefused", message, undefined, { cause });
+  }
+}

@@ -1,0 +1,57 @@
+/** doctor's reports of several hosts, those that need something first. Pure. */
+import { describeError } from "../../src/api/errors.ts";
+import type { Result } from "../../src/doctor/check.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { alignColumns, type Row } from "../program/table.ts";
+import type { HostReport } from "./on-hosts.ts";
+import { exitCodeOf, renderReport, reportFields } from "./render.ts";
+
+const RANK = ["error", "warning", "unknown", "note"] as const;
+
+/** One host in full; of several a table of what is not well. */
+export function renderHosts(reports: readonly HostReport[], isAll: boolean): string {
+  const [only] = reports;
+  if (only === undefined) return "there are no hosts";
+  if (reports.length === 1 && "report" in only)
+    return `${renderReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`;
+  const rows = reports.flatMap(rowsOf).sort(([, a = ""], [, b = ""]) => rank(a) - rank(b));
+  const well = reports.filter((one) => rowsOf(one).length === 0).map(({ host }) => host);
+  const table = rows.length === 0 ? [] : alignColumns([["HOST", "STATUS", "CODE", "FINDING"], ...rows]);
+  const good =
+    well.length === 0 ? [] : [`${well.length} of ${reports.length} hosts well: ${well.join(", ")}`];
+  const more = rows.length === 0 ? [] : ["why and what to do: metalbridge doctor --host <name>"];
+  return [...table, ...good, ...more].join("\n");
+}
+
+/** For scripts: a list, also of one. */
+export function hostFields(reports: readonly HostReport[]): readonly object[] {
+  return reports.map((one) =>
+    "report" in one
+      ? reportFields(one.report)
+      : { host: one.host, error: { code: one.error.code, message: one.error.message, ...one.error.remedy } },
+  );
+}
+
+/** A host that cannot be asked is a failure. */
+export function exitCodeOfHosts(reports: readonly HostReport[]): number {
+  if (reports.some((one) => "error" in one)) return exitCodes.failed;
+  return exitCodeOf(reports.flatMap((one) => ("report" in one ? one.report.results : [])));
+}
+
+function rowsOf(one: HostReport): readonly Row[] {
+  if ("error" in one) return [[one.host, "error", one.error.code, describeError(one.error)]];
+  return one.report.results
+    .filter(({ status }) => rank(status) >= 0)
+    .map(({ status, code, finding }) => [one.host, status, code, finding]);
+}
+
+function rank(status: string): number {
+  return (RANK as readonly string[]).indexOf(status);
+}
+
+/** What an agent cannot do for somebody elsewhere, and the command that does it. */
+function notRunRemotely(results: readonly Result[], host: string): string {
+  const unknown = results.filter(({ status }) => status === "unknown").map(({ code }) => code);
+  const what = ["--fix", "programs of other users on the engines' ports", ...unknown];
+  return `not run remotely: ${what.join(", ")}; on ${host} run\n  sudo metalbridge doctor`;
+}

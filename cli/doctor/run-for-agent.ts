@@ -1,0 +1,62 @@
+/** Runs doctor for an agent, as a program of its own: nothing of it stays in the agent's memory, and it can be ended. */
+import { spawn } from "node:child_process";
+import type { AgentConfig } from "../../agent/config/schema.ts";
+
+/** doctor itself takes five; on a busy machine each of its readings is late. */
+const MOST_MS = 30_000;
+const MOST_BYTES = 4 << 20;
+
+/** What it printed as JSON, whatever it found. Rejects where it did not end in time. */
+export function runDoctor(
+  config: AgentConfig,
+  { config: file }: { readonly config?: string },
+  signal: AbortSignal,
+): Promise<string> {
+  const { stateDir, hostName, platform, kubeconfig, context, addresses } = config;
+  const given = Object.entries({
+    config: file,
+    kubeconfig,
+    context,
+    "host-name": hostName,
+    platform,
+    "state-dir": stateDir,
+  });
+  const args = given.flatMap(([flag, value]) => (value === undefined ? [] : [`--${flag}`, value]));
+  const address = addresses.length === 0 ? [] : ["--address", ...addresses];
+  const program = process.argv[1] ?? "";
+  return new Promise((resolve, reject) => {
+    // A group of its own: the tools that it runs end with it.
+    const child = spawn(process.execPath, [program, "doctor", "--output", "json", ...args, ...address], {
+      stdio: ["ignore", "pipe", "ignore"],
+      detached: true,
+    });
+    const end = (): void => {
+      if (child.pid !== undefined && child.exitCode === null) killGroup(child.pid);
+    };
+    const timer = setTimeout(end, MOST_MS);
+    signal.addEventListener("abort", end, { once: true });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    child.stdout.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > MOST_BYTES) end();
+      else chunks.push(chunk);
+    });
+    child.once("error", reject);
+    child.once("close", (code, killedBy) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      const text = Buffer.concat(chunks).toString("utf8");
+      if (killedBy === null && text !== "") resolve(text);
+      else reject(new Error(`metalbridge doctor ended with ${killedBy ?? code} and without a report`));
+    });
+  });
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}

@@ -1,0 +1,82 @@
+/** Prints the log of a replica on another host, where that host's administrator lets users of the cluster read it. */
+import { StringDecoder } from "node:string_decoder";
+import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import { terminalText } from "../../src/terminal-text.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { lookUp } from "../cluster/find.ts";
+import { writeErr } from "../program/output.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+import { askHost } from "../remote/ask.ts";
+import { findMeant } from "./elsewhere.ts";
+import { printBytes } from "./print.ts";
+
+export interface RemoteLogFlags {
+  readonly follow?: boolean;
+  readonly tail?: number;
+  readonly all?: boolean;
+  readonly direct?: boolean;
+}
+
+const HEAD_MS = 15_000;
+const ENDS: Readonly<Record<string, string>> = {
+  left: "the replica has left this host, and its log with it",
+  time: "the host ends what follows a log after an hour: run it again, with --tail",
+  size: "the host sends no more than this at once: read the rest with --tail",
+};
+
+/** False where the host offers no logs. */
+export async function printRemoteLog(
+  cluster: Cluster,
+  name: string,
+  { follow, tail, all, direct = false }: RemoteLogFlags,
+): Promise<boolean> {
+  const { metadata, spec } = await findMeant(cluster, name, "logs");
+  const host = await lookUp(cluster, HOSTS, spec.template.hostName).catch(() => undefined);
+  if (host?.status?.remote?.logs !== true) return false;
+  const query = new URLSearchParams();
+  if (follow === true) query.set("follow", "1");
+  if (all === true) query.set("all", "1");
+  if (tail !== undefined) query.set("tail", String(tail));
+  const stop = listenForStop();
+  const { namespace = cluster.namespace } = metadata;
+  const answer = await askHost({
+    ...{ cluster, host, direct, signal: stop.signal, timeoutMs: HEAD_MS },
+    path: `/v1/logs/${metadata.uid}?${query}`,
+    account: { namespace, name: LOGS_ACCOUNT },
+    role: "metalbridge-host-logs",
+  });
+  await printBytes(cleaned(answer, host.metadata.name, stop.signal), stop);
+  if (!stop.signal.aborted) sayEnd(answer.trailers);
+  process.exitCode = stop.exitCode();
+  return true;
+}
+
+/** As another machine's text: no control characters. */
+async function* cleaned(
+  answer: AsyncIterable<Buffer>,
+  host: string,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const decoder = new StringDecoder("utf8");
+  try {
+    for await (const bytes of answer) yield terminalText(decoder.write(bytes));
+  } catch (error) {
+    if (!signal.aborted) throw cut(host, error);
+  }
+}
+
+function sayEnd(trailers: NodeJS.Dict<string>): void {
+  if ((trailers[TRAILER_LOSSES] ?? "0") !== "0")
+    writeErr("a part of the log was rotated away before it could be read\n");
+  const why = ENDS[trailers[TRAILER_END] ?? ""];
+  if (why !== undefined) writeErr(`${why}\n`);
+}
+
+function cut(host: string, cause: unknown): MetalbridgeError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new MetalbridgeError("RemoteHostUnreachable", `host ${host} ended the log: ${why}`, undefined, {
+    cause,
+  });
+}

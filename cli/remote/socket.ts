@@ -1,0 +1,87 @@
+/** A connection to a host whose other end has proved to be that host: through the cluster, or straight to its address. */
+import { connect } from "node:net";
+import type { Duplex } from "node:stream";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../src/api/access/remote.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { remotePlaceOf } from "../../src/api/remote-place.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+
+export interface SocketOptions {
+  readonly cluster: Cluster;
+  readonly host: Host;
+  /** Not through the cluster. */
+  readonly direct: boolean;
+  readonly signal: AbortSignal;
+}
+
+const CONNECT_MS = 10_000;
+
+/** Throws RemoteAccessOff, RemoteAccessForbidden, RemoteTunnelMissing, RemoteHostUnreachable. */
+export async function openHostSocket(options: SocketOptions): Promise<TLSSocket> {
+  const { host, direct, signal } = options;
+  const { name } = host.metadata;
+  const fingerprint = host.status?.remote?.fingerprint;
+  const place = remotePlaceOf(host);
+  if (place === undefined || fingerprint === undefined)
+    throw new MetalbridgeError("RemoteAccessOff", `host ${name} is at no address that its spec allows`);
+  const raw = direct
+    ? connect({ host: place.address, port: place.port, signal })
+    : await openTunnel(options, name);
+  return prove(raw, name, fingerprint);
+}
+
+async function openTunnel({ cluster, signal }: SocketOptions, host: string): Promise<Duplex> {
+  const path = `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${TUNNEL_SERVICE}/proxy/hosts/${host}`;
+  const request = { method: "GET", path, timeoutMs: CONNECT_MS, signal, upgrade: TUNNEL_PROTOCOL } as const;
+  const answer = await cluster.connection.upgrade(request);
+  if (answer.ok) return answer.value;
+  throw explainTunnel(answer.error, host);
+}
+
+function explainTunnel(failure: ApiFailure, host: string): MetalbridgeError {
+  const { kind, status, message } = failure;
+  if (kind === "forbidden")
+    return new MetalbridgeError("RemoteAccessForbidden", `cannot use the tunnel to hosts: ${message}`, {
+      summary: `ask for the Role metalbridge-tunnel in ${NAMESPACE_SYSTEM}; with --direct this machine connects to the host itself`,
+      command: `kubectl auth can-i get services/${TUNNEL_SERVICE} --subresource=proxy -n ${NAMESPACE_SYSTEM}`,
+    });
+  if (status === 502)
+    return new MetalbridgeError("RemoteHostUnreachable", `host ${host} cannot be reached: ${message}`);
+  if (kind === "notFound" || status === 503)
+    return new MetalbridgeError("RemoteTunnelMissing", `no tunnel to host ${host}: ${message}`);
+  return explainFailure(failure);
+}
+
+/** Whoever is on the way, the API server and the controller included, sees no more than TLS. */
+function prove(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ socket: raw, rejectUnauthorized: false, minVersion: "TLSv1.3" });
+    const fail = (why: string): void => {
+      clearTimeout(timer);
+      socket.destroy();
+      raw.destroy();
+      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${host} cannot be reached: ${why}`));
+    };
+    const timer = setTimeout(() => fail("no answer in time"), CONNECT_MS);
+    const onError = (error: Error): void => fail(error.message);
+    raw.once("error", onError);
+    socket.once("error", onError);
+    socket.once("close", () => fail("the connection was closed"));
+    socket.once("secureConnect", () => {
+      const proved = socket.getPeerX509Certificate()?.fingerprint256.replaceAll(":", "").toLowerCase();
+      if (proved !== fingerprint)
+        return fail(
+          "it has another certificate than its Host's status; its agent may have restarted a moment ago",
+        );
+      clearTimeout(timer);
+      socket.removeListener("error", onError);
+      socket.on("error", () => socket.destroy());
+      resolve(socket);
+    });
+  });
+}

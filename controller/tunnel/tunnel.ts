@@ -1,0 +1,134 @@
+/**
+ * Connects users with hosts, by the API server's proxy of a Service: it proxies to pods only, and a host is none. What passes
+ * is TLS between the user and the host, whose certificate the user knows from the Host's status: no part on the way can read it.
+ */
+import { createServer, type IncomingMessage } from "node:http";
+import { connect, type Socket } from "node:net";
+import { type Duplex, pipeline } from "node:stream";
+import { TUNNEL_PROTOCOL } from "../../src/api/access/remote.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import { type RemotePlace, remotePlaceOf } from "../../src/api/remote-place.ts";
+import { keepTrying, listenOn } from "../../src/http/listener.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+
+export interface TunnelOptions {
+  readonly client: KubeClient;
+  readonly address: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly onListening?: ((port: number) => void) | undefined;
+  readonly limits?: typeof TUNNEL_LIMITS;
+}
+
+export const TUNNEL_LIMITS = {
+  /** Open at once: to all hosts, and to one. */
+  total: 64,
+  perHost: 8,
+  connectMs: 5_000,
+  /** Longer than a host follows a log. */
+  longestMs: 4_000_000,
+};
+const REQUEST_MS = 10_000;
+const KEEPALIVE_MS = 15_000;
+/** Further ones are not accepted: they must not end tunnels that are open. */
+const MOST_CONNECTIONS = 128;
+
+/** Ends with the signal. */
+export function startTunnel(options: TunnelOptions): void {
+  const { clock, log, signal, onListening } = options;
+  const server = createServer({ requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS }, (_, response) => {
+    response.writeHead(426, { upgrade: TUNNEL_PROTOCOL }).end(`only ${TUNNEL_PROTOCOL} is spoken here\n`);
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  const open: string[] = [];
+  server.on("upgrade", (request, socket, head) => {
+    socket.on("error", () => socket.destroy());
+    openTunnel(request, socket, head, { ...options, open }).catch((err: unknown) => {
+      log.warn({ err }, "cannot open a tunnel to a host");
+      socket.destroy();
+    });
+  });
+  keepTrying(() => listenOn(server, options), options, {
+    ...{ clock, log, what: "tunnels to hosts", onListening },
+  });
+  signal.addEventListener("abort", () => server.close(), { once: true });
+}
+
+interface Tunnels extends TunnelOptions {
+  /** Names of the hosts to which one is open. */
+  readonly open: string[];
+}
+
+async function openTunnel(
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  tunnels: Tunnels,
+): Promise<void> {
+  const { client, open, clock, signal, limits = TUNNEL_LIMITS } = tunnels;
+  const name = /^\/hosts\/([a-z0-9][-.a-z0-9]{0,252})$/.exec(request.url ?? "")?.[1];
+  if (name === undefined || request.headers.upgrade !== TUNNEL_PROTOCOL)
+    return refuse(socket, "404 Not Found", "not found");
+  const isFull = open.length >= limits.total || open.filter((one) => one === name).length >= limits.perHost;
+  if (isFull) return refuse(socket, "429 Too Many Requests", "too many tunnels are open; try again later");
+  open.push(name);
+  socket.once("close", () => open.splice(open.indexOf(name), 1));
+  const host = await client.get(HOSTS, { name });
+  const place = host.ok ? remotePlaceOf(host.value) : undefined;
+  if (place === undefined)
+    return refuse(
+      socket,
+      "502 Bad Gateway",
+      host.ok ? `host ${name} offers no remote access` : host.error.message,
+    );
+  const there = await connected(place, limits.connectMs).catch((error: Error) => error);
+  if (there instanceof Error) {
+    const { address, port } = place;
+    return refuse(
+      socket,
+      "502 Bad Gateway",
+      `no connection from the cluster to ${address}:${port}: ${there.message}`,
+    );
+  }
+  if (socket.destroyed) return void there.destroy();
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${TUNNEL_PROTOCOL}\r\n\r\n`,
+  );
+  if (head.length > 0) there.write(head);
+  const end = (): void => {
+    cancel();
+    signal.removeEventListener("abort", end);
+    socket.destroy();
+    there.destroy();
+  };
+  const cancel = clock.after(limits.longestMs, end);
+  signal.addEventListener("abort", end, { once: true });
+  pipeline(socket, there, socket, end);
+}
+
+function connected({ address, port }: RemotePlace, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
+    socket.setTimeout(timeoutMs, () => socket.destroy(new Error("no answer in time")));
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      socket.setTimeout(0);
+      resolve(socket);
+    });
+  });
+}
+
+function refuse(socket: Duplex, status: string, why: string): void {
+  const body = `${why}\n`;
+  const head = [
+    `HTTP/1.1 ${status}`,
+    "Content-Type: text/plain; charset=utf-8",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+  ];
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+}
