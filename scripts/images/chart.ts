@@ -3,17 +3,15 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
-import { gzipSync } from "node:zlib";
 import { pack } from "tar-stream";
 import { parse } from "yaml";
+import { gzipped } from "./layer.ts";
 import { type Layout, packArtifact } from "./layout.ts";
 
 const CHART = path.join(import.meta.dirname, "..", "..", "charts", "metalbridge");
 const CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
 const CONTENT_TYPE = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const DATE = new Date("2000-01-01T00:00:00Z");
-/** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */
-const GZIP_SYSTEM_BYTE = 9;
 /** The chart of a checkout belongs to no published image. */
 const NO_REPOSITORY = '\n  repository: ""\n';
 
@@ -50,9 +48,7 @@ async function archiveOf(top: string, repository: string): Promise<Buffer> {
     archive.entry({ name: `${top}/${name}`, mode: 0o644, mtime: DATE, uid: 0, gid: 0 }, packed);
   }
   archive.finalize();
-  const compressed = gzipSync(await bytes, { level: 9 });
-  compressed[GZIP_SYSTEM_BYTE] = 255;
-  return compressed;
+  return gzipped(await bytes);
 }
 
 function withRepository(values: string, repository: string): string {

@@ -2,10 +2,11 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
-import { cacheDir } from "../setup/cache.mjs";
+import { ReleaseError } from "../release/release-error.ts";
 import { run } from "../setup/command.mjs";
 import { download } from "../setup/download.mjs";
 import { findDebianMirror, readAptSources } from "../setup/llama/apt-sources.mjs";
+import { imagesCache } from "./cache.ts";
 
 export type Architecture = "amd64" | "arm64";
 export const ARCHITECTURES: readonly Architecture[] = ["amd64", "arm64"];
@@ -71,11 +72,7 @@ export async function fetchLocked(
   architecture: Architecture,
   options: FetchOptions = {},
 ): Promise<readonly string[]> {
-  const {
-    mirror = debianMirror(),
-    snapshots = SNAPSHOTS,
-    folder = path.join(cacheDir(), "images", "debian"),
-  } = options;
+  const { mirror = debianMirror(), snapshots = SNAPSHOTS, folder = imagesCache("debian") } = options;
   mkdirSync(folder, { recursive: true });
   const files: string[] = [];
   for (const locked of packages[architecture]) {
@@ -102,8 +99,9 @@ async function fetchFirst(places: readonly string[], locked: LockedPackage, file
       rmSync(temporary, { force: true });
     }
   }
-  throw new Error(
-    `no mirror has ${locked.path} with the SHA-256 ${locked.sha256}; run \`npx tsx scripts/images/update-debian-lock.ts\` for the packages of today\n${failures.join("\n")}`,
+  throw new ReleaseError(
+    `no mirror has ${locked.path} with the SHA-256 ${locked.sha256}:\n${failures.join("\n")}`,
+    "name one in METALBRIDGE_DEBIAN_MIRROR; for the packages of today: npm run update-debian-lock",
   );
 }
 

@@ -1,23 +1,14 @@
 /** The images of a node in tests, as tars for `ctr images import`: ours with the bundle of this checkout, and stand-ins for engines. */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleInto } from "../bundle.ts";
 import { bundleIsFresh } from "../setup/bundle.mjs";
-import { cacheDir } from "../setup/cache.mjs";
+import { imagesCache, keyOf, removeOld } from "./cache.ts";
 import type { Architecture } from "./debian-lock.ts";
 import { type ImageInput, packImage, writeTar } from "./layout.ts";
-import { keyOf, ourImage } from "./ours.ts";
+import { ourImage } from "./ours.ts";
 import { LLAMACPP_REFERENCES, llamacppImage } from "./stand-ins.ts";
 
 const root = path.dirname(path.dirname(import.meta.dirname));
@@ -34,7 +25,6 @@ export interface NodeImage {
 
 const ARCHITECTURES: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
 const DATE = "2000-01-01T00:00:00Z";
-const UNUSED_MS = 60 * 60_000;
 
 /** Milliseconds where the cache has all but our bundle. Needs apt (Debian, Ubuntu) the first time. */
 export async function nodeImages(): Promise<readonly NodeImage[]> {
@@ -65,25 +55,16 @@ async function tarOf(
   image: ImageInput["platforms"][number],
 ): Promise<NodeImage> {
   const layout = packImage({ references, created: DATE, platforms: [image] });
-  const folder = path.join(cacheDir(), "images", "tars");
+  const folder = imagesCache("tars");
   const file = path.join(folder, `${name}-${keyOf(references, layout.digest)}.tar`);
   if (!existsSync(file)) {
     mkdirSync(folder, { recursive: true });
-    removeUnused(folder, name);
+    removeOld(folder, `${name}-`);
     const temporary = `${file}.${process.pid}`;
     await writeTar(layout, temporary);
     renameSync(temporary, file);
   }
   return { reference: references[0] ?? "", file };
-}
-
-/** Each bundle makes a tar of the whole image. Another run may be reading one that is not old. */
-function removeUnused(folder: string, name: string): void {
-  for (const other of readdirSync(folder).filter((one) => one.startsWith(`${name}-`))) {
-    const file = path.join(folder, other);
-    const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? {};
-    if (mtimeMs !== undefined && mtimeMs < Date.now() - UNUSED_MS) rmSync(file, { force: true });
-  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,22 +1,19 @@
-/** A layer as a blob: a tar whose bytes follow from its entries alone, uncompressed or compressed by zstd. */
+/** A layer as a blob: a tar whose bytes follow from its entries alone, uncompressed or compressed by gzip. */
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
-import { constants, zstdCompressSync } from "node:zlib";
+import { gzipSync } from "node:zlib";
 import { type Header, pack } from "tar-stream";
 import { completed, type Entry } from "./entries.ts";
 
 /** Of every entry: layers of unchanged files keep their digest from release to release. */
 const DATE = new Date("2000-01-01T00:00:00Z");
 
-/**
- * zstd, because its bytes depend on its version alone, which is that of the pinned Node; Node's zlib chooses its code by the
- * processor. Level 9: higher ones take 3 to 10 times as long for less than 2 % below level 19.
- */
-const ZSTD_LEVEL = 9;
+/** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */
+const GZIP_SYSTEM_BYTE = 9;
 
-export type Compression = "none" | "zstd";
+export type Compression = "none" | "gzip";
 
 export interface Layer {
   readonly mediaType: string;
@@ -43,7 +40,7 @@ export async function cachedLayer(
   const known = readLayer(folder);
   if (known !== undefined) return known;
   const tar = await tarOf(await entriesOf());
-  const blob = compression === "none" ? tar : compressed(tar);
+  const blob = compression === "none" ? tar : gzipped(tar);
   mkdirSync(path.dirname(folder), { recursive: true });
   const temporary = mkdtempSync(`${folder}.`);
   try {
@@ -93,8 +90,11 @@ function headersOf(entry: Entry): Partial<Header> & Pick<Header, "name"> {
   }
 }
 
-function compressed(tar: Buffer): Buffer {
-  return zstdCompressSync(tar, { params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL } });
+/** Pinned by Node's version: its zlib writes the same bytes on every processor. */
+export function gzipped(tar: Buffer): Buffer {
+  const bytes = gzipSync(tar, { level: 9 });
+  bytes[GZIP_SYSTEM_BYTE] = 255;
+  return bytes;
 }
 
 function readLayer(folder: string): Layer | undefined {

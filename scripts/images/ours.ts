@@ -1,9 +1,8 @@
 /** The image of the controller, the density API and `metalbridge node`: Debian's C libraries, Node and the bundle; no shell, no package manager. */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { pinnedNode } from "../release/node.ts";
-import { cacheDir } from "../setup/cache.mjs";
+import { imagesCache, keyOf, removeOld } from "./cache.ts";
 import { type Architecture, fetchLocked, readLock } from "./debian-lock.ts";
 import { stripped } from "./elf.ts";
 import { type Entry, entriesIn, fileEntry, textEntry } from "./entries.ts";
@@ -96,9 +95,14 @@ function nodeLayer(architecture: Architecture, compression: Compression): Promis
 
 function programLayer(bundle: string, compression: Compression): Promise<Layer> {
   const entries = programEntries(bundle);
-  const sums = entries.map((entry) => [entry.name, entry.type === "file" ? digestOf(entry.content) : ""]);
+  const sums = entries.map((entry) =>
+    entry.type === "file" ? [entry.name, entry.mode, digestOf(entry.content)] : entry,
+  );
   const folder = layerFolder("program", keyOf(FORMAT, compression, sums));
-  return cachedLayer({ compression, folder }, () => entries);
+  return cachedLayer({ compression, folder }, () => {
+    removeOld(path.dirname(folder), "program-");
+    return entries;
+  });
 }
 
 /** What Debian's installation would have made: accounts, the file of certificates, and no certificate beside it. */
@@ -134,10 +138,6 @@ export function accountEntries(): readonly Entry[] {
   ];
 }
 
-export function layerFolder(name: string, key: string): string {
-  return path.join(cacheDir(), "images", "layers", `${name}-${key}`);
-}
-
-export function keyOf(...parts: readonly unknown[]): string {
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+function layerFolder(name: string, key: string): string {
+  return path.join(imagesCache("layers"), `${name}-${key}`);
 }

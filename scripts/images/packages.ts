@@ -4,6 +4,8 @@ import { once } from "node:events";
 import path from "node:path";
 import { buffer, text } from "node:stream/consumers";
 import { extract } from "tar-stream";
+import { ReleaseError } from "../release/release-error.ts";
+import { findOnPath } from "../setup/command.mjs";
 import { type Entry, textEntry } from "./entries.ts";
 
 /** What Debian's tools for scanners and distroless images agree on: one file per package, without a package manager. */
@@ -35,6 +37,8 @@ async function output<T>(
   action: string,
   read: (stream: NodeJS.ReadableStream) => Promise<T>,
 ): Promise<T> {
+  if (findOnPath("dpkg-deb") === undefined)
+    throw new ReleaseError("dpkg-deb is not on PATH", "apt-get install dpkg, on a Mac brew install dpkg");
   const child = spawn("dpkg-deb", [action, archive], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = once(child, "close");
   const result = await read(child.stdout);

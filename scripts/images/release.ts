@@ -20,6 +20,8 @@ export interface ImageInput extends PublishedSource {
   readonly bundle: string;
   /** Without a tag, such as ghcr.io/OWNER/metalbridge. */
   readonly repository: string;
+  /** The version where absent. */
+  readonly tag?: string;
 }
 
 export interface ChartInput extends PublishedSource {
@@ -38,7 +40,7 @@ export interface Artifact {
 
 /** Into `out/image` and `out/metalbridge-VERSION-image.tar`. Needs dpkg-deb, and a Debian mirror for what is not in the cache. */
 export async function writeImage(out: string, input: ImageInput): Promise<Artifact> {
-  const { version, repository, bundle, date } = input;
+  const { version, repository, tag = version, bundle, date } = input;
   mkdirSync(out, { recursive: true });
   const labels = labelsOf(input, {
     title: "metalbridge",
@@ -46,8 +48,8 @@ export async function writeImage(out: string, input: ImageInput): Promise<Artifa
   });
   const platforms = [];
   for (const architecture of ARCHITECTURES)
-    platforms.push(await ourImage({ architecture, bundle, compression: "zstd", labels }));
-  const references = [`${repository}:${version}`];
+    platforms.push(await ourImage({ architecture, bundle, compression: "gzip", labels }));
+  const references = [`${repository}:${tag}`];
   const created = date.toISOString();
   const layout = packImage({ references, created, platforms, annotations: labels });
   const file = path.join(out, `metalbridge-${version}-image.tar`);

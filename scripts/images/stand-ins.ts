@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import { downloadWithDependencies } from "../setup/private-apt.mjs";
+import { imagesCache, keyOf } from "./cache.ts";
 import { type Architecture, debianMirror } from "./debian-lock.ts";
 import type { Entry } from "./entries.ts";
 import { cachedLayer } from "./layer.ts";
 import type { PlatformImage } from "./layout.ts";
-import { accountEntries, keyOf, layerFolder } from "./ours.ts";
+import { accountEntries } from "./ours.ts";
 import { entriesOfPackages } from "./packages.ts";
 
 /** The first of Debian's suites with llama.cpp. It changes daily: what the cache has is used, whatever its age. */
@@ -24,7 +25,10 @@ const FORMAT = 1;
 export const LLAMACPP_REFERENCES = Object.values(llamacppPod.images);
 
 export async function llamacppImage(architecture: Architecture): Promise<PlatformImage> {
-  const folder = layerFolder(`llamacpp-${architecture}`, keyOf(FORMAT, SUITE, PACKAGES));
+  const folder = path.join(
+    imagesCache("layers"),
+    `llamacpp-${architecture}-${keyOf(FORMAT, SUITE, PACKAGES)}`,
+  );
   const layer = await cachedLayer({ compression: "none", folder }, async () => [
     ...(await rootFromDebian(architecture)),
     ...accountEntries(),

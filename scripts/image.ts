@@ -1,0 +1,37 @@
+/** `npm run image -- HOST/REPOSITORY:TAG [--push]`: the image of this checkout, for registries of your own. Needs no docker. */
+import { rmSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { bundleInto } from "./bundle.ts";
+import { pushLayout } from "./images/push.ts";
+import { parseReference } from "./images/registry.ts";
+import { writeImage } from "./images/release.ts";
+import { readProject } from "./release/project.ts";
+import { runCommand } from "./release/release-error.ts";
+import { readSource } from "./release/source.ts";
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const out = path.join(root, "release", "checkout");
+
+await runCommand(async () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      /** With the credentials of `docker login`, or of REGISTRY_USERNAME and REGISTRY_PASSWORD. */
+      push: { type: "boolean", default: false },
+    },
+  });
+  const [reference = ""] = positionals;
+  const { host, repository, tag } = parseReference(reference);
+  const { version, url } = readProject(root);
+  const { commit, date } = readSource(root, version, { allowDirty: true });
+  rmSync(out, { recursive: true, force: true });
+  const bundle = path.join(out, "dist");
+  await bundleInto(bundle);
+  const place = { repository: `${host}/${repository}`, tag };
+  const image = await writeImage(out, { version, url, commit, date, bundle, ...place });
+  rmSync(bundle, { recursive: true });
+  console.log(`${path.relative(root, image.file)}: ${image.digest}`);
+  if (values.push) console.log(`pushed ${reference}@${await pushLayout(image.folder, reference)}`);
+});

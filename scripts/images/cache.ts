@@ -1,0 +1,26 @@
+/** Where layers and tars are kept between runs. Each name holds the key of its content, so that what is found is never stale. */
+import { createHash } from "node:crypto";
+import { readdirSync, rmSync, statSync } from "node:fs";
+import path from "node:path";
+import { cacheDir } from "../setup/cache.mjs";
+
+const UNUSED_MS = 60 * 60_000;
+
+export function imagesCache(folder: "debian" | "layers" | "tars"): string {
+  return path.join(cacheDir(), "images", folder);
+}
+
+/** Pure: short, and different for every content. */
+export function keyOf(...parts: readonly unknown[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}
+
+/** Every bundle makes a layer and a tar of its own. Another run may be reading those that are not old. */
+export function removeOld(folder: string, prefix: string): void {
+  for (const name of readdirSync(folder).filter((one) => one.startsWith(prefix))) {
+    const file = path.join(folder, name);
+    const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (mtimeMs !== undefined && mtimeMs < Date.now() - UNUSED_MS)
+      rmSync(file, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,120 @@
+/** Requests to a repository of a registry (https://github.com/opencontainers/distribution-spec), with the authorization that it asks for. */
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import path from "node:path";
+import { registryAt } from "../../src/models/source/registries.ts";
+import { ReleaseError } from "../release/release-error.ts";
+
+export interface Reference {
+  readonly host: string;
+  readonly repository: string;
+  readonly tag: string;
+}
+
+/** `HOST/REPOSITORY:TAG`: the host is never guessed. */
+export function parseReference(text: string): Reference {
+  const match = /^([^/]+)\/([a-z0-9][a-z0-9._/-]*):([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$/.exec(text);
+  const [, host = "", repository = "", tag = ""] = match ?? [];
+  if (!/[.:]|^localhost$/.test(host))
+    throw new ReleaseError(
+      `${JSON.stringify(text)} is no reference of an image`,
+      "write HOST/REPOSITORY:TAG, such as registry.example.com/metalbridge:1.2.3",
+    );
+  return { host, repository, tag };
+}
+
+/** User name and password as Basic authorization; undefined where there are none. */
+export type Credentials = string | undefined;
+
+/**
+ * REGISTRY_USERNAME and REGISTRY_PASSWORD, else what `docker login`, `helm registry login` or `podman login` wrote for the host:
+ * $DOCKER_CONFIG/config.json or ~/.docker/config.json, with credential helpers.
+ */
+export function credentialsFor(host: string, env: NodeJS.ProcessEnv = process.env): Credentials {
+  const { REGISTRY_USERNAME: name, REGISTRY_PASSWORD: password } = env;
+  if (name !== undefined && password !== undefined) return encode(name, password);
+  const file = path.join(env.DOCKER_CONFIG ?? path.join(homedir(), ".docker"), "config.json");
+  if (!existsSync(file)) return undefined;
+  const { auths = {}, credHelpers = {}, credsStore } = JSON.parse(readFileSync(file, "utf8"));
+  const key = host === "docker.io" ? "https://index.docker.io/v1/" : host;
+  const helper = credHelpers[key] ?? (auths[key]?.auth === undefined ? credsStore : undefined);
+  return helper === undefined ? auths[key]?.auth : askHelper(helper, key, env);
+}
+
+function askHelper(helper: string, input: string, env: NodeJS.ProcessEnv): Credentials {
+  try {
+    const said = execFileSync(`docker-credential-${helper}`, ["get"], {
+      input,
+      env,
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    const { Username, Secret } = JSON.parse(said.toString("utf8"));
+    return encode(Username, Secret);
+  } catch {
+    // It exits with an error where it has none for the host.
+    return undefined;
+  }
+}
+
+function encode(name: string, password: string): string {
+  return Buffer.from(`${name}:${password}`).toString("base64");
+}
+
+export type Send = (url: string | URL, init?: RequestInit, expected?: readonly number[]) => Promise<Response>;
+
+/** Requests of one repository: addresses are relative to it. Throws ReleaseError for an answer that is not expected. */
+export function repositoryClient({ host, repository }: Reference, credentials: Credentials): Send {
+  const base = registryAt(host);
+  let authorization = credentials === undefined ? undefined : `Basic ${credentials}`;
+  return async (address, init = {}, expected = [200, 201, 202]) => {
+    const url = new URL(address, `${base}/v2/${repository}/`);
+    const send = () => {
+      const headers = new Headers(init.headers);
+      // An upload may be on another host, which gets its authorization in the address.
+      if (authorization !== undefined && url.origin === new URL(base).origin)
+        headers.set("authorization", authorization);
+      return fetch(url, { ...init, headers });
+    };
+    let response = await send();
+    if (response.status === 401) {
+      const challenge = response.headers.get("www-authenticate") ?? "";
+      await response.body?.cancel();
+      authorization = await answerTo(challenge, repository, credentials);
+      response = await send();
+    }
+    if (expected.includes(response.status)) return response;
+    const text = (await response.text()).slice(0, 500);
+    throw new ReleaseError(
+      `${url.origin}${url.pathname} answered ${response.status}: ${text}`,
+      credentials === undefined
+        ? `log in (docker login ${host}), or set REGISTRY_USERNAME and REGISTRY_PASSWORD`
+        : `check that the account may push to ${host}/${repository}`,
+    );
+  };
+}
+
+async function answerTo(
+  challenge: string,
+  repository: string,
+  credentials: Credentials,
+): Promise<string | undefined> {
+  const basic = credentials === undefined ? undefined : `Basic ${credentials}`;
+  const [, bearer] = /^bearer\s+(.*)$/is.exec(challenge) ?? [];
+  if (bearer === undefined) return basic;
+  const parameters = new Map(
+    [...bearer.matchAll(/([a-z]+)="([^"]*)"/gi)].map(([, key = "", value = ""]) => [key, value]),
+  );
+  const url = new URL(parameters.get("realm") ?? "");
+  const service = parameters.get("service");
+  if (service !== undefined) url.searchParams.set("service", service);
+  url.searchParams.set("scope", `repository:${repository}:pull,push`);
+  const response = await fetch(url, { headers: basic === undefined ? {} : { authorization: basic } });
+  if (!response.ok)
+    throw new ReleaseError(
+      `${url.origin}${url.pathname} gave no token: it answered ${response.status}`,
+      "check user name and password",
+    );
+  const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
+  return `Bearer ${token ?? access_token}`;
+}
