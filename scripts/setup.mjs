@@ -4,11 +4,14 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { ensureActionlint } from "./setup/actionlint.mjs";
+import { ensureAnsible } from "./setup/ansible.mjs";
 import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { ensureHelm } from "./setup/helm.mjs";
+import { ensureImages } from "./setup/images.mjs";
 import { ensureKwok } from "./setup/kwok.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureMlxLm } from "./setup/mlx-lm.mjs";
@@ -19,6 +22,7 @@ import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { ensureRegistry } from "./setup/registry.mjs";
 import { ensureS3Server } from "./setup/s3-server.mjs";
+import { ensureSshServer } from "./setup/ssh-server.mjs";
 import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -35,6 +39,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const llamaServer = await ensureLlamaServer({ progress });
   const forTests = purpose === "test" ? await ensureTestParts(progress) : {};
   await ensureBundle(node, progress);
+  if (purpose === "test") await ensureImages({ root, node, progress });
   const parts = { node, clusterPartFolders, llamaServer, ...forTests };
   record(parts);
   return parts;
@@ -43,8 +48,10 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
 /** Each is undefined where it cannot be had: then its tests are skipped. */
 async function ensureTestParts(progress) {
   await ensureNetworkTools({ progress });
+  await ensureSshServer({ progress });
   await ensureMlxLm({ progress });
   await ensureMonitoringCrds({ progress });
+  await ensureActionlint({ progress });
   return {
     prometheus: await ensurePrometheus({ progress }),
     ollama: await ensureOllama({ progress }),
@@ -79,7 +86,8 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
 METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
-METALBRIDGE_KWOK, METALBRIDGE_REGISTRY, METALBRIDGE_S3_SERVER (see scripts/README.md).`;
+METALBRIDGE_KWOK, METALBRIDGE_REGISTRY, METALBRIDGE_S3_SERVER,
+METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

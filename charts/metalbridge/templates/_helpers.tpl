@@ -29,7 +29,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
 {{- define "metalbridge.image" -}}
-{{- $repository := required "image.repository is needed: there is no published image, build one with the Dockerfile of the repository" .Values.image.repository -}}
+{{- $repository := required "image.repository is needed: this chart is from a checkout, build the image with npm run image" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
