@@ -1,7 +1,7 @@
 /** A private cluster with real nodes: pods are containers, on nodes with a network of their own. */
 import { callApi } from "../../local/control-plane/request.ts";
+import { type NodeImage, nodeImages } from "../../scripts/images/for-tests.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
-import type { NodeImage } from "../bed/node/images.ts";
 import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
 import { type NodeOptions, prepareNode, type RealNode } from "../bed/node/node.ts";
 import { localStorageClass } from "../bed/node/volumes.ts";
@@ -9,6 +9,8 @@ import { one, type PrivateCluster, type PrivateClusterOptions, startCluster } fr
 
 export interface RealCluster extends PrivateCluster {
   readonly network: Network;
+  /** Those that every node has. */
+  readonly images: readonly NodeImage[];
   /** Those that it was started with. */
   readonly nodes: readonly RealNode[];
   readonly node: (name: string) => RealNode;
@@ -56,13 +58,13 @@ export async function startRealCluster(options: RealClusterOptions = {}): Promis
     if (found === undefined) throw new Error(`there is no node ${name}`);
     return found;
   };
-  return { ...cluster, network, nodes, node, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return { ...cluster, network, images, nodes, node, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
 /** One more: `await using node = await startNode(cluster, { name: "node-2" })`. Disposal deletes its Node, too. */
 export async function startNode(cluster: RealCluster, options: NodeOptions): Promise<RealNode> {
   await using stack = new AsyncDisposableStack();
-  const prepared = stack.use(await prepareNode(cluster.network, options, await nodeImages()));
+  const prepared = stack.use(await prepareNode(cluster.network, options, cluster.images));
   const node = await prepared.join(seenBy(cluster));
   stack.defer(async () => {
     await cluster.kubectl(["delete", "node", options.name, "--ignore-not-found", "--wait=false"]);
@@ -85,8 +87,4 @@ async function createClass({ controlPlane }: PrivateCluster): Promise<void> {
   const body = JSON.stringify(localStorageClass());
   const reply = await callApi(controlPlane.access, { method: "POST", path, body });
   if (reply.status !== 201) throw new Error(`the storage class: ${reply.body}`);
-}
-
-async function nodeImages(): Promise<readonly NodeImage[]> {
-  return [];
 }

@@ -34,18 +34,15 @@ export function makeCgroups(name: string): void {
   }
 }
 
-/** Once the processes in them are gone. */
+/** Once the processes in them are gone; runc makes them in all hierarchies there are. */
 export async function removeCgroups(name: string): Promise<void> {
-  for (const hierarchy of HIERARCHIES) await removeTree(path.join(ROOT, hierarchy, name));
+  for (const hierarchy of readdirSync(ROOT)) await removeTree(path.join(ROOT, hierarchy, name));
 }
 
 /** Names of all groups at the top, of nodes or not. */
 export function listCgroups(): readonly string[] {
-  const names = HIERARCHIES.flatMap((hierarchy) => {
-    const folder = path.join(ROOT, hierarchy);
-    return existsSync(folder) ? readdirSync(folder) : [];
-  });
-  return [...new Set(names)];
+  if (!existsSync(ROOT)) return [];
+  return [...new Set(readdirSync(ROOT).flatMap((hierarchy) => groupsIn(path.join(ROOT, hierarchy))))];
 }
 
 /** The folder of a container's group, somewhere below the node's. */

@@ -1,4 +1,5 @@
 /** The images of every node, imported once: a node starts from links to what an earlier containerd has unpacked. */
+import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
   existsSync,
@@ -15,20 +16,16 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { fileEntry } from "../../../scripts/images/entries.ts";
+import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { cachedLayer } from "../../../scripts/images/layer.ts";
 import { packImage, writeTar } from "../../../scripts/images/layout.ts";
 import { hash } from "../../../src/hash.ts";
+import { run } from "../run.ts";
 import { ctr, PAUSE_IMAGE, rootIn, startContainerd } from "./containerd.ts";
 import { startMachine } from "./machine.ts";
 import type { NodeParts } from "./parts.ts";
 
-export interface NodeImage {
-  readonly reference: string;
-  /** An OCI layout as a tar. */
-  readonly file: string;
-}
-
-const KEPT_MS = 2 * 24 * 3_600_000;
+const KEPT_MS = 6 * 3_600_000;
 const LIMIT_MS = 30_000;
 
 /** Puts the images, and that of pause, where a containerd in the folder looks for them. */
@@ -37,24 +34,27 @@ export async function provideImages(
   images: readonly NodeImage[],
   folder: string,
 ): Promise<void> {
-  const facts = images.map(({ reference, file }) => [reference, file, statSync(file).mtimeMs]);
-  const key = hash(JSON.stringify([parts, facts]), 16);
-  const template = path.join(readPartsConfig().cacheDir, "node-images", key);
+  const name = [parts, images].map((value) => hash(JSON.stringify(value)));
+  const template = path.join(readPartsConfig().cacheDir, "node-images", name.join("-"));
   if (!existsSync(template)) await makeTemplate(parts, images, template);
   const now = new Date();
   utimesSync(template, now, now);
-  link(template, rootIn(folder));
+  copyRoot(template, rootIn(folder), symlinkSync);
 }
 
 async function makeTemplate(parts: NodeParts, images: readonly NodeImage[], template: string): Promise<void> {
   mkdirSync(path.dirname(template), { recursive: true });
   removeOld(path.dirname(template));
-  const folder = mkdtempSync(`${template}-`);
+  const folder = mkdtempSync(path.join(path.dirname(template), ".new-"));
+  // Most layers are those of an earlier one, which may be removed before this one.
+  const earlier = newestOf(path.dirname(template), path.basename(template).split("-")[0] ?? "");
+  if (earlier !== undefined)
+    copyRoot(earlier, rootIn(folder), (source, target) => execFileSync("cp", ["-al", source, target]));
   const machine = await startMachine(["unshare", "--net", "--"], folder);
   try {
     await startContainerd(machine, { folder, parts });
     await ctr(parts, folder, "images", "import", await packPause(parts, folder));
-    for (const { file } of images) await ctr(parts, folder, "images", "import", file);
+    for (const { file } of images) await importMissing(parts, folder, file);
     await untilKnown(parts, folder, [PAUSE_IMAGE, ...images.map(({ reference }) => reference)]);
     await machine.kill();
     renameSync(rootIn(folder), template);
@@ -67,12 +67,33 @@ async function makeTemplate(parts: NodeParts, images: readonly NodeImage[], temp
   }
 }
 
-/** Those that no run has used for days. */
+/** An import writes every blob of the file again, also those that containerd has. */
+async function importMissing(parts: NodeParts, folder: string, file: string): Promise<void> {
+  const known = new Set(
+    readdirSync(path.join(rootIn(folder), "io.containerd.content.v1.content/blobs/sha256")),
+  );
+  const names = (await run("tar", ["-tf", file])).split("\n");
+  const surplus = names.filter((name) => known.has(path.basename(name)));
+  const missing = path.join(folder, "missing.tar");
+  const script = 'from=$1; to=$2; shift 2; tar --delete -f - "$@" < "$from" > "$to"';
+  await run("sh", ["-c", script, "sh", file, missing, ...surplus]);
+  await ctr(parts, folder, "images", "import", surplus.length === 0 ? file : missing);
+}
+
+/** Those that no run has used for a while. */
 function removeOld(folder: string): void {
   for (const name of readdirSync(folder)) {
     const old = path.join(folder, name);
-    if (statSync(old).mtimeMs < Date.now() - KEPT_MS) rmSync(old, { recursive: true, force: true });
+    const { mtimeMs = Date.now() } = statSync(old, { throwIfNoEntry: false }) ?? {};
+    if (mtimeMs < Date.now() - KEPT_MS) rmSync(old, { recursive: true, force: true });
   }
+}
+
+function newestOf(folder: string, prefix: string): string | undefined {
+  const names = readdirSync(folder).filter((name) => name.startsWith(prefix));
+  const found = names.map((name) => path.join(folder, name));
+  const age = (file: string) => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return found.sort((one, other) => age(other) - age(one))[0];
 }
 
 async function packPause(parts: NodeParts, folder: string): Promise<string> {
@@ -99,13 +120,13 @@ async function untilKnown(parts: NodeParts, folder: string, references: readonly
   }
 }
 
-/** Blobs and snapshots never change, databases do. */
-function link(from: string, to: string): void {
+/** Blobs and snapshots never change, so they are shared; databases do. */
+function copyRoot(from: string, to: string, share: (source: string, target: string) => void): void {
   mkdirSync(to, { recursive: true });
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
-    if (["snapshots", "sha256"].includes(path.basename(from))) symlinkSync(source, target);
-    else if (entry.isDirectory()) link(source, target);
+    if (["snapshots", "sha256"].includes(path.basename(from))) share(source, target);
+    else if (entry.isDirectory()) copyRoot(source, target, share);
     else copyFileSync(source, target);
   }
 }

@@ -2,7 +2,7 @@
  * What a node runs in: mount and PID namespaces of its own, in the network namespace of a station. Whatever a node mounts
  * exists only there, and everything that runs there ends with the first process, also when the test run is killed.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
@@ -60,6 +60,9 @@ export async function startMachine(network: readonly string[], folder: string): 
     writeFileSync(file, `${value}\n`);
   }
   const logFile = path.join(folder, "machine.log");
+  const started = path.join(folder, "started");
+  // Of an earlier boot.
+  rmSync(started, { force: true });
   const common = { cwd: folder, env: {}, graceMs: 0, orphanGraceMs: 0 };
   const unshare = ["unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--fork"];
   const first = [...unshare, "--kill-child=KILL", "/bin/sh", "-c", SETUP, "sh", folder];
@@ -67,7 +70,6 @@ export async function startMachine(network: readonly string[], folder: string): 
   const keepPid = ["-c", 'echo $$ > "$0" && exec "$@"', pidFile];
   const args = [...keepPid, ...network, ...first];
   const machine = startWatched({ ...common, name: "machine", logFile, program: "/bin/sh", args });
-  const started = path.join(folder, "started");
   let isGone = false;
   void machine.ended.then(() => {
     isGone = true;

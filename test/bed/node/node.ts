@@ -6,12 +6,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import type { WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
 import { type ApiAccess, callApi } from "../../../local/control-plane/request.ts";
+import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { startKubeProxy } from "../kube-proxy.ts";
 import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
 import { findCgroup, makeCgroups, removeCgroups } from "./cgroups.ts";
 import { ctr, startContainerd } from "./containerd.ts";
-import { type NodeImage, provideImages } from "./images.ts";
+import { provideImages } from "./images.ts";
 import { startKubelet } from "./kubelet.ts";
 import { type Machine, startMachine } from "./machine.ts";
 import { type NodeParts, nodeParts } from "./parts.ts";
@@ -231,7 +232,8 @@ async function containersOf(
   const found = new Map<string, readonly number[]>();
   for (const { name, containerID } of status.containerStatuses ?? []) {
     const group = containerID && findCgroup(cgroup, containerID.replace("containerd://", ""));
-    if (group) found.set(name, pidsIn(group));
+    const pids = group ? pidsIn(group) : [];
+    if (pids.length > 0) found.set(name, pids);
   }
   return found;
 }
