@@ -70,6 +70,12 @@ export const environmentVariables: readonly Variable[] = [
       "The versitygw that tests of s3:// sources use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_ACTIONLINT",
+    readBy: "setup, tests",
+    meaning:
+      "The actionlint that checks the workflows in tests, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

@@ -34,7 +34,7 @@ export function followProject(text: string, { version, owner, slug }: Project): 
       new RegExp(`^((?:version|appVersion|\\s*metalbridge_version): )${VERSION}$`, "gm"),
       `$1${version}`,
     )
-    .replaceAll(/(ghcr\.io\/)[\w.-]+(\/(?:charts\/)?metalbridge)/g, `$1${owner}$2`)
+    .replaceAll(/(ghcr\.io\/)[\w.-]+(\/(?:charts\/)?metalbridge)/g, `$1${owner.toLowerCase()}$2`)
     .replaceAll(/(brew (?:install|tap) )[\w.-]+(\/(?:tap|metalbridge))/g, `$1${owner}$2`)
     .replaceAll(/(github\.com\/)[\w.-]+\/metalbridge\b/g, `$1${slug}`);
 }

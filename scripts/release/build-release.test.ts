@@ -24,7 +24,6 @@ import { parse } from "yaml";
 import { readManifest } from "../../launchd/release/manifest.ts";
 import { releaseFiles } from "./build-release.ts";
 import { clone, commit, copyTree, git, linkPackages } from "./fixtures/clones.ts";
-import { PLATFORMS } from "./node.ts";
 import { differences } from "./rebuild.ts";
 
 const run = promisify(execFile);

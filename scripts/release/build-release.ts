@@ -17,14 +17,14 @@ import { sha256Of } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle.ts";
 import { packFolder } from "./archive.ts";
 import { sectionOf } from "./changelog.ts";
-import { debianParts } from "./debian-parts.ts";
 import { fillRelease } from "./folder.ts";
 import { type PinnedNode, PLATFORMS } from "./node.ts";
 import type { Project } from "./project.ts";
-import { renderProvenance } from "./provenance.ts";
 import { ReleaseError } from "./release-error.ts";
-import { type Part, renderSbom } from "./sbom.ts";
 import type { Source } from "./source.ts";
+import { debianParts } from "./statements/debian-parts.ts";
+import { renderProvenance } from "./statements/provenance.ts";
+import { type Part, renderSbom } from "./statements/sbom.ts";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));

@@ -1,6 +1,6 @@
 /** The Debian packages of the image, as parts of the bill of materials. */
 import path from "node:path";
-import { ARCHITECTURES, readLock } from "../images/debian-lock.ts";
+import { ARCHITECTURES, readLock } from "../../images/debian-lock.ts";
 import type { Part } from "./sbom.ts";
 
 export function debianParts(): readonly Part[] {

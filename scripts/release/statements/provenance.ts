@@ -1,5 +1,5 @@
 /** How a release was made: an in-toto statement with the predicate SLSA provenance v1, unsigned. Pure. */
-import type { Project } from "./project.ts";
+import type { Project } from "../project.ts";
 import { type Locked, type Part, productionPackages, toNpmPackage } from "./sbom.ts";
 
 /** Of the packages for development, those that decide the bytes. */
