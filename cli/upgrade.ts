@@ -5,10 +5,7 @@ import { parseSeconds } from "./install/context.ts";
 import { addReleaseFlags, type UpgradeFlags, upgradeHere } from "./install.ts";
 import { type FarmFlags, upgradeFarm } from "./upgrade/farm.ts";
 
-const TIMEOUT_MS = 600_000;
 const HERE_SECONDS = 20;
-/** A host that serves under load starts its agent more slowly. */
-const FARM_SECONDS = 60;
 
 type Flags = Omit<UpgradeFlags, "archive" | "timeoutSeconds"> &
   Partial<FarmFlags> & { readonly timeoutSeconds?: number };
@@ -23,7 +20,7 @@ export function configureUpgrade(command: Command): void {
   addReleaseFlags(command)
     .option(
       "--timeout-seconds <n>",
-      `how long the agent may take until it serves (default: ${HERE_SECONDS}; on hosts of the cluster ${FARM_SECONDS})`,
+      `how long the agent may take until it serves (default: ${HERE_SECONDS}; on hosts of the cluster ${DEFAULTS.timeoutSeconds})`,
       parseSeconds,
     )
     .option(
@@ -33,7 +30,11 @@ export function configureUpgrade(command: Command): void {
     )
     .option("--all", "all hosts of the cluster, instead of this machine")
     .option("-l, --selector <labels>", "hosts of the cluster with these labels, such as room=a,tier!=test")
-    .option("--batch <n>", "hosts at the same time (default: the first one alone, then two)", parseCount(1))
+    .option(
+      "--batch <n>",
+      "hosts at the same time (default: the first one alone, then two; with --drain one)",
+      parseCount(1),
+    )
     .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
     .option(
       "--timeout <time>",
@@ -57,31 +58,37 @@ export function configureUpgrade(command: Command): void {
 async function upgrade(command: Command, flags: Flags): Promise<void> {
   const chosen = [flags.hosts, flags.all, flags.selector].filter((value) => value !== undefined);
   if (chosen.length > 1) command.error("error: --hosts, --all and --selector exclude each other");
-  const { archive = [] } = flags;
   if (chosen.length === 0) return here(command, flags);
+  const { archive = [], drain = false } = flags;
   if (archive.length === 0) command.error("error: --archive is needed to upgrade hosts of the cluster");
   if (flags.sha256 !== undefined && archive.length > 1)
     command.error("error: --sha256 is of one archive; put a .sha256 file beside each");
   if (flags.scope !== undefined) command.error("error: --scope is for this machine only");
-  await upgradeFarm({
-    ...flags,
-    archive,
-    drain: flags.drain ?? false,
-    dryRun: flags.dryRun ?? false,
-    allowDowngrade: flags.allowDowngrade ?? false,
-    timeout: flags.timeout ?? TIMEOUT_MS,
-    timeoutSeconds: flags.timeoutSeconds ?? FARM_SECONDS,
-    sshProgram: flags.sshProgram ?? "ssh",
-    sshOption: flags.sshOption ?? [],
-    addressFrom: flags.addressFrom ?? "name",
-    output: flags.output ?? "text",
-  });
+  // What is drained has to find room on the other hosts.
+  const batch = flags.batch ?? (drain ? 1 : undefined);
+  await upgradeFarm({ ...DEFAULTS, ...flags, archive, drain, batch });
 }
 
-const FARM_ONLY = ["batch", "drain", "timeout", "sshUser", "sshOption", "sshProgram", "addressFrom"] as const;
+const DEFAULTS = {
+  dryRun: false,
+  allowDowngrade: false,
+  timeout: 600_000,
+  // A host that serves under load starts its agent more slowly.
+  timeoutSeconds: 60,
+  sshProgram: "ssh",
+  sshOption: [],
+  addressFrom: "name",
+  output: "text",
+} as const;
+
+const FARM_ONLY = [
+  ...(["batch", "drain", "timeout", "sshUser", "sshOption", "sshProgram", "addressFrom"] as const),
+  ...(["kubeconfig", "context"] as const),
+];
 
 async function here(command: Command, flags: Flags): Promise<void> {
-  const stray = FARM_ONLY.find((name) => flags[name] !== undefined);
+  const isJson = flags.output === "json" ? "output" : undefined;
+  const stray = FARM_ONLY.find((name) => flags[name] !== undefined) ?? isJson;
   if (stray !== undefined) {
     const name = stray.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     command.error(`error: --${name} needs --hosts, --all or --selector`);

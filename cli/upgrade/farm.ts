@@ -27,7 +27,7 @@ export interface FarmFlags extends ClusterFlags {
   readonly selector?: string;
   readonly archive: readonly string[];
   readonly sha256?: string;
-  readonly batch?: number;
+  readonly batch?: number | undefined;
   readonly drain: boolean;
   readonly timeout: number;
   readonly timeoutSeconds: number;

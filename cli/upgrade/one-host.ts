@@ -1,4 +1,4 @@
-/** One host from its drain to its health. Each step ends by itself or with the signal. */
+/** One host from its drain to its health. Each step is bounded in time, or ends with the signal. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Target } from "./plan.ts";
 import type { SessionEnd, UpgradeStep } from "./transport.ts";
@@ -65,7 +65,10 @@ async function leave(
   isDrained: boolean,
 ): Promise<HostResult> {
   const { step } = end;
-  if (end.how === "abandoned") return { at: "unknown", step };
+  if (end.how === "abandoned") {
+    if (isDrained) ports.say(`${host}: stays drained: metalbridge uncordon ${host}`);
+    return { at: "unknown", step };
+  }
   const { code, message, tail } = end;
   if (isDrained && code !== "RollbackFailed") await ports.uncordon(host);
   return { at: "failed", step, code, message, tail };

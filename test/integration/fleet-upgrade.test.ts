@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { livingEngines } from "../bed/engines.ts";
+import { killEngines, livingEngines } from "../bed/engines.ts";
 import { type MacHost, openMacHost } from "../bed/launchd/mac-host.ts";
 import {
   archiveOf,
@@ -82,8 +82,8 @@ describe.skipIf(whyNot !== undefined)(
     afterAll(async () => {
       await clients?.[Symbol.asyncDispose]();
       for (const { mac, machine } of members) {
-        await machine.run(machine.installed, ["uninstall", "--stop-engines", "--purge"]);
-        expect(livingEngines(mac.stateDir).size).toBe(0);
+        await machine.systemd.stopAll();
+        killEngines(mac.stateDir);
         await machine[Symbol.asyncDispose]();
       }
       await ssh?.[Symbol.asyncDispose]();

@@ -1,0 +1,110 @@
+/** What comes of a session: the script that ssh passes on really runs, by a program that takes ssh's arguments. */
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { archiveOf, isRoot, sumOf } from "../../test/bed/launchd/machine.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { upgradeBySsh } from "./transport.ts";
+
+/** Runs the command here, with a folder of the test as root's. `metalbridge` is the release's program. */
+async function openHost(metalbridge: string) {
+  const folder = await temporaryFolder();
+  const at = (...names: readonly string[]) => path.join(folder.path, ...names);
+  const executable = (file: string, text: string) => {
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, `#!/bin/sh\n${text}\n`);
+    chmodSync(file, 0o755);
+    return file;
+  };
+  executable(at("release", "bin", "metalbridge"), metalbridge);
+  mkdirSync(at("home"));
+  executable(at("bin", "sudo"), 'shift\nexec "$@"');
+  const inside = `mount --bind ${at("home")} /root && exec sh -c "$command"`;
+  const lines = [`printf '%s\\n' "$@" > ${at("args")}`, "for command; do :; done", "export command"];
+  const program = executable(
+    at("ssh"),
+    [...lines, `export PATH=${at("bin")}:$PATH`, `exec unshare --mount sh -c '${inside}'`].join("\n"),
+  );
+  const file = archiveOf(at("release"), at("release.tar.gz"));
+  const archive = { archive: file, sha256: sumOf(file), version: "1.1.0", platform: "linux-x64" };
+  return {
+    ...{ at, executable, archive },
+    upgrade: (change: Partial<Parameters<typeof upgradeBySsh>[1]> = {}) =>
+      upgradeBySsh(
+        { program, user: "admin", options: ["Port=22"] },
+        {
+          host: "mac-1",
+          archive,
+          args: ["--timeout-seconds", "60"],
+          signal: new AbortController().signal,
+          ...change,
+        },
+      ),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+test.runIf(isRoot)("the release is checked, unpacked, run as root, and removed", async () => {
+  await using host = await openHost(
+    'echo "$0 $*" > "$HOME/ran"; ls -ld "$(dirname "$0")/../.." | cut -c 1-10 >> "$HOME/ran"',
+  );
+  vi.stubEnv("HOME", host.at());
+  expect(await host.upgrade({ address: "192.168.1.21" })).toEqual({ how: "upgraded" });
+  const [ran, mode] = readFileSync(host.at("ran"), "utf8").split("\n");
+  expect(ran).toMatch(
+    /^\/root\/\.metalbridge-upgrade\.\w+\/release\/bin\/metalbridge upgrade --timeout-seconds 60$/,
+  );
+  expect(mode).toBe("drwx------");
+  expect(existsSync(host.at("home"))).toBe(true);
+  expect(readFileSync(host.at("args"), "utf8").split("\n").slice(0, 16)).toEqual([
+    ...["-o", "Port=22", "-o", "HostKeyAlias=mac-1", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"],
+    ...["-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-l", "admin", "-T", "--"],
+  ]);
+  vi.unstubAllEnvs();
+});
+
+test.runIf(isRoot)(
+  "a failure has the step, the code that the host gave, and the end of its standard error",
+  async () => {
+    await using host = await openHost("echo 'UpgradeRolledBack: version 1.1.0 does not serve' >&2; exit 1");
+    expect(await host.upgrade()).toEqual({
+      ...{
+        how: "failed",
+        step: "upgrade",
+        code: "UpgradeRolledBack",
+        message: "version 1.1.0 does not serve",
+      },
+      tail: "UpgradeRolledBack: version 1.1.0 does not serve",
+    });
+    const archive = { ...host.archive, sha256: "0".repeat(64) };
+    expect(await host.upgrade({ archive })).toMatchObject({ step: "copy", code: "ReleaseSumMismatch" });
+    writeFileSync(host.at("none.tar.gz"), "none");
+    const broken = {
+      ...host.archive,
+      archive: host.at("none.tar.gz"),
+      sha256: sumOf(host.at("none.tar.gz")),
+    };
+    expect(await host.upgrade({ archive: broken })).toMatchObject({ step: "unpack", code: "InstallFailed" });
+    host.executable(host.at("bin", "sudo"), "echo 'sudo: a password is required' >&2; exit 1");
+    expect(await host.upgrade()).toMatchObject({ step: "connect", code: "SudoRefused" });
+    host.executable(host.at("ssh"), "echo 'Host key verification failed.' >&2; exit 255");
+    expect(await host.upgrade()).toMatchObject({
+      ...{ step: "connect", code: "SshFailed", message: "Host key verification failed." },
+    });
+  },
+);
+
+test.runIf(isRoot)("an upgrade that has begun ends on the host when its session is ended", async () => {
+  await using host = await openHost(
+    'mkfifo "$HOME/go"; cat "$HOME/go" > /dev/null; echo said; echo done > "$HOME/done"',
+  );
+  vi.stubEnv("HOME", host.at());
+  const stop = new AbortController();
+  const ended = host.upgrade({ signal: stop.signal });
+  await vi.waitFor(() => expect(existsSync(host.at("go"))).toBe(true), { timeout: 10_000 });
+  stop.abort();
+  writeFileSync(host.at("go"), "");
+  await ended;
+  await vi.waitFor(() => expect(existsSync(host.at("done"))).toBe(true), { timeout: 10_000 });
+  vi.unstubAllEnvs();
+});
