@@ -12,7 +12,7 @@ import { runCommand } from "./release/release-error.ts";
 import { readSource } from "./release/source.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const out = path.join(root, "release", "checkout");
+const out = path.join(root, "dist.image");
 
 await runCommand(async () => {
   const { values, positionals } = parseArgs({

@@ -11,6 +11,8 @@ const PLATFORM = "(?:darwin-arm64|linux-x64|linux-arm64)";
 function versionedPaths(): readonly string[] {
   const pages = readdirSync(`${root}/docs`).filter((name) => name.endsWith(".md"));
   return [
+    ".github/ISSUE_TEMPLATE/config.yml",
+    "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
     "charts/README.md",
@@ -29,13 +31,17 @@ export function followProject(text: string, { version, owner, slug }: Project): 
     )
     .replaceAll(new RegExp(`(metalbridge:)${VERSION}`, "g"), `$1${version}`)
     .replaceAll(new RegExp(`(charts/metalbridge --version )${VERSION}`, "g"), `$1${version}`)
-    .replaceAll(new RegExp(`(releases/download/v)${VERSION}`, "g"), `$1${version}`)
+    .replaceAll(
+      new RegExp(`((?:releases/download/|refs/tags/|--branch |gh release edit )v)${VERSION}`, "g"),
+      `$1${version}`,
+    )
     .replaceAll(
       new RegExp(`^((?:version|appVersion|\\s*metalbridge_version): )${VERSION}$`, "gm"),
       `$1${version}`,
     )
     .replaceAll(/(ghcr\.io\/)[\w.-]+(\/(?:charts\/)?metalbridge)/g, `$1${owner.toLowerCase()}$2`)
     .replaceAll(/(brew (?:install|tap) )[\w.-]+(\/(?:tap|metalbridge))/g, `$1${owner}$2`)
+    .replaceAll(/(--repo )[\w.-]+\/metalbridge\b/g, `$1${slug}`)
     .replaceAll(/(github\.com\/)[\w.-]+\/metalbridge\b/g, `$1${slug}`);
 }
 

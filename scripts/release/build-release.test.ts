@@ -29,7 +29,7 @@ import { differences } from "./rebuild.ts";
 const run = promisify(execFile);
 const here = `${process.platform}-${process.arch}`;
 const isRoot = process.geteuid?.() === 0;
-/** Of nobody. */
+/** The account without rights. */
 const OTHER_USER = 65_534;
 let folder = "";
 /** SHA-256 of each archive. */
@@ -47,7 +47,7 @@ async function build(checkout: string, out: string, { umask = "022", env = {}, u
   const tsx = path.join(checkout, "node_modules", "tsx", "dist", "cli.mjs");
   const program = path.join(checkout, "scripts", "release", "fixtures", "build.ts");
   const command = [process.execPath, tsx, program, out, `file://${folder}/one`, node];
-  // What nobody may read is not for nobody to run.
+  // The Node of this process may lie where the other user may not read.
   if (uid !== undefined) command[0] = path.join(checkout, "node_modules", "node", "bin", "node");
   const all = { ...process.env, ...env };
   await run("sh", ["-c", `umask ${umask} && exec "$@"`, "sh", ...command], {

@@ -1,4 +1,4 @@
-/** The workflows of .github without GitHub: a linter, what they run exists, and nobody can make them run anything else. */
+/** The workflows of .github without GitHub: a linter, what they run exists, and nothing from outside becomes part of a script. */
 import { execFileSync } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";

@@ -11,6 +11,8 @@ const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
   simulate: "scripts/simulate.ts",
   claims: "scripts/claims.ts",
   build: "scripts/build.ts",
+  release: "scripts/release.ts",
+  image: "scripts/image.ts",
   setup: "scripts/setup.mjs",
   bench: "scripts/bench/main.ts",
   torture: "test/torture/main.ts",
