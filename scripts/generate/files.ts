@@ -20,6 +20,7 @@ import { renewPart, renewParts } from "./marked.ts";
 import { agentMetricLines, controllerMetricLines, serverMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
+import { renewVersions } from "./version.ts";
 
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
@@ -84,6 +85,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
   files.set("charts/README.md", renewPart("charts/README.md", "values", valueLines()));
+  renewVersions(files);
   // Rendered from the chart as it is on disk; without Helm it is not compared.
   const install = renderInstall();
   if (install !== undefined) files.set("examples/install/metalbridge.yaml", install);
