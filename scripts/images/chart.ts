@@ -60,7 +60,7 @@ function withRepository(values: string, repository: string): string {
 /** As .helmignore says, which holds names alone. */
 function filesOfChart(): readonly string[] {
   const lines = readFileSync(path.join(CHART, ".helmignore"), "utf8").split("\n");
-  const ignored = new Set([".helmignore", ...lines.filter((line) => line !== "" && !line.startsWith("#"))]);
+  const ignored = new Set(lines.filter((line) => line !== "" && !line.startsWith("#")));
   const pattern = [...ignored].find((name) => /[*?[!/]/.test(name));
   if (pattern !== undefined) throw new Error(`.helmignore: ${pattern} is a pattern, which is not read here`);
   return readdirSync(CHART, { recursive: true, encoding: "utf8" })

@@ -122,10 +122,11 @@ function systemEntries(packages: readonly Entry[]): readonly Entry[] {
   ];
 }
 
-/** root, nobody and the image's own user. */
+/** Those of any Unix system, and the image's own user. */
 export function accountEntries(): readonly Entry[] {
   const accounts = [
     ["root", 0, "/root"],
+    // words-allow: the Unix user of that name
     ["nobody", 65534, "/nonexistent"],
     ["nonroot", USER, "/home/nonroot"],
   ] as const;

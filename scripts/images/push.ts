@@ -10,10 +10,10 @@ import { type Credentials, credentialsFor, parseReference, repositoryClient, typ
 export async function pushLayout(
   folder: string,
   reference: string,
-  credentials?: Credentials,
+  credentialsOf: (host: string) => Credentials = credentialsFor,
 ): Promise<string> {
   const target = parseReference(reference);
-  const send = repositoryClient(target, credentials ?? credentialsFor(target.host));
+  const send = repositoryClient(target, credentialsOf(target.host));
   const { manifests } = JSON.parse(readFileSync(path.join(folder, "index.json"), "utf8")) as {
     readonly manifests: readonly Descriptor[];
   };

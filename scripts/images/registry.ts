@@ -80,23 +80,21 @@ export function repositoryClient({ host, repository }: Reference, credentials: C
     if (response.status === 401) {
       const challenge = response.headers.get("www-authenticate") ?? "";
       await response.body?.cancel();
-      authorization = await answerTo(challenge, repository, credentials);
+      authorization = await answerTo(challenge, { host, repository }, credentials);
       response = await send();
     }
     if (expected.includes(response.status)) return response;
     const text = (await response.text()).slice(0, 500);
     throw new ReleaseError(
       `${url.origin}${url.pathname} answered ${response.status}: ${text}`,
-      credentials === undefined
-        ? `log in (docker login ${host}), or set REGISTRY_USERNAME and REGISTRY_PASSWORD`
-        : `check that the account may push to ${host}/${repository}`,
+      remedyFor(host, credentials),
     );
   };
 }
 
 async function answerTo(
   challenge: string,
-  repository: string,
+  { host, repository }: Omit<Reference, "tag">,
   credentials: Credentials,
 ): Promise<string | undefined> {
   const basic = credentials === undefined ? undefined : `Basic ${credentials}`;
@@ -106,6 +104,11 @@ async function answerTo(
     [...bearer.matchAll(/([a-z]+)="([^"]*)"/gi)].map(([, key = "", value = ""]) => [key, value]),
   );
   const url = new URL(parameters.get("realm") ?? "");
+  if (registryAt(host).startsWith("https:") && url.protocol !== "https:")
+    throw new ReleaseError(
+      `${host} wants the password sent to ${url.origin} without TLS`,
+      "use another registry",
+    );
   const service = parameters.get("service");
   if (service !== undefined) url.searchParams.set("service", service);
   url.searchParams.set("scope", `repository:${repository}:pull,push`);
@@ -113,8 +116,14 @@ async function answerTo(
   if (!response.ok)
     throw new ReleaseError(
       `${url.origin}${url.pathname} gave no token: it answered ${response.status}`,
-      "check user name and password",
+      remedyFor(host, credentials),
     );
   const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
   return `Bearer ${token ?? access_token}`;
+}
+
+function remedyFor(host: string, credentials: Credentials): string {
+  return credentials === undefined
+    ? `log in (docker login ${host}), or set REGISTRY_USERNAME and REGISTRY_PASSWORD`
+    : `check user name and password, and that they may push to ${host}`;
 }
