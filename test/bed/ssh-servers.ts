@@ -64,9 +64,12 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
   const stop = async (name: string) => {
     const child = running.get(name);
     if (child === undefined || child.exitCode !== null) return;
+    const sessions = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
     const exited = once(child, "exit");
     child.kill("SIGTERM");
     await exited;
+    // A client that keeps its connection for later commands keeps the session alive.
+    for (const pid of sessions.split(" ").filter(Boolean)) endSession(Number(pid));
   };
   return {
     ...{ ssh: at("ssh"), stop },
@@ -75,6 +78,14 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+function endSession(pid: number): void {
+  try {
+    process.kill(pid, "SIGTERM");
+  } catch {
+    // It ended in between.
+  }
 }
 
 /** Resolves when it listens. Its mounts are its own, and end with it. */
