@@ -75,7 +75,11 @@ export async function buildRelease(options: ReleaseOptions): Promise<Readonly<Re
   const bundle = path.join(root, `dist.${process.pid}.release`);
   mkdirSync(fresh, { recursive: true });
   try {
-    await bundleInto(bundle);
+    await bundleInto(bundle).catch((cause) => {
+      throw new ReleaseError("the sources cannot be bundled", "read what esbuild has printed above", {
+        cause,
+      });
+    });
     const nodes = await writeArchives(fresh, bundle, options);
     // As for package managers: all platforms or none.
     const isWhole = PLATFORMS.every((one) => platforms.includes(one));
