@@ -99,7 +99,10 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
     account: { namespace: NAMESPACE_SYSTEM, name: DOCTOR_ACCOUNT },
     role: "metalbridge-host-doctor",
   });
-  const { platform, tookMs, results, inventory } = parse(await readBody(answer, MOST_BYTES), metadata.name);
+  const { platform, tookMs, results, inventory } = parseReport(
+    await readBody(answer, MOST_BYTES),
+    metadata.name,
+  );
   return {
     ...{ host: metadata.name, platform, tookMs, inventory, fixed: [] },
     machine: "checked there by its agent, with its account's rights",
@@ -108,7 +111,8 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
   };
 }
 
-function parse(body: string, host: string): z.output<typeof reportSchema> {
+/** Throws RemoteRequestRefused. */
+export function parseReport(body: string, host: string): z.output<typeof reportSchema> {
   try {
     return reportSchema.parse(JSON.parse(body));
   } catch (cause) {

@@ -26,7 +26,8 @@ export async function askHost(options: AskOptions): Promise<IncomingMessage> {
   const socket = await openHostSocket(options);
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request({
-      ...{ path, signal, agent: false, host: host.metadata.name, timeout: timeoutMs },
+      ...{ path, signal, host: host.metadata.name, timeout: timeoutMs },
+      // Without an agent, which would open a connection of its own.
       createConnection: () => socket,
       headers: { authorization: `Bearer ${token}` },
     });

@@ -12,7 +12,7 @@ import { bundleInto } from "../../scripts/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
-import { CHART, helmIn, helmProgram, lint, needsHelm, render } from "./helm.ts";
+import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
 
 interface DaemonSet {
@@ -62,6 +62,34 @@ test("the controller's flags are values, but for those that a pod settles itself
   );
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());
+});
+
+withHelm(`remote access is off, and what switches it on is the example${needsHelm}`, async () => {
+  const named = ({ kind, metadata }: ChartObject) => `${kind} ${metadata.name}`;
+  const off = (await render(helm)).map(named);
+  const on = await render(helm, "--set", "remoteAccess.enabled=true,remoteAccess.logNamespaces={team-a}");
+  const added = on.filter((object) => !off.includes(named(object)));
+  const example = objectsOf(readFileSync(path.join(root, "examples/rbac/remote-access.yaml"), "utf8"));
+  const bound = ["RoleBinding metalbridge-host-logs", "RoleBinding metalbridge-host-doctor"];
+  const forPeople = (name: string) => bound.includes(name) || /-(team-a|operators)$/.test(name);
+  expect(added.map(named).sort()).toEqual(
+    example
+      .map(named)
+      .filter((name) => !forPeople(name))
+      .sort(),
+  );
+  for (const object of added) {
+    const same = example.find((one) => named(one) === named(object));
+    const { rules, subjects, roleRef, automountServiceAccountToken } = object;
+    expect(same).toMatchObject(
+      JSON.parse(JSON.stringify({ rules, subjects, roleRef, automountServiceAccountToken })),
+    );
+    expect(same?.metadata.namespace).toBe(object.metadata.namespace);
+  }
+  const text = JSON.stringify(on);
+  expect(text).toContain('"--tunnel"');
+  expect(text).toContain('{"name":"tunnel","containerPort":9466}');
+  expect(text).toContain('{"ports":[{"port":"tunnel"}]}');
 });
 
 withHelm(`helm lint finds nothing${needsHelm}`, async () => {

@@ -1,0 +1,152 @@
+/** The limits of a host's remote access, over real TLS connections and real files. */
+import { appendFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { connect } from "node:tls";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, TRAILER_END } from "../../src/api/access/remote.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { createIdentity } from "../peers/identity.ts";
+import type { Asker } from "./authorize.ts";
+import { REMOTE_LIMITS, type RemoteServerOptions, startRemoteServer } from "./server.ts";
+
+const PATIENTLY = { timeout: 10_000, interval: 10 };
+const LINE = `${"x".repeat(99)}\n`;
+
+/** Whoever says `namespace/name` as its token is that account. */
+async function host(changes: Partial<RemoteServerOptions> = {}) {
+  const folder = await temporaryFolder();
+  const stop = new AbortController();
+  onTestFinished(async () => {
+    stop.abort();
+    await folder[Symbol.asyncDispose]();
+  });
+  const dir = path.join(folder.path, "engines", "u1");
+  mkdirSync(dir, { recursive: true });
+  const port = await startRemoteServer({
+    ...{ identity: createIdentity("mini"), address: "127.0.0.1", port: 0, stateDir: folder.path },
+    replicas: () => ["u1", "u2"].map((uid) => ({ uid, namespace: "team" })),
+    doctor: undefined,
+    authorize: async (token): Promise<Asker> => {
+      const [namespace = "", name = ""] = token.split("/");
+      return { at: "account", namespace, name };
+    },
+    ...{ clock: systemClock, log: quietLog, signal: stop.signal },
+    ...changes,
+  });
+  return { dir, log: path.join(dir, "log"), port, stop: () => stop.abort() };
+}
+
+function ask(port: number, target: string, token = `team/${LOGS_ACCOUNT}`): Promise<IncomingMessage> {
+  const headers = { authorization: `Bearer ${token}` };
+  return new Promise((resolve, reject) => {
+    const options = { host: "127.0.0.1", port, path: target, headers, rejectUnauthorized: false };
+    const asked = request({ ...options, agent: false }, resolve);
+    asked.once("error", reject);
+    asked.end();
+    onTestFinished(() => void asked.destroy());
+  });
+}
+
+test("readers of one namespace have a number of places, and a place is free again when its reader leaves", async () => {
+  const { log, port } = await host({ limits: { ...REMOTE_LIMITS, readers: 3, readersPerNamespace: 2 } });
+  writeFileSync(log, LINE);
+  const [first] = await Promise.all([1, 2].map(() => ask(port, "/v1/logs/u1?follow=1")));
+  expect((await ask(port, "/v1/logs/u1")).statusCode).toBe(429);
+  first?.destroy();
+  await vi.waitFor(async () => expect((await ask(port, "/v1/logs/u1")).statusCode).toBe(200), PATIENTLY);
+});
+
+test("a reader that takes nothing is cut off, and its place is free again", async () => {
+  const log = { ...REMOTE_LIMITS.log, stallMs: 300 };
+  const { port, ...files } = await host({
+    limits: { ...REMOTE_LIMITS, log, readers: 1, bytesPerSecond: 1 << 30 },
+  });
+  writeFileSync(files.log, LINE.repeat(400_000));
+  const slow = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  slow.pause();
+  slow.on("error", () => undefined);
+  slow.write(`GET /v1/logs/u1 HTTP/1.1\r\nauthorization: Bearer team/${LOGS_ACCOUNT}\r\n\r\n`);
+  const statusOf = async () => {
+    const answer = await ask(port, "/v1/logs/u1?tail=1");
+    answer.resume();
+    return answer.statusCode;
+  };
+  await vi.waitFor(async () => expect(await statusOf()).toBe(429), PATIENTLY);
+  await vi.waitFor(async () => expect(await statusOf()).toBe(200), PATIENTLY);
+  const ended = new Promise((resolve) => slow.once("close", resolve));
+  slow.resume();
+  await ended;
+  expect(slow.bytesRead).toBeLessThan(40_000_000);
+});
+
+test("a log has a length and a time, and its end says which", async () => {
+  const log = { ...REMOTE_LIMITS.log, mostBytes: 300_000, mostMs: 700 };
+  const { dir, port, ...files } = await host({ limits: { ...REMOTE_LIMITS, log } });
+  const endOf = async (target: string) => {
+    const answer = await ask(port, target);
+    const body = await text(answer);
+    return [answer.trailers[TRAILER_END], body.length];
+  };
+  writeFileSync(files.log, LINE.repeat(5_000));
+  expect(await endOf("/v1/logs/u1")).toEqual(["size", 262_144]);
+  expect(await endOf("/v1/logs/u1?tail=10")).toEqual(["read", 1_000]);
+  expect(await endOf("/v1/logs/u1?tail=0&follow=1")).toEqual(["time", 0]);
+  const answer = await ask(port, "/v1/logs/u1?tail=0&follow=1");
+  appendFileSync(files.log, LINE);
+  rmSync(dir, { recursive: true });
+  await text(answer);
+  expect(answer.trailers[TRAILER_END]).toBe("left");
+});
+
+test("a link in place of a log is not followed", async () => {
+  const { log, dir, port } = await host();
+  const secret = path.join(dir, "..", "..", "kubeconfig");
+  writeFileSync(secret, "secret\n");
+  symlinkSync(secret, log);
+  const answer = await ask(port, "/v1/logs/u1").catch(() => undefined);
+  const body = answer === undefined ? "" : await text(answer).catch(() => "");
+  expect(body).not.toContain("secret");
+  expect((await ask(port, "/v1/logs/u2")).statusCode).toBe(200);
+});
+
+test("doctor runs once for all who ask meanwhile and shortly after, and its failure is not the agent's", async () => {
+  let runs = 0;
+  let finish = (_: string): void => undefined;
+  const doctor = () => {
+    runs += 1;
+    if (runs > 1) return Promise.reject(new Error("it hangs"));
+    return new Promise<string>((resolve) => {
+      finish = resolve;
+    });
+  };
+  const { port } = await host({ doctor, limits: { ...REMOTE_LIMITS, reportMs: 200 } });
+  const token = `${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}`;
+  const both = [1, 2].map(() => ask(port, "/v1/doctor", token));
+  await vi.waitFor(() => expect(runs).toBe(1), PATIENTLY);
+  finish("{}");
+  for (const answer of await Promise.all(both)) expect(await text(answer)).toBe("{}");
+  expect(await text(await ask(port, "/v1/doctor", token))).toBe("{}");
+  expect(runs).toBe(1);
+  await vi.waitFor(
+    async () => expect((await ask(port, "/v1/doctor", token)).statusCode).toBe(500),
+    PATIENTLY,
+  );
+});
+
+test("what is off is not there, and what is no HTTP gets no answer", async () => {
+  const { port } = await host({ replicas: undefined });
+  for (const target of ["/v1/logs/u1", "/v1/doctor", "/v1", "/metrics"])
+    expect([target, (await ask(port, target)).statusCode]).toEqual([target, 404]);
+  const stranger = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  const closed = new Promise((resolve) => stranger.once("close", resolve));
+  stranger.end("SSH-2.0-x\r\n\r\n");
+  stranger.resume();
+  await closed;
+  expect(stranger.bytesRead).toBe(0);
+});

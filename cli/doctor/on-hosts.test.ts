@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Result } from "../../src/doctor/check.ts";
+import { type HostReport, parseReport } from "./on-hosts.ts";
+import { exitCodeOfHosts, hostFields, renderHosts } from "./render-hosts.ts";
+
+const result = (status: Result["status"], code: string, finding = ""): Result =>
+  ({ status, code, finding, check: "a check", reason: "because" }) as Result;
+
+const report = (host: string, ...results: readonly Result[]): HostReport => ({
+  host,
+  report: { host, platform: "darwin", machine: "", tookMs: 900, results, fixed: [], inventory: {} },
+});
+
+const well = report("mac-1", result("ok", "SleepEnabled"), result("notApplicable", "OomKilled"));
+const warned = report("mac-2", result("warning", "SwapHeavy", "4 GiB"), result("note", "PowerNapOn", "on"));
+const failing = report(
+  "mac-3",
+  result("error", "SleepEnabled", "sleeps"),
+  result("unknown", "FileVaultOn", "?"),
+);
+const absent: HostReport = {
+  host: "mac-4",
+  error: new MetalbridgeError("RemoteAccessOff", "host mac-4 offers nothing"),
+};
+
+test("several hosts are a table with errors first, then those that are well", () => {
+  const lines = renderHosts([well, warned, failing, absent], false).split("\n");
+  expect(lines.map((line) => line.split(/ {2,}/).slice(0, 3).join(" "))).toEqual([
+    "HOST STATUS CODE",
+    "mac-3 error SleepEnabled",
+    "mac-4 error RemoteAccessOff",
+    "mac-2 warning SwapHeavy",
+    "mac-3 unknown FileVaultOn",
+    "mac-2 note PowerNapOn",
+    "1 of 4 hosts well: mac-1",
+    "why and what to do: metalbridge doctor --host <name>",
+  ]);
+  expect(renderHosts([well, well], false)).toBe("2 of 2 hosts well: mac-1, mac-1");
+  expect(renderHosts([], false)).toBe("there are no hosts");
+});
+
+test("one host is shown in full, with what was not run there and the command for it", () => {
+  const text = renderHosts([failing], false);
+  expect(text).toMatch(/^mac-3: \n[\s\S]*error {4}SleepEnabled: sleeps/);
+  expect(text).toMatch(
+    /not run remotely: --fix, .*, FileVaultOn; on mac-3 run\n {2}sudo metalbridge doctor$/,
+  );
+});
+
+test("exit codes and JSON are those of the worst host; one that cannot be asked has failed", () => {
+  expect([[well], [well, warned], [warned, failing], [well, absent]].map(exitCodeOfHosts)).toEqual([
+    0, 3, 1, 1,
+  ]);
+  expect(hostFields([well, absent])).toMatchObject([
+    { host: "mac-1", summary: { ok: 1 } },
+    { host: "mac-4", error: { code: "RemoteAccessOff", summary: expect.stringContaining("remoteAccess") } },
+  ]);
+});
+
+test("a host cannot answer with anything but a report, and one of a reasonable size", () => {
+  const one = { code: "NewCheck", check: "c", status: "ok", finding: "", reason: "" };
+  const whole = { platform: "linux", tookMs: 1, results: [one], inventory: { any: 1 } };
+  expect(parseReport(JSON.stringify(whole), "mac").results).toMatchObject([{ code: "NewCheck" }]);
+  const bad = [
+    "not JSON",
+    "{}",
+    JSON.stringify({ ...whole, results: Array.from({ length: 1_001 }, () => one) }),
+    JSON.stringify({ ...whole, results: [{ ...one, finding: "x".repeat(10_001) }] }),
+    JSON.stringify({ ...whole, results: [{ ...one, status: "fine" }] }),
+  ];
+  for (const body of bad)
+    expect(() => parseReport(body, "mac")).toThrow(expect.objectContaining({ code: "RemoteRequestRefused" }));
+});
