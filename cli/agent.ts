@@ -21,7 +21,7 @@ export interface AgentFlags {
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly hostName?: string;
+  readonly hostName?: string | undefined;
   readonly address?: readonly string[];
   readonly stateDir?: string;
   readonly platform?: "darwin" | "linux";

@@ -14,9 +14,12 @@ import {
   parseHostName,
 } from "./cluster/flags.ts";
 import { type AddFlags, type HostArgument, hostAdd } from "./host/add.ts";
+import { hostAddFile } from "./host/add-many.ts";
+import { hostApprove, hostReject, readWaiting, renderWaiting } from "./host/approve.ts";
 import { hostLost } from "./host/lost.ts";
 import { hostRemove, type RemoveFlags } from "./host/remove.ts";
 import { hostEntries, renderHosts } from "./host/table.ts";
+import { configureTokens } from "./host/token.ts";
 import { writeOut } from "./program/output.ts";
 
 const LONGEST_VALIDITY_MS = JOIN_TOKEN_SECONDS * 1_000;
@@ -31,10 +34,12 @@ export function configureHost(command: Command): void {
   addClusterFlags(command.command("add"))
     .description("register hosts, and print the command by which each machine joins")
     .argument(
-      "<host...>",
+      "[host...]",
       "names of the Hosts, each also with its own addresses: mini-1=192.168.1.21",
       parseHosts,
     )
+    .option("-f, --filename <file>", "YAML or JSON file with a list of hosts; - reads standard input")
+    .option("--dry-run", "with -f: check everything, print what would be added, and change nothing")
     .option("--address <address...>", "addresses, or networks as CIDRs, that the host may serve on")
     .option("--server <url>", "the API server as the host reaches it (default: that of the kubeconfig)")
     .option(
@@ -44,9 +49,17 @@ export function configureHost(command: Command): void {
     )
     .option("--yes", "do not ask before the credential of a connected agent is replaced")
     .addOption(outputFlag())
-    .action((hosts: readonly HostArgument[], flags: Partial<AddFlags>) =>
-      hostAdd(hosts, { ...flags, validFor: flags.validFor ?? LONGEST_VALIDITY_MS }),
-    );
+    .action(addHosts);
+  configureTokens(command.command("token").description("join tokens that many machines use"));
+  addClusterFlags(command.command("approve"))
+    .description("let machines join that wait with the token of a group")
+    .argument("<host...>", "names of the hosts, or the first 16 digits of their keys")
+    .action(hostApprove);
+  addClusterFlags(command.command("reject"))
+    .description("reject machines that wait to join")
+    .argument("<host...>", "names of the hosts, or the first 16 digits of their keys")
+    .option("--because <text>", "what the machine is told")
+    .action(hostReject);
   addClusterFlags(command.command("remove"))
     .description("remove a host with its account and rights: its credential ends at once")
     .argument("<host>", "name of the Host", parseHostName)
@@ -71,6 +84,24 @@ export function configureHost(command: Command): void {
     .action(hostLost);
 }
 
+type AddCommandFlags = Partial<AddFlags> & { readonly filename?: string; readonly dryRun?: boolean };
+
+async function addHosts(
+  hosts: readonly HostArgument[] = [],
+  { filename, ...given }: AddCommandFlags,
+  command: Command,
+): Promise<void> {
+  const flags = { ...given, validFor: given.validFor ?? LONGEST_VALIDITY_MS };
+  if (filename === undefined) {
+    if (hosts.length === 0) command.error("error: name hosts, or pass a file with -f");
+    if (given.dryRun === true) command.error("error: --dry-run needs -f");
+    return hostAdd(hosts, flags);
+  }
+  if (hosts.length > 0 || given.address !== undefined)
+    command.error("error: with -f, names and addresses are in the file only");
+  return hostAddFile({ ...flags, filename });
+}
+
 /** Called for each argument. */
 function parseHosts(text: string, before: readonly HostArgument[] = []): readonly HostArgument[] {
   const [name = "", addresses] = text.split("=", 2);
@@ -86,13 +117,15 @@ function parseValidity(text: string): number {
 
 async function hostList(flags: ClusterFlags & { readonly output: Output }): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
-    const [hosts, replicas] = await Promise.all([
+    const [hosts, replicas, waiting] = await Promise.all([
       listAll(cluster, HOSTS),
       listAll(cluster, INFERENCE_REPLICAS),
+      readWaiting(cluster),
     ]);
     const entries = hostEntries(hosts, replicas);
     const text =
       flags.output === "json" ? JSON.stringify(entries, undefined, 2) : renderHosts(entries, Date.now());
     writeOut(`${text}\n`);
+    if (waiting.length > 0 && flags.output !== "json") writeOut(`\n${renderWaiting(waiting, Date.now())}\n`);
   });
 }

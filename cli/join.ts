@@ -30,9 +30,11 @@ import { type AgentFlags, addMachineFlags, settingsOf } from "./agent.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { here, systemLayout } from "./install/context.ts";
 import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
+import { forgetKey, groupOf, requestEntry } from "./join/entry.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 
 interface JoinFlags extends AgentFlags {
+  readonly name?: string;
   readonly server: string;
   readonly caData?: string;
   readonly token: string;
@@ -59,8 +61,12 @@ export function configureJoin(command: Command): void {
         "--ca-data <base64>",
         "certificate authority of the API server (default: those of this machine)",
       )
-      .requiredOption("--token <token>", "join token; - reads it from standard input"),
+      .requiredOption(
+        "--token <token>",
+        "join token, of a host or of a group; - reads it from standard input",
+      ),
   )
+    .addOption(new Option("--name <name>", "the same as --host-name").conflicts("hostName"))
     .option("--kubeconfig <file>", "where to store the credential (default: kubeconfig in the state folder)")
     .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(join);
@@ -69,14 +75,34 @@ export function configureJoin(command: Command): void {
 async function join(given: JoinFlags): Promise<void> {
   // The agent's account reaches the folder of the credential, whatever the shell of root hides from others.
   if (process.geteuid?.() === 0) process.umask(0o022);
-  const meant = await forInstalledAgent(given);
-  const { flags, env } = meant;
-  const token = flags.token === "-" ? (await text(process.stdin)).trim() : flags.token;
-  const claims = claimsOf(token);
-  const config = configOf(meant, claims);
+  const meant = await forInstalledAgent({ ...given, hostName: given.hostName ?? given.name });
+  const token = meant.flags.token === "-" ? (await text(process.stdin)).trim() : meant.flags.token;
   const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-join-"));
   try {
     const trial = path.join(folder, "kubeconfig");
+    const claims = readTokenClaims(token);
+    const group = claims && groupOf(claims);
+    if (claims === undefined || group === undefined) return await joinWith(meant, token, trial);
+    const config = loadAgentConfig({
+      ...{ file: meant.flags.config, flags: settingsOf(meant.flags) },
+      env: { ...meant.env, KUBECONFIG: "" },
+    });
+    if (await hasJoined(config)) return;
+    await writeFile(trial, kubeconfigOf(meant.flags, group, token), { mode: 0o600 });
+    const { toolPath } = readEnvironment();
+    await joinWith(meant, await requestEntry({ config, claims, group, kubeconfig: trial, toolPath }), trial);
+    forgetKey(config.stateDir);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** With the token of a host. */
+async function joinWith(meant: Meant, token: string, trial: string): Promise<void> {
+  const { flags, env } = meant;
+  const claims = claimsOf(token);
+  const config = configOf(meant, claims);
+  try {
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
     await requireAccepted(trial, claims);
     const print = (line: string) => writeOut(`${line}\n`);
@@ -88,8 +114,22 @@ async function join(given: JoinFlags): Promise<void> {
     // The API server remembers an accepted token for some seconds: one that was used may fail only now.
     if (error instanceof MetalbridgeError && error.code === "ApiUnauthorized") throw tokenRefused(claims);
     throw error;
+  }
+}
+
+/** A device management that runs the command again and again changes nothing on a host. */
+async function hasJoined({ hostName, kubeconfig, stateDir }: AgentConfig): Promise<boolean> {
+  const file = kubeconfig ?? joinedKubeconfigPath(stateDir);
+  if (readHostToken(file)?.claims.host !== hostName) return false;
+  const connection = await connect({ kubeconfigPath: file, userAgent: "metalbridge-join" });
+  try {
+    const found = await createClient(connection).list(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
+    if (!found.ok && found.error.kind !== "unauthorized" && found.error.kind !== "forbidden")
+      throw explainFailure(found.error);
+    if (found.ok) writeOut(`this machine has joined as host ${hostName} already\n`);
+    return found.ok;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    connection.close();
   }
 }
 

@@ -2,7 +2,8 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { checkAddress, isAddressWithin } from "./address.ts";
+import { isAddressWithin } from "../../src/address-within.ts";
+import { checkAddress } from "./address.ts";
 import { hostNameFrom, loadAgentConfig } from "./load.ts";
 
 let folder = "";

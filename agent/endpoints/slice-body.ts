@@ -1,7 +1,9 @@
 /** What the agent writes into a replica's EndpointSlice, and what it reads back from one. Pure. */
+
+import { isAddressWithin } from "../../src/address-within.ts";
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import { isAddressWithin, unusableBecause } from "../config/address.ts";
+import { unusableBecause } from "../config/address.ts";
 import type { SliceState } from "../replicas/plan/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";
 

@@ -1,21 +1,20 @@
 /** `metalbridge host add`: registers hosts, and prints the command by which each machine joins. */
 import { randomBytes } from "node:crypto";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import { joinSecretName } from "../../src/api/access/roles.ts";
 import { getCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { serverOf } from "../../src/kube/client/kubeconfig.ts";
-import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
-import { requestToken } from "../../src/kube/token.ts";
+import { issueJoinToken, type Outcome } from "../../src/kube/host-access.ts";
+import type { ObjectRef } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { lookUp } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { confirm } from "../program/confirm.ts";
 import { writeErr, writeOut } from "../program/output.ts";
-import { need, requirePolicies, secretsOf, writeAccess } from "./access.ts";
+import { ensureNamespace, need, needOutcome, requirePolicies, secretsOf } from "./access.ts";
 
 export interface AddFlags extends ClusterFlags {
   readonly address?: readonly string[];
@@ -32,7 +31,7 @@ export interface HostArgument {
 }
 
 /** What `--output json` prints of each host. */
-interface Added {
+export interface Added {
   readonly host: string;
   readonly server: string;
   readonly caData: string | undefined;
@@ -48,18 +47,14 @@ export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): 
   await withCluster("host", flags, async (cluster) => {
     await requirePolicies(cluster);
     if (flags.yes !== true) await confirmEnd(cluster, hosts);
-    const { server, caData } = serverOf({ kubeconfigPath: flags.kubeconfig, context: flags.context });
-    const target = { server: flags.server ?? server, caData };
+    await ensureNamespace(cluster, NAMESPACE_HOSTS);
+    const target = targetOf(flags);
     const added: Added[] = [];
-    for (const { name, addresses } of hosts)
-      added.push(
-        await addOne(cluster, { name, addresses: addresses ?? flags.address }, flags.validFor, target),
-      );
-    if (isLoopback(target.server))
-      aside(`${target.server} is an address of this machine only; for another machine pass --server`);
-    aside(
-      `run ${hosts.length === 1 ? "this" : "each"} on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
-    );
+    for (const { name, addresses } of hosts) {
+      aside(await writeHost(cluster, name, addresses ?? flags.address));
+      added.push(needOutcome(await issue(cluster, { name, validForMs: flags.validFor }, target)));
+    }
+    addNotes(flags, hosts.length);
     const text =
       flags.output === "json"
         ? JSON.stringify(added, undefined, 2)
@@ -84,26 +79,52 @@ async function confirmEnd(cluster: Cluster, hosts: readonly HostArgument[]): Pro
   await confirm("issue a new credential?");
 }
 
-async function addOne(
-  cluster: Cluster,
-  { name, addresses }: HostArgument,
-  validForMs: number,
-  { server, caData }: { readonly server: string; readonly caData: string | undefined },
-): Promise<Added> {
-  aside(await writeHost(cluster, name, addresses));
-  const generation = randomBytes(8).toString("hex");
-  await writeAccess(cluster, name, generation);
-  const account = { name, namespace: NAMESPACE_HOSTS };
-  const seconds = Math.round(validForMs / 1_000);
-  const boundTo = { name: joinSecretName(name, generation) };
-  const token = need(
-    { verb: "create", kind: SERVICE_ACCOUNTS, ...account },
-    await requestToken(cluster.connection, { account, seconds, boundTo }),
-  );
-  const expiresAt = new Date(Date.now() + validForMs).toISOString();
+export interface JoinTarget {
+  readonly server: string;
+  readonly caData: string | undefined;
+}
+
+/** Where machines are to reach the API server. */
+export function targetOf(flags: ClusterFlags & Pick<AddFlags, "server">): JoinTarget {
+  const { server, caData } = serverOf({ kubeconfigPath: flags.kubeconfig, context: flags.context });
+  return { server: flags.server ?? server, caData };
+}
+
+export function joinCommand({ server, caData }: JoinTarget, token: string): string {
   const ca = caData === undefined ? "" : ` --ca-data ${caData}`;
-  const command = `metalbridge join --server ${server}${ca} --token ${token}`;
-  return { host: name, server, caData, token, expiresAt, command };
+  return `metalbridge join --server ${server}${ca} --token ${token}`;
+}
+
+/** What whoever carries the printed commands to machines has to know. */
+export function addNotes(flags: AddFlags, count: number): void {
+  noteLoopback(targetOf(flags));
+  aside(
+    `run ${count === 1 ? "this" : "each"} on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
+  );
+}
+
+export function noteLoopback({ server }: JoinTarget): void {
+  if (URL.canParse(server) && /^(127\.|localhost$|\[::1\])/.test(new URL(server).hostname))
+    aside(`${server} is an address of this machine only; for another machine pass --server`);
+}
+
+/** Account and join token of one host. */
+export async function issue(
+  cluster: Cluster,
+  host: { readonly name: string; readonly validForMs: number; readonly secrets?: readonly ObjectRef[] },
+  target: JoinTarget,
+): Promise<Outcome<Added>> {
+  const { name, validForMs, secrets } = host;
+  const generation = randomBytes(8).toString("hex");
+  const seconds = Math.round(validForMs / 1_000);
+  const issued = await issueJoinToken(cluster, { host: name, generation, seconds, secrets });
+  if (!issued.ok) return issued;
+  const token = issued.value;
+  const expiresAt = new Date(Date.now() + validForMs).toISOString();
+  return {
+    ok: true,
+    value: { host: name, ...target, token, expiresAt, command: joinCommand(target, token) },
+  };
 }
 
 async function writeHost(
@@ -131,10 +152,6 @@ async function writeHost(
   const host = { metadata: { name }, spec: { addresses: [...addresses] } } as unknown as Host;
   need({ verb: "create", kind: HOSTS, name }, await client.create(HOSTS, host));
   return `host ${name} is registered for ${addresses.join(", ")}`;
-}
-
-function isLoopback(server: string): boolean {
-  return URL.canParse(server) && /^(127\.|localhost$|\[::1\])/.test(new URL(server).hostname);
 }
 
 /** On standard error: standard output holds the command alone. */

@@ -12,6 +12,7 @@ import { createDeletions } from "../host/deletions.ts";
 import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
+import { startJoins } from "../join/joins.ts";
 import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts";
 import { createMoving } from "../live-eviction/moving.ts";
 import { leaderFacts } from "../metrics/leader.ts";
@@ -55,15 +56,12 @@ export async function lead(options: LeadOptions): Promise<void> {
   const signs = createLeaseSigns(clock);
   const state: LeaderState = {};
   const caches = startCaches(options, createHandlers(state, signs));
-  const onModel = (key: string) => state.working?.queues.models.enqueue(key);
-  const downloads = startDownloads({ ...options, onModel });
+  const downloads = startDownloads({
+    ...options,
+    onModel: (key) => state.working?.queues.models.enqueue(key),
+  });
   options.onWatching(() => [...watchesOf(caches), ...downloads.watches]);
-  try {
-    await Promise.all([whenCachesSynced(caches), ...downloads.watches.map(({ whenSynced }) => whenSynced())]);
-  } catch (error) {
-    if (signal.aborted) return;
-    throw error;
-  }
+  if (!(await areListed(caches, downloads.watches, signal))) return;
   // Lease timeouts start here: listed Leases may be of any age.
   signs.countAfresh();
   const scheduler = createControllerScheduler();
@@ -98,7 +96,8 @@ export async function lead(options: LeadOptions): Promise<void> {
     caches,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
-  options.onWatching(() => [...watchesOf(caches), ...downloads.watches, ...secretAccess.watches()]);
+  const own = [...downloads.watches, startJoins({ ...options, caches })];
+  options.onWatching(() => [...watchesOf(caches), ...own, ...secretAccess.watches()]);
   const queues = createQueues(options, {
     ...pathPorts,
     ...servicePorts,
@@ -116,8 +115,23 @@ export async function lead(options: LeadOptions): Promise<void> {
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
   startLiveEviction({ ...options, caches, moving, onMoving: enqueueServices });
   options.onWorking();
-  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   metrics.watch(undefined);
+}
+
+/** False where the signal came first. */
+async function areListed(
+  caches: Caches,
+  watches: ReturnType<typeof startDownloads>["watches"],
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    await Promise.all([whenCachesSynced(caches), ...watches.map(({ whenSynced }) => whenSynced())]);
+    return true;
+  } catch (error) {
+    if (signal.aborted) return false;
+    throw error;
+  }
 }
 
 /** Every demand must be queued before the first is placed. */

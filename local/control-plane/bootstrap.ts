@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
+import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
 import {
   ADMISSION_POLICIES,
@@ -44,7 +44,7 @@ export function basicObjects(
   const others = [...clusterAccess(), ...priorityClasses()];
   return [
     ...crds.map((crd) => [`${CRDS_PATH}/${crd.metadata.name}`, crd] as const),
-    ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map(
+    ...[NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM].map(
       (name) => [`/api/v1/namespaces/${name}`, namespace(name)] as const,
     ),
     ...others.map((object) => [pathOf(object), object] as const),

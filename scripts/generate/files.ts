@@ -4,6 +4,7 @@ import { parse, stringify } from "yaml";
 import { openApiDocument } from "../../server/rest/openapi.ts";
 import { flowControl } from "../../src/api/access/flow-control.ts";
 import { hostPolicies } from "../../src/api/access/host-policies.ts";
+import { joinPolicy } from "../../src/api/access/join-group.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "../../src/api/access/user-policies.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
@@ -49,7 +50,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   }
   for (const [name, objects] of [
     ["roles", sharedRoles()],
-    ["policies", [...hostPolicies(), ...userPolicies()]],
+    ["policies", [...hostPolicies(), ...joinPolicy(), ...userPolicies()]],
     ["policy-dangerous-pods", dangerousPodsPolicy()],
     ["flow-control", flowControl()],
     ["priorities", priorityClasses()],

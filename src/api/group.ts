@@ -29,6 +29,12 @@ export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
 export const ANNOTATION_LOST = "metalbridge.dev/lost";
 export const LOST_BY_FORCE = "force";
 
+/** On the account of a group of machines: what its token admits, and whom it has admitted; both JSON. */
+export const ANNOTATION_JOIN_GROUP = "metalbridge.dev/join-group";
+export const ANNOTATION_JOINED = "metalbridge.dev/joined";
+/** On a Host that joined with the token of a group: the HostJoinRequest, which is the machine's public key. */
+export const ANNOTATION_JOIN_REQUEST = "metalbridge.dev/join-request";
+
 /** On a preempted InferenceReplica: the slot, `namespace/service/ordinal`, that preempts it. */
 export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
 
@@ -73,6 +79,8 @@ export const MANAGER_NODE = "metalbridge-node";
 
 /** Leases of hosts, one per host, named like the Host. */
 export const NAMESPACE_HOSTS = "metalbridge-hosts";
+/** One account for each group of machines that may ask to become hosts, and their requests. */
+export const NAMESPACE_JOIN = "metalbridge-join";
 /** The controller's leader-election Lease `metalbridge-controller` lives here. */
 export const NAMESPACE_SYSTEM = "metalbridge-system";
 

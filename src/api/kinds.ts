@@ -1,6 +1,7 @@
-/** The four kinds of this API, as the client addresses them. */
+/** The five kinds of this API, as the client addresses them. */
 import { GROUP, VERSION } from "./group.ts";
 import type { Host } from "./host.ts";
+import type { HostJoinRequest } from "./host-join-request.ts";
 import type { InferenceReplica } from "./inference-replica.ts";
 import type { InferenceService } from "./inference-service/index.ts";
 import type { ApiKind } from "./metadata.ts";
@@ -28,3 +29,11 @@ export const INFERENCE_REPLICAS: ApiKind<InferenceReplica> = {
 };
 
 export const HOSTS: ApiKind<Host> = { group, version, plural: "hosts", kind: "Host", namespaced: false };
+
+export const HOST_JOIN_REQUESTS: ApiKind<HostJoinRequest> = {
+  group,
+  version,
+  plural: "hostjoinrequests",
+  kind: "HostJoinRequest",
+  namespaced: true,
+};

@@ -114,6 +114,7 @@ export const PRIORITY_CLASSES: Kind<PriorityClass> = clusterWide(
   "PriorityClass",
 );
 
+export const RESOURCE_QUOTAS: Kind<KubeObject> = inNamespace("", "resourcequotas", "ResourceQuota");
 export const SERVICE_ACCOUNTS: Kind<KubeObject> = inNamespace("", "serviceaccounts", "ServiceAccount");
 
 export const ROLES: Kind<Role> = inNamespace(RBAC, "roles", "Role");

@@ -4,7 +4,6 @@ import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { parse, stringify } from "yaml";
-import { writeAccess } from "../../cli/host/access.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { credentialSecretName } from "../../src/api/access/roles.ts";
@@ -13,6 +12,7 @@ import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { collectionPath, objectPath } from "../../src/kube/client/paths.ts";
+import { writeHostAccess } from "../../src/kube/host-access.ts";
 import {
   CLUSTER_ROLE_BINDINGS,
   CLUSTER_ROLES,
@@ -48,9 +48,10 @@ const RIGHTS_WITHIN_MS = 60_000;
 
 /** What a host needs to act in its own name; resolves once the API server grants it. Its Host is not made. */
 export async function giveIdentity(cluster: Administered, host: string, file: string): Promise<void> {
-  await withConnection(cluster.kubeconfig, (connection) =>
-    writeAccess({ connection, client: createClient(connection), namespace: "default" }, host, GENERATION),
-  );
+  await withConnection(cluster.kubeconfig, async (connection) => {
+    const written = await writeHostAccess(createClient(connection), { host, generation: GENERATION });
+    if (!written.ok) throw new Error(written.failed.error.message);
+  });
   const boundTo = { name: credentialSecretName(host, GENERATION) };
   await writeAccountKubeconfig(cluster, { name: host, namespace: NAMESPACE_HOSTS, file, boundTo });
   await untilGranted(file, [

@@ -1,6 +1,7 @@
 /** Everything about access that a cluster gets once, beside the definitions. */
 import { flowControl } from "./flow-control.ts";
 import { hostPolicies } from "./host-policies.ts";
+import { joinPolicy } from "./join-group.ts";
 import type { AccessObject } from "./policy.ts";
 import { sharedRoles } from "./roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "./user-policies.ts";
@@ -12,5 +13,12 @@ export interface AccessOptions {
 
 export function clusterAccess({ allowDangerousPods = false }: AccessOptions = {}): readonly AccessObject[] {
   const dangerousPods = allowDangerousPods ? [] : dangerousPodsPolicy();
-  return [...sharedRoles(), ...hostPolicies(), ...userPolicies(), ...dangerousPods, ...flowControl()];
+  return [
+    ...sharedRoles(),
+    ...hostPolicies(),
+    ...joinPolicy(),
+    ...userPolicies(),
+    ...dangerousPods,
+    ...flowControl(),
+  ];
 }

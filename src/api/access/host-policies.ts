@@ -24,10 +24,11 @@ import {
   WRITES,
 } from "./policy.ts";
 
-const METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
+/** What a host gives none of its objects. */
+export const METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
 
 /** Whoever writes an object may send managedFields of any size: as the API server makes them, they are small. */
-const SMALL_FIELDS =
+export const SMALL_FIELDS =
   "object.metadata.?managedFields.orValue([]).all(entry, size(entry.fieldsV1) <= 16 && entry.fieldsV1.all(one, size(one) <= 32 && " +
   "size(entry.fieldsV1[one]) <= 12 && entry.fieldsV1[one].all(two, size(two) <= 64 && size(entry.fieldsV1[one][two]) <= 16 && " +
   "entry.fieldsV1[one][two].all(three, size(three) <= 128 && size(entry.fieldsV1[one][two][three]) == 0)))) && " +

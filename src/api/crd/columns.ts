@@ -113,3 +113,12 @@ export const hostColumns: readonly PrinterColumn[] = [
   wide(text("Agent", ".status.info.agentVersion", "Version of the agent.")),
   age,
 ];
+
+export const joinRequestColumns: readonly PrinterColumn[] = [
+  text("Host", ".spec.hostName", "Name that the machine asks for."),
+  text("Group", ".spec.group", "Group whose token it has."),
+  text("Phase", ".status.phase", "Where the request is: Pending, Admitted or Rejected."),
+  text("Machine", ".spec.machine", "What it is, in its own words."),
+  wide(text("Message", ".status.message", "What is the case, and what to do.")),
+  age,
+];

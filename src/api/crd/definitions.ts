@@ -1,14 +1,28 @@
-/** The four CustomResourceDefinitions, made from the zod schemas. */
+/** The five CustomResourceDefinitions, made from the zod schemas. */
 import type { z } from "zod";
 import { GROUP, VERSION } from "../group.ts";
 import { hostSchema } from "../host.ts";
+import { hostJoinRequestSchema } from "../host-join-request.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
+import { HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
 import type { ApiKind } from "../metadata.ts";
 import { modelSchema } from "../model.ts";
-import { hostColumns, modelColumns, type PrinterColumn, replicaColumns, serviceColumns } from "./columns.ts";
-import { hostRootRules, modelRootRules, replicaRootRules, serviceRootRules } from "./root-rules.ts";
+import {
+  hostColumns,
+  joinRequestColumns,
+  modelColumns,
+  type PrinterColumn,
+  replicaColumns,
+  serviceColumns,
+} from "./columns.ts";
+import {
+  hostRootRules,
+  joinRequestRootRules,
+  modelRootRules,
+  replicaRootRules,
+  serviceRootRules,
+} from "./root-rules.ts";
 import { type CelRule, type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
 interface Definition {
@@ -58,6 +72,15 @@ export const definitions: readonly Definition[] = [
       "A Host is a machine that runs engines natively. Its spec is the operator's, its status comes from its agent.",
     columns: hostColumns,
     rules: hostRootRules,
+  },
+  {
+    kind: HOST_JOIN_REQUESTS,
+    schema: hostJoinRequestSchema,
+    shortName: "mbjoin",
+    description:
+      "A HostJoinRequest is a machine that asks to become a Host with the join token of a group. Its name is the machine's public key.",
+    columns: joinRequestColumns,
+    rules: joinRequestRootRules,
   },
 ];
 

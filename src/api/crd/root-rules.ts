@@ -29,3 +29,11 @@ export const hostRootRules: readonly CelRule[] = [
     message: `metadata.name of a Host must be a DNS label of at most ${HOST_NAME_MAX} characters (a-z, 0-9 and '-', no dots): it is used as a label value`,
   },
 ];
+
+export const joinRequestRootRules: readonly CelRule[] = [
+  {
+    rule: "self.metadata.name.matches('^[0-9a-f]{64}$')",
+    message:
+      "metadata.name of a HostJoinRequest is the public X25519 key of the machine: 64 hexadecimal digits",
+  },
+];

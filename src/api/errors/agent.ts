@@ -35,6 +35,40 @@ export const agentErrors = {
     do: "leave --host-name out, or join with the token of that host",
     command: "metalbridge host add <host>",
   },
+  JoinNameTaken: {
+    what: "A machine asked with the token of a group to join under the name of a Host that exists. The token of a group never leads to an existing Host.",
+    do: "choose another name (--host-name); if it is that host and has lost its credential, ask an administrator for a join command of its own",
+    command: "metalbridge host add <host>",
+  },
+  JoinMachineKnown: {
+    what: "A machine asked to join under another name than the one that it has as a Host.",
+    do: "join under the name of the existing Host, or remove that Host first",
+    command: "metalbridge host remove <host>",
+  },
+  JoinAddressTaken: {
+    what: "A machine asked to join with an address that another Host has in spec.addresses.",
+    do: "pass the machine's own address (--address), or correct spec.addresses of the other Host",
+    command: "kubectl get hosts.metalbridge.dev -o yaml",
+  },
+  JoinLimitReached: {
+    what: "As many hosts as the token of the group admits have joined.",
+    do: "ask an administrator for a token of another group, or for one host",
+    command: "metalbridge host token list",
+  },
+  JoinNotAllowed: {
+    what: "The token of the group does not admit this name or address, or the request has no valid key.",
+    do: "pass a name and address that the token admits (--host-name, --address)",
+    command: "metalbridge host token list",
+  },
+  JoinDeclined: {
+    what: "An administrator has rejected the request to join.",
+    do: "ask the administrator; to ask again, run the same command",
+  },
+  JoinRequestsFull: {
+    what: "Too many machines wait to join: the quota of HostJoinRequests is exhausted.",
+    do: "run the same command later; an administrator can answer requests, or revoke the token of a group that makes too many",
+    command: "metalbridge host token list",
+  },
   JoinFailed: {
     what: "The host's credential could not be stored.",
     do: "run the command as the agent's user or as root; the join token can still be used",

@@ -155,6 +155,34 @@ export const cliErrors = {
     do: "pass the addresses at which cluster nodes reach the machine",
     command: "metalbridge host add <host> --address <address>",
   },
+  HostsFileInvalid: {
+    what: "The file of `metalbridge host add -f` has errors, or an address in it is that of another Host. Nothing was written.",
+    do: "correct the lines that the message names",
+  },
+  HostsNotAdded: {
+    what: "Some hosts of the file were not added; the output says which, and why.",
+    do: "correct the cause and run the same command again: it adds only what is missing",
+  },
+  JoinGroupInvalid: {
+    what: "The options of `metalbridge host token create` do not go together.",
+    do: "correct what the message names",
+    command: "metalbridge host token create --help",
+  },
+  JoinGroupExists: {
+    what: "The group has a token already. It cannot be shown again, and a group has one token at a time.",
+    do: "revoke it first, or choose another group; hosts that have joined stay",
+    command: "metalbridge host token revoke <group>",
+  },
+  JoinGroupNotFound: {
+    what: "No group of this name has a join token.",
+    do: "fix the name",
+    command: "metalbridge host token list",
+  },
+  JoinRequestNotFound: {
+    what: "No machine of this name waits for an approval: it was answered, its group's token has ended, or it has not asked yet.",
+    do: "list the machines that wait",
+    command: "metalbridge host list",
+  },
   NameAmbiguous: {
     what: "Several objects match the name.",
     do: "use one of the names that the message lists",

@@ -1,0 +1,148 @@
+/** `metalbridge host add -f` against the real API server. */
+
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { packageRoot } from "../local/package-root.ts";
+import { NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { readTokenClaims } from "../src/kube/token.ts";
+import { runProgram } from "../test/cli/program.ts";
+import { oneCluster } from "../test/cluster/cluster.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+
+const own = oneCluster();
+
+interface Entry {
+  readonly name: string;
+  readonly addresses: readonly string[];
+}
+
+async function add(hosts: unknown, ...flags: string[]) {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "hosts.json");
+  await writeFile(file, JSON.stringify(hosts));
+  return runProgram(["host", "add", "-f", file, ...flags], own());
+}
+
+const names = async () => (await own().kubectl(["get", "hosts", "-o", "name"])).trim();
+
+function farm(count: number, network: number): readonly Entry[] {
+  const prefix = randomBytes(2).toString("hex");
+  return Array.from({ length: count }, (_, index) => ({
+    name: `f${prefix}-${index}`,
+    addresses: [`10.50.${network}.${index + 1}`],
+  }));
+}
+
+test("twenty hosts are added, each with a token of its own; a second run says that they exist and ends no token", async () => {
+  const { kubectl } = own();
+  const hosts = farm(20, 1);
+  const planned = await add(hosts, "--dry-run");
+  expect(planned).toMatchObject({ code: 0, stderr: "20 would be added\n" });
+  expect(await names()).toBe("");
+  const { code, stdout, stderr } = await add(hosts, "-o", "json");
+  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringMatching(/20 added\n$/) });
+  const added: readonly Record<string, string>[] = JSON.parse(stdout);
+  expect(added.map(({ host, status }) => [host, status])).toEqual(hosts.map(({ name }) => [name, "added"]));
+  for (const { host, token = "", command, server, expiresAt = "" } of added) {
+    expect(readTokenClaims(token)?.host).toBe(host);
+    expect(command).toContain(`metalbridge join --server ${server}`);
+    expect(Date.parse(expiresAt)).toBeGreaterThan(Date.now());
+  }
+  const more = [...hosts, ...farm(1, 2)];
+  const again = await add(more);
+  expect(again.stdout.match(/: exists$/gm)).toHaveLength(20);
+  expect(again.stdout).toMatch(new RegExp(`^${more.at(-1)?.name}: metalbridge join `, "m"));
+  const first = added[0]?.token ?? "";
+  await kubectl(["auth", "whoami", `--token=${first}`]);
+  // As after a run that was cut off between a Host and its account.
+  const [cut = "", kept = ""] = hosts.map(({ name }) => name);
+  await kubectl([
+    "delete",
+    "secret",
+    "-n",
+    NAMESPACE_HOSTS,
+    "-l",
+    `metalbridge.dev/host in (${cut},${kept})`,
+  ]);
+  const status = JSON.stringify({
+    status: {
+      conditions: [
+        {
+          ...{ type: "Reachable", status: "True", reason: "HostReachable", message: "" },
+          lastTransitionTime: "2026-03-01T12:00:00Z",
+        },
+      ],
+    },
+  });
+  await kubectl(["patch", "host", kept, "--subresource=status", "--type=merge", "-p", status]);
+  const healed = await add(hosts.slice(0, 2));
+  expect(healed.stdout).toMatch(new RegExp(`^${cut}: metalbridge join .*\n${kept}: exists\n$`));
+});
+
+test("nothing is written for an address of another Host, or for what the API server refuses", async () => {
+  const before = await names();
+  const [one, two] = farm(2, 3);
+  const taken = { ...two, addresses: ["10.50.1.1"] };
+  const shared = await add([one, taken]);
+  expect(shared).toMatchObject({ code: 1, stdout: "" });
+  expect(shared.stderr).toMatch(
+    /^HostsFileInvalid: nothing was added: \n {2}\S+hosts\.json:1: host 2: the address 10\.50\.1\.1 is that of Host f/,
+  );
+  const loopback = await add([one, { ...two, addresses: ["127.0.0.1"] }]);
+  expect(loopback.stderr).toMatch(/HostsFileInvalid: [\s\S]*hosts\.json:1: .*no loopback/);
+  const label = await add([one, { ...two, labels: { "not a key": "x" } }]);
+  expect(label.stderr).toMatch(/HostsFileInvalid: [\s\S]*not a key/);
+  expect(await names()).toBe(before);
+});
+
+test("the example is added, from standard input too", async () => {
+  const file = path.join(packageRoot(), "examples/hosts/hosts.yaml");
+  const { code, stdout } = await runProgram(["host", "add", "-f", file], own());
+  expect({ code, lines: stdout.trim().split("\n").length }).toEqual({ code: 0, lines: 4 });
+  const spec = JSON.parse(await own().kubectl(["get", "host", "mac-01", "-o", "json"]));
+  expect(spec).toMatchObject({
+    metadata: { labels: { team: "research" } },
+    spec: { addresses: ["192.168.1.21"], memory: { systemReserve: "8Gi" }, disk: { quota: "200Gi" } },
+  });
+  const child = spawn(
+    process.execPath,
+    [path.join(packageRoot(), "cli/metalbridge.mjs"), "host", "add", "-f", "-"],
+    {
+      env: { PATH: process.env.PATH, KUBECONFIG: own().kubeconfig, HOME: "/nonexistent" },
+      stdio: ["pipe", "pipe", "inherit"],
+    },
+  );
+  child.stdin.end(JSON.stringify([{ name: "mac-01", addresses: ["192.168.1.21"] }]));
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  await once(child, "close");
+  expect(text).toBe("mac-01: exists\n");
+});
+
+test("what does not go together on the command line is refused", async () => {
+  for (const args of [[], ["--dry-run", "mac-1"], ["-f", "x", "mac-1"], ["-f", "x", "--address", "10.0.0.1"]])
+    expect([args, (await runProgram(["host", "add", ...args], own())).code]).toEqual([args, 2]);
+});
+
+test("a host that fails stops no other, and a refused right stops all", async () => {
+  const { kubectl } = own();
+  const hosts = farm(3, 4);
+  const name = hosts[1]?.name ?? "";
+  // Its account is being deleted, and waits for others.
+  await kubectl(["create", "-f", "-"], {
+    input: JSON.stringify({
+      ...{ apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRoleBinding" },
+      metadata: { name: `metalbridge-agent-${name}`, finalizers: ["example.com/waits"] },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" },
+    }),
+  });
+  const { code, stdout, stderr } = await add(hosts);
+  expect(code).toBe(1);
+  expect(stdout.match(/: metalbridge join /g)).toHaveLength(2);
+  expect(stdout).toMatch(new RegExp(`^${name}: failed: `, "m"));
+  expect(stderr).toMatch(new RegExp(`HostsNotAdded: 1 of 3 hosts were not added: ${name}`));
+});

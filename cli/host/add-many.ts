@@ -1,0 +1,182 @@
+/** `metalbridge host add -f`: registers the hosts of a file. A second run adds only what is missing. */
+import { getCondition } from "../../src/api/conditions.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL_HOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import { SECRETS } from "../../src/kube/kinds.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { listAll } from "../cluster/find.ts";
+import { writeErr, writeOut } from "../program/output.ts";
+import { ensureNamespace, need, requirePolicies } from "./access.ts";
+import { type Added, type AddFlags, addNotes, issue, targetOf } from "./add.ts";
+import { type HostsFile, invalid, type ListedHost, oneAddress, readHostsFile } from "./hosts-file.ts";
+
+export interface AddFileFlags extends AddFlags {
+  readonly filename: string;
+  readonly dryRun?: boolean;
+}
+
+type Result =
+  | ({ readonly status: "added" } & Added)
+  | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
+  | { readonly status: "failed"; readonly host: string; readonly error: string };
+
+/** As many requests as the client sends at once. */
+const AT_ONCE = 8;
+/** What fails for one host in these ways fails for all. */
+const FAILS_ALL: readonly ApiFailure["kind"][] = ["forbidden", "unauthorized", "unreachable"];
+
+export async function hostAddFile(flags: AddFileFlags): Promise<void> {
+  const file = await readHostsFile(flags.filename);
+  await withCluster("host", flags, async (cluster) => {
+    await requirePolicies(cluster);
+    const existing = await listAll(cluster, HOSTS);
+    const missing = missingOf(file, existing, await hostsWithSecrets(cluster));
+    await requireAccepted(cluster, file, missing);
+    const results =
+      flags.dryRun === true
+        ? file.hosts.map((host) => planned(host, missing))
+        : await addAll(cluster, file, missing, flags);
+    print(results, flags);
+  });
+}
+
+/** Those without a Host, and those whose `host add` ended before a token was issued. Throws HostsFileInvalid for an address of another Host. */
+function missingOf(
+  { hosts, whereIs }: HostsFile,
+  existing: readonly Host[],
+  issued: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const byName = new Map(existing.map((host) => [host.metadata.name, host]));
+  const listed = new Set(hosts.map(({ name }) => name));
+  const owners = new Map(
+    existing
+      .filter(({ metadata }) => !listed.has(metadata.name))
+      .flatMap(({ metadata, spec }) =>
+        spec.addresses.flatMap((address) => {
+          const one = oneAddress(address);
+          return one === undefined ? [] : [[one, metadata.name] as const];
+        }),
+      ),
+  );
+  const problems = hosts.flatMap(({ addresses }, index) =>
+    addresses.flatMap((address) => {
+      const owner = owners.get(oneAddress(address) ?? "");
+      return owner === undefined
+        ? []
+        : [`${whereIs(index)}: host ${index + 1}: the address ${address} is that of Host ${owner}`];
+    }),
+  );
+  if (problems.length > 0) throw invalid(problems);
+  const isMissing = ({ name }: ListedHost) => {
+    const host = byName.get(name);
+    if (host === undefined) return true;
+    return !issued.has(name) && getCondition(host.status?.conditions, "Reachable")?.status !== "True";
+  };
+  return new Set(hosts.filter(isMissing).map(({ name }) => name));
+}
+
+async function hostsWithSecrets(cluster: Cluster): Promise<ReadonlySet<string>> {
+  const secrets = await listAll(cluster, SECRETS, { namespace: NAMESPACE_HOSTS, labelSelector: LABEL_HOST });
+  return new Set(secrets.map(({ metadata }) => metadata.labels?.[LABEL_HOST] ?? ""));
+}
+
+/** Asks the API server to judge every new Host before the first is written. */
+async function requireAccepted(
+  { client }: Cluster,
+  { hosts, whereIs }: HostsFile,
+  missing: ReadonlySet<string>,
+): Promise<void> {
+  const problems: string[] = [];
+  await inTurns(
+    [...hosts.entries()].filter(([, { name }]) => missing.has(name)),
+    async ([index, host]) => {
+      const judged = await client.create(HOSTS, hostOf(host), { isDryRun: true });
+      if (judged.ok || judged.error.kind === "alreadyExists") return;
+      if (judged.error.kind === "invalid") problems.push(`${whereIs(index)}: ${judged.error.message}`);
+      else need({ verb: "create", kind: HOSTS, name: host.name }, judged);
+    },
+  );
+  if (problems.length > 0) throw invalid(problems);
+}
+
+async function addAll(
+  cluster: Cluster,
+  { hosts }: HostsFile,
+  missing: ReadonlySet<string>,
+  flags: AddFileFlags,
+): Promise<readonly Result[]> {
+  if (missing.size > 0) await ensureNamespace(cluster, NAMESPACE_HOSTS);
+  const target = targetOf(flags);
+  const results = new Map<string, Result>();
+  let isStopped = false;
+  await inTurns(
+    hosts.filter(({ name }) => missing.has(name) && !isStopped),
+    async (host) => {
+      const { name } = host;
+      if (isStopped) return;
+      const failed = (failure: ApiFailure, error = explainFailure(failure).message) => {
+        if (FAILS_ALL.includes(failure.kind)) isStopped = true;
+        results.set(name, { status: "failed", host: name, error });
+      };
+      const made = await cluster.client.create(HOSTS, hostOf(host));
+      if (!made.ok && made.error.kind !== "alreadyExists") return failed(made.error);
+      const token = await issue(cluster, { name, validForMs: flags.validFor, secrets: [] }, target);
+      if (token.ok) results.set(name, { status: "added", ...token.value });
+      else failed(token.failed.error);
+    },
+  );
+  const otherwise = (host: string): Result => ({ status: missing.has(host) ? "not tried" : "exists", host });
+  return hosts.map(({ name }) => results.get(name) ?? otherwise(name));
+}
+
+function planned({ name }: ListedHost, missing: ReadonlySet<string>): Result {
+  return { status: missing.has(name) ? "would be added" : "exists", host: name };
+}
+
+function hostOf({ name, labels, ...spec }: ListedHost): Host {
+  return { metadata: { name, labels }, spec } as Host;
+}
+
+/** Throws HostsNotAdded once everything is printed: tokens were issued. */
+function print(results: readonly Result[], flags: AddFileFlags): void {
+  const added = results.filter(({ status }) => status === "added").length;
+  if (flags.output === "json") writeOut(`${JSON.stringify(results, undefined, 2)}\n`);
+  else writeOut(results.map((result) => `${lineOf(result)}\n`).join(""));
+  const counts = new Map<string, number>();
+  for (const { status } of results) counts.set(status, (counts.get(status) ?? 0) + 1);
+  if (added > 0) addNotes(flags, added);
+  writeErr(`${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}\n`);
+  const missed = results.filter(({ status }) => status === "failed" || status === "not tried");
+  if (missed.length > 0)
+    throw new MetalbridgeError(
+      "HostsNotAdded",
+      `${missed.length} of ${results.length} hosts were not added: ${missed
+        .map(({ host }) => host)
+        .slice(0, 10)
+        .join(", ")}${missed.length > 10 ? ", …" : ""}`,
+    );
+}
+
+function lineOf(result: Result): string {
+  switch (result.status) {
+    case "added":
+      return `${result.host}: ${result.command}`;
+    case "failed":
+      return `${result.host}: failed: ${result.error}`;
+    default:
+      return `${result.host}: ${result.status}`;
+  }
+}
+
+/** A few at the same time, in order. */
+async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const rest = items[Symbol.iterator]();
+  const worker = async () => {
+    for (const item of rest) await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}

@@ -1,0 +1,154 @@
+/** The file of `metalbridge host add -f`: a list of hosts, as YAML or JSON, judged as a whole before anything is written. */
+import { createReadStream } from "node:fs";
+import { isIP } from "node:net";
+import type { Readable } from "node:stream";
+import { type Document, isNode, LineCounter, parseDocument } from "yaml";
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { hostName } from "../../src/api/fields/shared.ts";
+import { hostSpecSchema } from "../../src/api/host-spec.ts";
+
+export const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
+export const HOSTS_FILE_MAX = 2_000;
+/** A file with the wrong shape has one in each entry. */
+const PROBLEMS_SHOWN = 20;
+
+const { addresses, unschedulable, memory, disk } = hostSpecSchema.shape;
+
+const hostsSchema = z
+  .array(
+    z.strictObject({
+      name: hostName("Name of the Host."),
+      addresses: z
+        .array(addresses.unwrap().element.refine(isNetwork, "neither an IP address nor a CIDR"))
+        .min(1, "at least one address is needed")
+        .max(16),
+      labels: z.record(z.string().max(317), z.string().max(63)).optional(),
+      unschedulable,
+      memory: z.strictObject(memory.unwrap().shape).optional(),
+      disk: z.strictObject(disk.unwrap().shape).optional(),
+    }),
+  )
+  .min(1, "there is no host in it")
+  .max(HOSTS_FILE_MAX, `more than ${HOSTS_FILE_MAX} hosts: split the file`);
+
+export type ListedHost = z.output<typeof hostsSchema>[number];
+export interface HostsFile {
+  readonly hosts: readonly ListedHost[];
+  /** `hosts.yaml:12`: where the entry of this index begins. */
+  readonly whereIs: (index: number) => string;
+}
+
+/** `-` is standard input. Throws HostsFileInvalid with every problem in it. */
+export async function readHostsFile(file: string): Promise<HostsFile> {
+  const name = file === "-" ? "standard input" : file;
+  return parseHostsFile(await readLimited(name, file === "-" ? process.stdin : createReadStream(file)), name);
+}
+
+export function parseHostsFile(text: string, name: string): HostsFile {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const where = (path: readonly PropertyKey[]) => `${name}:${lines.linePos(offsetOf(document, path)).line}`;
+  const [unread] = document.errors;
+  if (unread !== undefined)
+    throw invalid([`${name}:${lines.linePos(unread.pos[0]).line}: ${unread.message}`]);
+  const parsed = hostsSchema.safeParse(contentOf(document, name));
+  if (!parsed.success) throw invalid(parsed.error.issues.flatMap((issue) => problemsOf(issue, where)));
+  const hosts = parsed.data;
+  const whereIs = (index: number) => where([index]);
+  const problems = duplicatesIn(hosts, whereIs);
+  if (problems.length > 0) throw invalid(problems);
+  return { hosts, whereIs };
+}
+
+/** One form for each address; undefined for a network, which several hosts may have. */
+export function oneAddress(text: string): string | undefined {
+  if (isIP(text) === 4) return text;
+  return isIP(text) === 6 && !text.includes("%") ? new URL(`http://[${text}]`).hostname : undefined;
+}
+
+export function invalid(problems: readonly string[]): MetalbridgeError {
+  const shown = problems.slice(0, PROBLEMS_SHOWN);
+  const more = problems.length > shown.length ? [`and ${problems.length - shown.length} more`] : [];
+  return new MetalbridgeError(
+    "HostsFileInvalid",
+    `nothing was added: ${[...shown, ...more].map((line) => `\n  ${line}`).join("")}`,
+  );
+}
+
+async function readLimited(name: string, stream: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of stream) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > HOSTS_FILE_MAX_BYTES) break;
+      chunks.push(chunk as Buffer);
+    }
+  } catch (cause) {
+    throw new MetalbridgeError("HostsFileInvalid", `${name}: ${String(cause)}`, undefined, { cause });
+  }
+  if (bytes > HOSTS_FILE_MAX_BYTES) throw invalid([`${name}: longer than 1 MiB`]);
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function contentOf(document: Document, name: string): unknown {
+  try {
+    return document.toJS();
+  } catch (cause) {
+    // Aliases that would grow beyond all bounds.
+    throw invalid([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
+  }
+}
+
+function problemsOf(
+  issue: z.core.$ZodIssue,
+  where: (path: readonly PropertyKey[]) => string,
+): readonly string[] {
+  const at = (path: readonly PropertyKey[]) => {
+    const [index, ...keys] = path;
+    const entry =
+      index === undefined ? "" : ` host ${Number(index) + 1}${keys.length > 0 ? ` ${keys.join(".")}` : ""}:`;
+    return `${where(path)}:${entry}`;
+  };
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.map((key) => `${at([...issue.path, key])} unknown key`);
+  return [`${at(issue.path)} ${issue.message}`];
+}
+
+/** Of what the path leads to, or of what holds it. */
+function offsetOf(document: Document, path: readonly PropertyKey[]): number {
+  for (let length = path.length; length >= 0; length -= 1) {
+    const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return node.range[0];
+  }
+  return 0;
+}
+
+function duplicatesIn(hosts: readonly ListedHost[], whereIs: (index: number) => string): readonly string[] {
+  const names = new Map<string, number>();
+  const owners = new Map<string, number>();
+  return hosts.flatMap(({ name, addresses }, index) => {
+    const at = `${whereIs(index)}: host ${index + 1}`;
+    const twin = names.get(name);
+    names.set(name, twin ?? index);
+    const same = twin === undefined ? [] : [`${at}: the name ${name} is at ${whereIs(twin)} too`];
+    const shared = addresses.flatMap((address) => {
+      const one = oneAddress(address);
+      const owner = one === undefined ? undefined : owners.get(one);
+      if (one !== undefined) owners.set(one, owner ?? index);
+      return owner === undefined ? [] : [`${at}: the address ${address} is at ${whereIs(owner)} too`];
+    });
+    return [...same, ...shared];
+  });
+}
+
+function isNetwork(text: string): boolean {
+  const [address = "", bits, ...others] = text.split("/");
+  const most = { 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return (
+    most > 0 &&
+    others.length === 0 &&
+    (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most))
+  );
+}

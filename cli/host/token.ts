@@ -1,0 +1,203 @@
+/** `metalbridge host token`: join tokens of groups, each for as many machines as its limit says. */
+import { isIP } from "node:net";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import {
+  GROUP_TOKEN_SECONDS,
+  JOIN_LIMIT_MAX,
+  JOIN_POLICY,
+  type JoinGroup,
+  joinAccess,
+  joinAccount,
+  readJoinGroup,
+} from "../../src/api/access/join-group.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/group.ts";
+import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
+import { RESOURCE_QUOTAS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
+import { requestToken } from "../../src/kube/token.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { listAll } from "../cluster/find.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type Output,
+  outputFlag,
+  parseCount,
+  parseDuration,
+  parseHostName,
+} from "../cluster/flags.ts";
+import { writeErr, writeOut } from "../program/output.ts";
+import { alignColumns } from "../program/table.ts";
+import { ensureNamespace, need, removeOne, requirePolicies } from "./access.ts";
+import { joinCommand, noteLoopback, targetOf } from "./add.ts";
+
+interface CreateFlags extends ClusterFlags {
+  readonly group: string;
+  readonly limit: number;
+  readonly validFor: number;
+  readonly approve: JoinGroup["approve"];
+  readonly addresses?: readonly string[];
+  readonly namePattern: string;
+  readonly server?: string;
+  readonly output: Output;
+}
+
+const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
+const MANAGER = "metalbridge-host-token";
+const DAY_MS = 86_400_000;
+
+export function configureTokens(command: Command): void {
+  addClusterFlags(command.command("create"))
+    .description("make a join token that many machines use, up to a limit")
+    .requiredOption("--group <name>", "name of the group", parseHostName)
+    .requiredOption("--limit <n>", `how many hosts may join with it, up to ${JOIN_LIMIT_MAX}`, parseLimit)
+    .addOption(
+      new Option("--valid-for <time>", "how long machines may join, from 10m to 168h (default: 24h)")
+        .argParser(parseValidity)
+        .default(DAY_MS, "24h"),
+    )
+    .addOption(
+      new Option(
+        "--approve <how>",
+        "auto needs --addresses; manual: `metalbridge host approve` for each host",
+      )
+        .choices(["auto", "manual"])
+        .default("manual"),
+    )
+    .option("--addresses <cidr...>", "networks or addresses that the hosts have to be in", parseNetworks)
+    .option("--name-pattern <pattern>", "names that the hosts may have, such as mac-*", parsePattern, "*")
+    .option("--server <url>", "the API server as the hosts reach it (default: that of the kubeconfig)")
+    .addOption(outputFlag())
+    .action(createToken);
+  addClusterFlags(command.command("list"))
+    .description("list the groups: limit, hosts that have joined, machines that wait")
+    .addOption(outputFlag())
+    .action(listTokens);
+  addClusterFlags(command.command("revoke"))
+    .description("end the token of a group: nobody joins with it anymore; hosts that have joined stay")
+    .argument("<group>", "name of the group", parseHostName)
+    .action(revokeToken);
+}
+
+async function createToken(flags: CreateFlags): Promise<void> {
+  const { group: name, addresses = [], limit, approve, namePattern } = flags;
+  if (approve === "auto" && addresses.length === 0)
+    throw new MetalbridgeError("JoinGroupInvalid", "--approve auto needs --addresses", {
+      summary: "pass the networks that the machines are in, or approve each host",
+      command: `metalbridge host token create --group ${name} --limit ${limit} --approve auto --addresses <cidr>`,
+    });
+  await withCluster("host", flags, async (cluster) => {
+    await requirePolicies(cluster, [JOIN_POLICY]);
+    for (const namespace of [NAMESPACE_HOSTS, NAMESPACE_JOIN]) await ensureNamespace(cluster, namespace);
+    for (const object of joinAccess()) await applyOne(cluster, object as KubeObject);
+    const expiresAt = new Date(Date.now() + flags.validFor).toISOString();
+    const group: JoinGroup = { limit, expiresAt, approve, addresses: [...addresses], namePattern };
+    const account = { name, namespace: NAMESPACE_JOIN };
+    const made = await cluster.client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
+    if (!made.ok && made.error.kind === "alreadyExists")
+      throw new MetalbridgeError("JoinGroupExists", `group ${name} has a join token already`, {
+        summary: "revoke it first, or choose another group; hosts that have joined stay",
+        command: `metalbridge host token revoke ${name}`,
+      });
+    const attempt = { verb: "create", kind: SERVICE_ACCOUNTS, ...account } as const;
+    need(attempt, made);
+    const seconds = Math.round(flags.validFor / 1_000);
+    const token = need(attempt, await requestToken(cluster.connection, { account, seconds }));
+    const target = targetOf(flags);
+    const command = joinCommand(target, token);
+    noteLoopback(target);
+    writeErr(
+      `run this on each machine of the group before ${expiresAt}; without --host-name it joins under the machine's own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}\n`,
+    );
+    const answer = { group: name, ...target, token, expiresAt, command };
+    writeOut(`${flags.output === "json" ? JSON.stringify(answer, undefined, 2) : command}\n`);
+  });
+}
+
+async function applyOne({ client }: Cluster, object: KubeObject): Promise<void> {
+  const kind = KINDS.find((candidate) => candidate.kind === object.kind);
+  if (kind === undefined) return;
+  const { name, namespace } = object.metadata;
+  need({ verb: "patch", kind, name, namespace }, await client.apply(kind, object, { manager: MANAGER }));
+}
+
+async function listTokens(flags: ClusterFlags & { readonly output: Output }): Promise<void> {
+  await withCluster("host", flags, async (cluster) => {
+    const namespace = NAMESPACE_JOIN;
+    const [accounts, requests] = await Promise.all([
+      listAll(cluster, SERVICE_ACCOUNTS, { namespace }),
+      listAll(cluster, HOST_JOIN_REQUESTS, { namespace }),
+    ]);
+    const groups = accounts.flatMap(({ metadata }) => {
+      const read = readJoinGroup(metadata);
+      if (read === undefined) return [];
+      const waiting = requests
+        .filter(({ spec, status }) => spec.group === metadata.name && isWaiting(status?.phase))
+        .map(({ spec }) => spec.hostName)
+        .sort();
+      return [{ group: metadata.name, ...read.group, joined: Object.keys(read.joined).sort(), waiting }];
+    });
+    if (flags.output === "json") return writeOut(`${JSON.stringify(groups, undefined, 2)}\n`);
+    const titles = ["GROUP", "JOINED", "WAITING", "APPROVE", "NAMES", "ADDRESSES", "EXPIRES"];
+    const rows = groups.map((one) => [
+      ...[one.group, `${one.joined.length}/${one.limit}`, String(one.waiting.length), one.approve],
+      ...[one.namePattern, one.addresses.join(",") || "any"],
+      Date.parse(one.expiresAt) <= Date.now() ? `${one.expiresAt} (expired)` : one.expiresAt,
+    ]);
+    const none = "no join tokens of groups: metalbridge host token create";
+    writeOut(`${groups.length === 0 ? none : alignColumns([titles, ...rows]).join("\n")}\n`);
+  });
+}
+
+/** Also one that the controller has not seen yet. */
+export function isWaiting(phase: string | undefined): boolean {
+  return phase === undefined || phase === "Pending";
+}
+
+/** The account first: from then on its token creates nothing anymore, within the seconds that the API server remembers it. */
+async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
+  await withCluster("host", flags, async (cluster) => {
+    const namespace = NAMESPACE_JOIN;
+    if (!(await removeOne(cluster, SERVICE_ACCOUNTS, { name, namespace })))
+      throw new MetalbridgeError("JoinGroupNotFound", `group ${name} has no join token`);
+    const requests = await listAll(cluster, HOST_JOIN_REQUESTS, { namespace });
+    for (const { metadata, spec } of requests)
+      if (spec.group === name)
+        await removeOne(cluster, HOST_JOIN_REQUESTS, { name: metadata.name, namespace });
+    writeOut(`the join token of group ${name} is revoked; hosts that have joined stay\n`);
+  });
+}
+
+function parseLimit(text: string): number {
+  const limit = parseCount(1)(text);
+  if (limit <= JOIN_LIMIT_MAX) return limit;
+  throw new InvalidArgumentError(`It has to be at most ${JOIN_LIMIT_MAX}.`);
+}
+
+function parseValidity(text: string): number {
+  const ms = parseDuration(text);
+  if (ms >= 600_000 && ms <= GROUP_TOKEN_SECONDS * 1_000) return ms;
+  throw new InvalidArgumentError("It has to be a time from 10m to 168h.");
+}
+
+/** Called for each argument. */
+function parseNetworks(text: string, before: readonly string[] = []): readonly string[] {
+  const networks = text.split(",").filter(Boolean);
+  const isNetwork = (one: string) => {
+    const [address = "", bits = "0", ...more] = one.split("/");
+    return (
+      isIP(address) !== 0 &&
+      more.length === 0 &&
+      /^\d{1,3}$/.test(bits) &&
+      Number(bits) <= (isIP(address) === 4 ? 32 : 128)
+    );
+  };
+  if (networks.length > 0 && networks.every(isNetwork)) return [...before, ...networks];
+  throw new InvalidArgumentError("It has to be an IP address or a CIDR.");
+}
+
+function parsePattern(text: string): string {
+  if (/^[a-z0-9*?-]{1,63}$/.test(text)) return text;
+  throw new InvalidArgumentError("It has to be small letters, digits, -, * and ?.");
+}

@@ -1,0 +1,269 @@
+/** Machines join with the token of a group, beside a running controller with the rights of examples/install. */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { testAddress } from "../agent/fixtures/agent.ts";
+import { JOIN_REQUESTS_MAX } from "../src/api/access/join-group.ts";
+import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../src/api/group.ts";
+import { HOST_JOIN_REQUESTS, HOSTS } from "../src/api/kinds.ts";
+import { createJoinKey, openSealed } from "../src/join-seal.ts";
+import { readTokenClaims } from "../src/kube/token.ts";
+import { type Program, runProgram, startProgram } from "../test/cli/program.ts";
+import { type Bench, startBench } from "../test/controller/bench.ts";
+import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
+import { type TemporaryFolder, temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+
+const WAIT = { timeout: 60_000, interval: 100 };
+const withEngine = test.skipIf(llamaServer === undefined);
+/** The group of the tests with real machines. */
+let studio: Group;
+let bench: Bench;
+let folder: TemporaryFolder;
+
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  bench = await startBench();
+});
+
+afterAll(async () => {
+  await bench[Symbol.asyncDispose]();
+  await folder[Symbol.asyncDispose]();
+});
+
+const run = (...args: string[]) => runProgram(args, bench.cluster);
+
+interface Group {
+  readonly token: string;
+  readonly command: string;
+}
+
+async function createGroup(name: string, ...flags: string[]): Promise<Group> {
+  const args = ["host", "token", "create", "--group", name, ...flags, "-o", "json"];
+  const { code, stdout, stderr } = await run(...args);
+  expect({ code, stderr }).toMatchObject({ code: 0 });
+  return JSON.parse(stdout);
+}
+
+function joinArgs({ command }: Group, name: string, ...more: string[]): string[] {
+  const [, ...args] = command.split(" ");
+  const state = path.join(folder.path, name);
+  return [...args, "--name", name, "--state-dir", state, "--llama-server", llamaServer ?? "", ...more];
+}
+
+const join = (group: Group, name: string, address = testAddress()): Program =>
+  startProgram(joinArgs(group, name, "--address", address));
+
+const stateOf = (name: string) => path.join(folder.path, name);
+const kubeconfigOf = (name: string) => path.join(stateOf(name), "kubeconfig");
+
+const waits = (machine: Program, name: string) =>
+  vi.waitFor(() => expect(machine.stderr()).toContain(`metalbridge host approve ${name}`), WAIT);
+
+const whoIs = (host: string) =>
+  bench.cluster.kubectl([
+    ...["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"],
+    `--kubeconfig=${kubeconfigOf(host)}`,
+  ]);
+
+async function requestOf(name: string) {
+  const listed = await bench.client.list(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
+  if (!listed.ok) throw new Error(listed.error.message);
+  return listed.value.items.find(({ spec }) => spec.hostName === name);
+}
+
+/** As a machine does, without the machine. */
+async function ask(
+  { token }: Group,
+  group: string,
+  hostName: string,
+  address: string,
+  key = createJoinKey(),
+) {
+  const object = {
+    apiVersion: API_VERSION,
+    kind: "HostJoinRequest",
+    metadata: { name: key.publicKey, namespace: NAMESPACE_JOIN },
+    spec: { hostName, group, addresses: [address], machineId: `machine-of-${hostName}` },
+  };
+  await bench.cluster.kubectl(["create", `--token=${token}`, "-f", "-"], { input: JSON.stringify(object) });
+  return key;
+}
+
+const answerTo = (publicKey: string) =>
+  vi.waitFor(async () => {
+    const found = await bench.client.get(HOST_JOIN_REQUESTS, { name: publicKey, namespace: NAMESPACE_JOIN });
+    if (!found.ok) throw new Error(found.error.message);
+    const { status } = found.value;
+    expect(status?.phase).toMatch(/Admitted|Rejected/);
+    return status;
+  }, WAIT);
+
+/** Of no machine here. */
+const ELSEWHERE = "10.9.9.9";
+
+withEngine("a rejected machine is told why", async () => {
+  studio = await createGroup("studio", "--limit", "2", "--name-pattern", "mac-*");
+  await using machine = join(studio, "mac-20", ELSEWHERE);
+  await waits(machine, "mac-20");
+  expect((await run("host", "reject", "mac-20", "--because", "not one of ours")).code).toBe(0);
+  expect(await machine.ended).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/JoinDeclined: host mac-20 may not join: .*not one of ours/),
+  });
+});
+
+withEngine(
+  "a machine waits for its approval, also after an interrupt, joins, and joins no second time",
+  async () => {
+    {
+      await using first = join(studio, "mac-07");
+      await waits(first, "mac-07");
+      first.child.kill("SIGINT");
+      await first.ended;
+    }
+    await using machine = join(studio, "mac-07");
+    await waits(machine, "mac-07");
+    const key = /key ([0-9a-f]{16})/.exec(machine.stderr())?.[1] ?? "";
+    const list = await run("host", "list");
+    expect(list.stdout).toMatch(new RegExp(`WAITS TO JOIN +GROUP[^]*\\nmac-07 +studio .* ${key} `));
+    expect((await run("host", "token", "list")).stdout).toMatch(/^studio +0\/2 +1 +manual +mac-\* +any/m);
+    expect(await run("host", "approve", "mac-07")).toMatchObject({
+      code: 0,
+      stdout: `host mac-07 (key ${key}) is approved: the machine joins now\n`,
+    });
+    const ended = await machine.ended;
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    expect(ended.stdout).toContain("this machine has joined as host mac-07");
+    expect(await readFile(kubeconfigOf("mac-07"), "utf8")).not.toContain(studio.token);
+    expect(existsSync(path.join(stateOf("mac-07"), "join-key"))).toBe(false);
+    expect(await whoIs("mac-07")).toBe(`system:serviceaccount:${NAMESPACE_HOSTS}:mac-07`);
+    const again = await join(studio, "mac-07").ended;
+    expect(again).toMatchObject({ code: 0, stdout: "this machine has joined as host mac-07 already\n" });
+    expect((await run("host", "approve", "mac-07")).stderr).toMatch(/^JoinRequestNotFound: /);
+    if ((await requestOf("mac-07"))?.spec.machineId === undefined) return;
+    const renamed = await join(studio, "mac-22", ELSEWHERE).ended;
+    expect(renamed.stderr).toMatch(
+      /JoinMachineKnown: .*this machine is Host mac-07; .*metalbridge host add mac-07/,
+    );
+  },
+);
+
+withEngine("a revoked token ends what waits with it, and no host that has joined", async () => {
+  const key = await ask(studio, "studio", "mac-08", "10.9.9.8");
+  await vi.waitFor(async () => expect((await requestOf("mac-08"))?.status?.phase).toBe("Pending"), WAIT);
+  expect((await run("host", "token", "create", "--group", "studio", "--limit", "1")).stderr).toMatch(
+    /^JoinGroupExists: /,
+  );
+  expect((await run("host", "token", "revoke", "studio")).code).toBe(0);
+  expect(await requestOf("mac-08")).toBeUndefined();
+  await vi.waitFor(
+    () =>
+      expect(ask(studio, "studio", "mac-08", "10.9.9.8", key)).rejects.toThrow(
+        /Unauthorized|logged in|provide credentials/,
+      ),
+    WAIT,
+  );
+  expect((await join(studio, "mac-09", ELSEWHERE).ended).stderr).toMatch(
+    /JoinTokenRefused: the token of group studio is refused: it was revoked/,
+  );
+  expect(await whoIs("mac-07")).toContain("mac-07");
+  expect((await run("host", "token", "revoke", "studio")).stderr).toMatch(/^JoinGroupNotFound: /);
+});
+
+test("of 20 machines that ask at once, a limit of 10 admits exactly 10, each with a token that only it can read", async () => {
+  const flags = ["--limit", "10", "--approve", "auto", "--addresses", "10.20.0.0/16"];
+  const group = await createGroup("many", ...flags);
+  const names = Array.from({ length: 20 }, (_, index) => `many-${index}`);
+  const keys = await Promise.all(
+    names.map((name, index) => ask(group, "many", name, `10.20.0.${index + 1}`)),
+  );
+  const answers = await Promise.all(keys.map(({ publicKey }) => answerTo(publicKey)));
+  const admitted = answers.flatMap((status, index) => (status?.phase === "Admitted" ? [index] : []));
+  expect(admitted).toHaveLength(10);
+  const others = answers.filter((status) => status?.phase === "Rejected");
+  expect(others.map((status) => status?.reason)).toEqual(Array(10).fill("JoinLimitReached"));
+  const listed = await bench.client.list(HOSTS);
+  const hosts = listed.ok ? listed.value.items.map(({ metadata }) => metadata.name) : [];
+  expect(hosts.filter((name) => name.startsWith("many-")).sort()).toEqual(
+    admitted.map((index) => names[index]).sort(),
+  );
+  for (const index of admitted) {
+    const sealed = answers[index]?.sealedToken ?? "";
+    const [own, other] = [keys[index], keys[(index + 1) % 20]];
+    if (own === undefined || other === undefined) throw new Error("a key for each name");
+    expect(openSealed(other, sealed)).toBeUndefined();
+    expect(readTokenClaims(openSealed(own, sealed) ?? "")?.host).toBe(names[index]);
+  }
+  expect((await run("host", "token", "list", "-o", "json")).stdout).toContain('"group": "many"');
+});
+
+test("a stolen token reaches no existing Host, no other address, no name outside its pattern", async () => {
+  const flags = [
+    "--limit",
+    "10",
+    "--approve",
+    "auto",
+    "--addresses",
+    "10.30.0.0/24",
+    "--name-pattern",
+    "ok-?",
+  ];
+  const group = await createGroup("stolen", ...flags);
+  await bench.cluster.kubectl(["create", "-f", "-"], {
+    input: JSON.stringify({
+      ...{ apiVersion: API_VERSION, kind: "Host", metadata: { name: "ok-1" } },
+      spec: { addresses: ["10.30.0.9"] },
+    }),
+  });
+  await vi.waitFor(async () => {
+    for (const [name, address, reason] of [
+      ["ok-1", "10.30.0.1", "JoinNameTaken"],
+      ["ok-2", "10.31.0.1", "JoinNotAllowed"],
+      ["other", "10.30.0.1", "JoinNotAllowed"],
+      ["ok-3", "10.30.0.9", "JoinAddressTaken"],
+    ] as const) {
+      const { publicKey } = await ask(group, "stolen", name, address);
+      expect([name, (await answerTo(publicKey))?.reason]).toEqual([name, reason]);
+    }
+  }, WAIT);
+  // Of a key that everyone can compute with.
+  await ask(group, "stolen", "ok-4", "10.30.0.4", { privateKey: "", publicKey: "0".repeat(64) });
+  expect((await answerTo("0".repeat(64)))?.reason).toBe("JoinNotAllowed");
+  const secrets = await bench.cluster.kubectl(["get", "secrets,sa", "-n", NAMESPACE_HOSTS, "-o", "name"]);
+  expect(secrets).not.toMatch(/ok-/);
+});
+
+test("the number of requests is bounded, whoever makes them", async () => {
+  const quota = await bench.cluster.kubectl([
+    ...["get", "resourcequota", "metalbridge-join", "-n", NAMESPACE_JOIN, "-o", "jsonpath={.status.hard}"],
+  ]);
+  expect(JSON.parse(quota)).toEqual({ "count/hostjoinrequests.metalbridge.dev": String(JOIN_REQUESTS_MAX) });
+  const group = await createGroup("flood", "--limit", "1");
+  const hard = (count: number) =>
+    bench.cluster.kubectl([
+      ...["patch", "resourcequota", "metalbridge-join", "-n", NAMESPACE_JOIN, "--type=merge", "-p"],
+      JSON.stringify({ spec: { hard: { "count/hostjoinrequests.metalbridge.dev": String(count) } } }),
+    ]);
+  await hard(0);
+  await vi.waitFor(
+    () => expect(ask(group, "flood", "flood-1", "10.1.1.1")).rejects.toThrow(/exceeded quota/),
+    WAIT,
+  );
+  expect((await join(group, "flood-2", ELSEWHERE).ended).stderr).toMatch(/JoinRequestsFull: /);
+  await hard(JOIN_REQUESTS_MAX);
+});
+
+test("auto needs networks, and a wrong limit, time or pattern is refused", async () => {
+  const create = (...flags: string[]) => run("host", "token", "create", "--group", "bad", ...flags);
+  expect((await create("--limit", "1", "--approve", "auto")).stderr).toMatch(
+    /^JoinGroupInvalid: .*--addresses/,
+  );
+  for (const flags of [
+    ["--limit", "1001"],
+    ["--limit", "1", "--valid-for", "169h"],
+    ["--limit", "1", "--addresses", "10.0.0.0/33"],
+    ["--limit", "1", "--name-pattern", "Mac.*"],
+  ])
+    expect([flags, (await create(...flags)).code]).toEqual([flags, 2]);
+});

@@ -1,0 +1,206 @@
+/** Joining with the token of a group: this machine asks to become a host, waits for the answer, and gets a join token of its own. */
+import { rmSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { z } from "zod";
+import { systemCode, writeFileAtomicSync } from "../../agent/atomic-file.ts";
+import type { AgentConfig } from "../../agent/config/schema.ts";
+import { makeFolder } from "../../agent/folder.ts";
+import { createHostReader } from "../../agent/host/reader.ts";
+import { routedAddress } from "../../agent/host/routed-address.ts";
+import { asOwnerOf } from "../../launchd/account-files.ts";
+import { JOIN_ACCOUNT_PREFIX } from "../../src/api/access/join-group.ts";
+import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_JOIN } from "../../src/api/group.ts";
+import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
+import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import { createJoinKey, type JoinKey, openSealed } from "../../src/join-seal.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import type { TokenClaims } from "../../src/kube/token.ts";
+import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import { createRunCommand } from "../../src/macos/command.ts";
+import { readPlainFile } from "../../src/plain-file.ts";
+import { truncate } from "../../src/text.ts";
+import { writeErr } from "../program/output.ts";
+
+export interface Entry {
+  readonly config: Pick<AgentConfig, "hostName" | "addresses" | "platform" | "stateDir">;
+  readonly claims: TokenClaims;
+  readonly group: string;
+  /** A kubeconfig with the token of the group. */
+  readonly kubeconfig: string;
+  /** Where tools of the system are. */
+  readonly toolPath: string;
+}
+
+/** What a machine that was interrupted needs to get its answer. */
+const keptSchema = z.strictObject({
+  privateKey: z.string(),
+  publicKey: z.string(),
+  hostName: z.string(),
+  group: z.string(),
+});
+type Kept = z.output<typeof keptSchema>;
+
+const SOON_MS = 1_000;
+const LATER_MS = 10_000;
+/** An approval takes a person: after this many answers fewer requests do. */
+const SOON_TIMES = 30;
+
+/** The group whose account the token is of. */
+export function groupOf({ subject }: TokenClaims): string | undefined {
+  return subject.startsWith(JOIN_ACCOUNT_PREFIX) ? subject.slice(JOIN_ACCOUNT_PREFIX.length) : undefined;
+}
+
+/** Resolves with the host's join token. The same key finds the same answer, so a command that was interrupted is run again. */
+export async function requestEntry(entry: Entry): Promise<string> {
+  const { config, group, kubeconfig } = entry;
+  const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-join" });
+  try {
+    const client = createClient(connection, { userAgent: "metalbridge-join" });
+    const spec = { hostName: config.hostName, group, ...(await describeMachine(entry, connection.server)) };
+    const key = await keepKey(config.stateDir, spec);
+    const object = { metadata: { name: key.publicKey, namespace: NAMESPACE_JOIN }, spec };
+    return await untilAnswered({ ...entry, client, object, key });
+  } finally {
+    connection.close();
+  }
+}
+
+/** The key has done its work once the host has a credential, or was rejected. */
+export function forgetKey(stateDir: string): void {
+  asOwnerOf(stateDir, () => rmSync(keyFile(stateDir), { force: true }));
+}
+
+interface Asking extends Entry {
+  readonly client: KubeClient;
+  readonly object: HostJoinRequest;
+  readonly key: JoinKey;
+}
+
+async function untilAnswered(asking: Asking): Promise<string> {
+  let said = "";
+  for (let times = 1; ; times += 1) {
+    const answer = await ask(asking);
+    if ("token" in answer) return answer.token;
+    if (answer.waiting !== said) writeErr(`${answer.waiting}\n`);
+    said = answer.waiting;
+    if (times === 1) writeErr("to interrupt the wait, press Ctrl-C; the same command resumes it\n");
+    await pause(times < SOON_TIMES ? SOON_MS : LATER_MS);
+  }
+}
+
+/** Creates the request where it is not there: at first, and after the controller has removed an old one. */
+async function ask({ client, object, config, claims, key }: Asking) {
+  const { name, namespace } = object.metadata;
+  const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace });
+  const isAbsent = !read.ok && read.error.kind === "notFound";
+  const found = isAbsent ? await client.create(HOST_JOIN_REQUESTS, object) : read;
+  const wish = `asked to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
+  if (!found.ok) return { waiting: `${wish}; retrying: ${passing(found.error, claims).message}` };
+  const token = tokenIn(found.value, key, config.stateDir);
+  if (token !== undefined) return { token };
+  const { phase, message = "" } = found.value.status ?? {};
+  return { waiting: `${wish}; ${phase === "Pending" ? message : "the controller has not answered yet"}` };
+}
+
+/** Undefined while there is no answer. Throws the rejection. */
+function tokenIn(
+  { metadata, spec, status }: HostJoinRequest,
+  key: JoinKey,
+  stateDir: string,
+): string | undefined {
+  if (status?.phase === "Rejected") {
+    // With another key it is another request: the answer to this one stays for a while.
+    forgetKey(stateDir);
+    const { reason = "", message = "no reason given" } = status;
+    const code: ErrorCode = isCode(reason) ? reason : "JoinDeclined";
+    throw new MetalbridgeError(code, `host ${spec.hostName} may not join: ${message}`);
+  }
+  if (status?.phase !== "Admitted") return undefined;
+  const token = openSealed(key, status.sealedToken ?? "");
+  if (token !== undefined) return token;
+  throw new MetalbridgeError("JoinFailed", `the answer to the request ${metadata.name} cannot be decrypted`);
+}
+
+/** Throws where waiting does not help. */
+function passing(failure: ApiFailure, claims: TokenClaims): MetalbridgeError {
+  if (failure.kind === "unauthorized") {
+    const { expiresAt } = claims;
+    const until = new Date(expiresAt * 1_000).toISOString();
+    const why =
+      Date.now() >= expiresAt * 1_000
+        ? `it expired at ${until}`
+        : "it was revoked, or is from another cluster";
+    throw new MetalbridgeError(
+      "JoinTokenRefused",
+      `the token of group ${groupOf(claims)} is refused: ${why}`,
+      {
+        summary: "ask an administrator for a new token of the group",
+        command: "metalbridge host token create",
+      },
+    );
+  }
+  const error = explainFailure(failure);
+  if (failure.message.includes("exceeded quota"))
+    throw new MetalbridgeError("JoinRequestsFull", failure.message);
+  if (["unreachable", "unavailable", "throttled", "conflict", "alreadyExists"].includes(failure.kind))
+    return error;
+  throw error;
+}
+
+function isCode(reason: string): reason is ErrorCode {
+  return Object.hasOwn(errorCatalogue, reason);
+}
+
+async function describeMachine({ config, toolPath }: Entry, server: string) {
+  const routed = config.addresses.length > 0 ? undefined : await routedAddress(server);
+  const addresses = routed === undefined ? [...config.addresses] : [routed];
+  if (addresses.length === 0)
+    throw new MetalbridgeError(
+      "AddressUnknown",
+      "no address is configured, and none routes to the API server",
+    );
+  const info = await createHostReader(config.platform, createRunCommand(toolPath)).info();
+  const memory = info.memoryBytes === undefined ? undefined : formatBytes(info.memoryBytes);
+  const machine = [info.chip, memory, info.os, info.osVersion]
+    .filter((part) => part !== undefined)
+    .join(", ");
+  return { addresses, machineId: info.machineId, machine: truncate(machine, 128) };
+}
+
+/** For the same name in the same group, the key of before. */
+async function keepKey(
+  stateDir: string,
+  { hostName, group }: { readonly hostName: string; readonly group: string },
+): Promise<JoinKey> {
+  try {
+    await makeFolder(stateDir);
+    return asOwnerOf(stateDir, () => {
+      const kept = readKept(stateDir);
+      if (kept?.hostName === hostName && kept.group === group) return kept;
+      const key = createJoinKey();
+      writeFileAtomicSync(keyFile(stateDir), JSON.stringify({ ...key, hostName, group }));
+      return key;
+    });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new MetalbridgeError("JoinFailed", `${keyFile(stateDir)}: ${why}`, undefined, { cause });
+  }
+}
+
+function readKept(stateDir: string): Kept | undefined {
+  try {
+    return keptSchema.parse(JSON.parse(readPlainFile(keyFile(stateDir), { maxBytes: 4_096 })));
+  } catch (error) {
+    if (systemCode(error) !== undefined && systemCode(error) !== "ENOENT") throw error;
+    return undefined;
+  }
+}
+
+function keyFile(stateDir: string): string {
+  return path.join(stateDir, "join-key");
+}

@@ -1,0 +1,196 @@
+/** Machines that ask to become hosts with the join token of a group: one request after the other, so that a limit is exact. */
+import { randomBytes } from "node:crypto";
+import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
+import { type Joined, readJoinGroup } from "../../src/api/access/join-group.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
+import { ANNOTATION_JOIN_REQUEST, ANNOTATION_JOINED, NAMESPACE_JOIN } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
+import { HOST_JOIN_REQUESTS, HOSTS } from "../../src/api/kinds.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
+import { sealFor } from "../../src/join-seal.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { issueJoinToken } from "../../src/kube/host-access.ts";
+import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
+import { createQueue, type Recheck } from "../../src/kube/queue.ts";
+import type { ApiResult, KubeObject } from "../../src/kube/types.ts";
+import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { ControllerPorts } from "../cache/ports.ts";
+import type { ControllerMetrics } from "../metrics.ts";
+import { guards } from "../service/corrections.ts";
+import { ApiCallFailed } from "../service/failure.ts";
+import { planJoin } from "./plan.ts";
+
+export interface JoinPorts extends Pick<ControllerPorts, "client" | "clock" | "log"> {
+  readonly connection: KubeConnection;
+  readonly caches: Pick<ControllerPorts["caches"], "hosts">;
+}
+
+const BEHIND: Recheck = { recheckAfterMs: 500 };
+
+/** Its watch is its own: a controller without the right to it, or without the kind, does all its other work. */
+export function startJoins(
+  options: JoinPorts & { readonly signal: AbortSignal; readonly metrics: Pick<ControllerMetrics, "pass"> },
+): Watched {
+  const { clock, signal, metrics } = options;
+  const log = options.log.child({ queue: "joins" });
+  const queue = createQueue<string>({
+    ...{ clock, log, signal, concurrency: 1 },
+    reconcile: (name) => metrics.pass("joins", () => reconcileJoin(options, name)),
+  });
+  return startReflector({
+    ...{ connection: options.connection, clock, log, signal },
+    kind: HOST_JOIN_REQUESTS,
+    namespace: NAMESPACE_JOIN,
+    onChange: (_, request, before) => queue.enqueue((request ?? before)?.metadata.name ?? ""),
+  });
+}
+
+/** Reads the request itself: one that was answered a moment ago must not get a second token, which ends the first. */
+export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Recheck | undefined> {
+  const { client, clock, caches, log } = ports;
+  const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace: NAMESPACE_JOIN });
+  if (!read.ok && settled("get a request to join", read)) return undefined;
+  if (!read.ok) return BEHIND;
+  const request = read.value;
+  const { group, hostName } = request.spec;
+  const found = await client.get(SERVICE_ACCOUNTS, { name: group, namespace: NAMESPACE_JOIN });
+  if (!found.ok && found.error.kind !== "notFound")
+    throw new ApiCallFailed(`get the account of group ${group}`, found.error);
+  const account = found.ok ? readJoinGroup(found.value.metadata) : undefined;
+  const step = planJoin({ request, account, hosts: caches.hosts.list() }, clock.nowMs());
+  switch (step.do) {
+    case "keep":
+      return step;
+    case "remove":
+      return removeRequest(ports, request, step.because);
+    case "wait":
+      await answer(ports, request, { phase: "Pending", message: step.message });
+      return step;
+    case "reject":
+      log.info({ host: hostName, group, reason: step.reason }, "join rejected");
+      return reject(ports, request, step.reason, step.message);
+    case "admit":
+      if (!found.ok || account === undefined) return BEHIND;
+      return admit(ports, request, { object: found.value, joined: account.joined });
+    default:
+      return step satisfies never;
+  }
+}
+
+interface Account {
+  readonly object: KubeObject;
+  readonly joined: Joined;
+}
+
+/** Each step may be repeated. The place comes first: of two requests for the last one, only one can have it. */
+async function admit(
+  ports: JoinPorts,
+  request: HostJoinRequest,
+  account: Account,
+): Promise<Recheck | undefined> {
+  const { log } = ports;
+  const { name: key } = request.metadata;
+  const { hostName: host, group, machineId } = request.spec;
+  if (sealFor(key, "") === undefined)
+    return reject(ports, request, "JoinNotAllowed", "the name of the request is no public key");
+  const place = { request: key.slice(0, 16), machineId };
+  const hasPlace = account.joined[host]?.request === place.request;
+  const kept = hasPlace
+    ? account.object
+    : await writeJoined(ports, account.object, { ...account.joined, [host]: place });
+  if (kept === undefined) return BEHIND;
+  if (!(await createHost(ports, request))) {
+    // Created by others a moment ago: the next pass finds it, and rejects.
+    if (!hasPlace) await writeJoined(ports, kept, account.joined);
+    return BEHIND;
+  }
+  const generation = randomBytes(8).toString("hex");
+  const issued = await issueJoinToken(ports, { host, generation, seconds: JOIN_TOKEN_SECONDS });
+  if (!issued.ok) throw new ApiCallFailed(`issue a join token for host ${host}`, issued.failed.error);
+  const isAnswered = await answer(ports, request, {
+    phase: "Admitted",
+    message: `Host ${host} is registered`,
+    decidedAt: isoSeconds(ports.clock.nowMs()),
+    sealedToken: sealFor(key, issued.value),
+  });
+  if (isAnswered) log.info({ host, group, key: place.request }, "host joined by the token of a group");
+  return isAnswered ? undefined : BEHIND;
+}
+
+/** Undefined where another write came first. */
+async function writeJoined(
+  { client }: JoinPorts,
+  { metadata }: KubeObject,
+  joined: Joined,
+): Promise<KubeObject | undefined> {
+  const path = `/metadata/annotations/${ANNOTATION_JOINED.replace("/", "~1")}`;
+  const { name, namespace } = metadata;
+  const written = await client.jsonPatch(SERVICE_ACCOUNTS, { name, namespace }, [
+    ...guards(metadata),
+    { op: "add", path, value: JSON.stringify(joined) },
+  ]);
+  if (!written.ok) settled(`write the hosts of group ${name}`, written);
+  return written.ok ? written.value : undefined;
+}
+
+/** True where the Host is that of this request. */
+async function createHost({ client }: JoinPorts, { metadata, spec }: HostJoinRequest): Promise<boolean> {
+  const { hostName: name, addresses } = spec;
+  const annotations = { [ANNOTATION_JOIN_REQUEST]: metadata.name };
+  const host = { metadata: { name, annotations }, spec: { addresses } } as unknown as Host;
+  const made = await client.create(HOSTS, host);
+  if (made.ok) return true;
+  if (made.error.kind !== "alreadyExists") throw new ApiCallFailed(`create Host ${name}`, made.error);
+  const there = await client.get(HOSTS, { name });
+  return there.ok && there.value.metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === metadata.name;
+}
+
+async function reject(
+  ports: JoinPorts,
+  request: HostJoinRequest,
+  reason: ErrorCode,
+  message: string,
+): Promise<Recheck | undefined> {
+  const decidedAt = isoSeconds(ports.clock.nowMs());
+  const isAnswered = await answer(ports, request, { phase: "Rejected", reason, message, decidedAt });
+  return isAnswered ? undefined : BEHIND;
+}
+
+/** False where another client wrote first. */
+async function answer(
+  { client }: JoinPorts,
+  { metadata, status }: HostJoinRequest,
+  next: NonNullable<HostJoinRequest["status"]>,
+): Promise<boolean> {
+  if (status?.phase === next.phase && status.message === next.message) return true;
+  const { name, namespace } = metadata;
+  const written = await client.jsonPatch(
+    HOST_JOIN_REQUESTS,
+    { name, namespace },
+    [...guards(metadata), { op: "add", path: "/status", value: next }],
+    { subresource: "status" },
+  );
+  return settled(`answer the request of host ${name}`, written);
+}
+
+async function removeRequest(
+  { client, log }: JoinPorts,
+  { metadata: { name, namespace, uid }, spec }: HostJoinRequest,
+  because: string,
+): Promise<Recheck | undefined> {
+  const removed = await client.remove(
+    HOST_JOIN_REQUESTS,
+    { name, namespace },
+    uid === undefined ? {} : { uid },
+  );
+  if (removed.ok) log.info({ host: spec.hostName, group: spec.group, because }, "request to join removed");
+  return settled("remove a request to join", removed) ? undefined : BEHIND;
+}
+
+function settled(what: string, result: ApiResult<unknown>): boolean {
+  if (result.ok || result.error.kind === "notFound") return true;
+  if (result.error.kind === "conflict") return false;
+  throw new ApiCallFailed(what, result.error);
+}

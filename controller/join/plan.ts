@@ -1,0 +1,131 @@
+/** What to do with a request to join: pure. */
+
+import { isAddressWithin } from "../../src/address-within.ts";
+import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
+import type { Joined, JoinGroup } from "../../src/api/access/join-group.ts";
+import { matchesPattern } from "../../src/api/access/join-group.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
+import { ANNOTATION_JOIN_REQUEST } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
+
+export interface JoinObserved {
+  readonly request: HostJoinRequest;
+  /** Undefined once its token was revoked. */
+  readonly account: { readonly group: JoinGroup; readonly joined: Joined } | undefined;
+  readonly hosts: readonly Host[];
+}
+
+export type JoinStep =
+  /** Nothing can read it anymore, or its answer had its time. */
+  | { readonly do: "remove"; readonly because: string }
+  | { readonly do: "keep"; readonly recheckAfterMs: number }
+  | { readonly do: "wait"; readonly message: string; readonly recheckAfterMs: number }
+  | { readonly do: "reject"; readonly reason: ErrorCode; readonly message: string }
+  | { readonly do: "admit" };
+
+/** A machine that asks again after a rejection finds its answer for this long; then the place in the quota is free. */
+const KEEP_REJECTED_MS = 600_000;
+/** As long as the join token in it can be valid. */
+const KEEP_ADMITTED_MS = JOIN_TOKEN_SECONDS * 1_000;
+/** A revoked token is noticed within this time; `metalbridge host token revoke` removes the requests itself. */
+const RECHECK_MS = 60_000;
+
+export function planJoin(observed: JoinObserved, nowMs: number): JoinStep {
+  const { request, account } = observed;
+  const { phase, decidedAt = "" } = request.status ?? {};
+  if (account === undefined) return { do: "remove", because: "the token of its group was revoked" };
+  const leftMs = Date.parse(account.group.expiresAt) - nowMs;
+  if (leftMs <= 0) return { do: "remove", because: "the token of its group has expired" };
+  if (phase === "Admitted" || phase === "Rejected") {
+    const keptMs = phase === "Admitted" ? KEEP_ADMITTED_MS : KEEP_REJECTED_MS;
+    const keepMs = Date.parse(decidedAt) + keptMs - nowMs;
+    if (!(keepMs > 0)) return { do: "remove", because: "it was answered long ago" };
+    return { do: "keep", recheckAfterMs: Math.min(keepMs, leftMs, RECHECK_MS) };
+  }
+  const refusal = refuse(observed, account);
+  if (refusal !== undefined) return { do: "reject", reason: refusal[0], message: refusal[1] };
+  if (account.group.approve === "auto" || request.spec.approval === "Approved") return { do: "admit" };
+  const message = `an administrator has to approve it: metalbridge host approve ${request.spec.hostName}`;
+  return { do: "wait", message, recheckAfterMs: Math.min(leftMs, RECHECK_MS) };
+}
+
+type Refusal = readonly [reason: ErrorCode, message: string];
+
+function refuse(
+  { request, hosts }: JoinObserved,
+  { group, joined }: NonNullable<JoinObserved["account"]>,
+): Refusal | undefined {
+  const { spec, metadata } = request;
+  if (spec.approval === "Rejected")
+    return ["JoinDeclined", `an administrator has rejected it: ${spec.approvalNote ?? "no reason given"}`];
+  const taken = hosts.find((host) => host.metadata.name === spec.hostName);
+  // One of its own: the pass that created it did not come to its end.
+  if (taken?.metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === metadata.name) return undefined;
+  return (
+    notCovered(request, group) ??
+    (taken === undefined ? undefined : nameTaken(request, taken)) ??
+    machineKnown(request, hosts, joined) ??
+    addressTaken(request, hosts) ??
+    limitReached(request, group, joined)
+  );
+}
+
+function notCovered({ spec }: HostJoinRequest, { namePattern, addresses }: JoinGroup): Refusal | undefined {
+  if (!matchesPattern(spec.hostName, namePattern))
+    return ["JoinNotAllowed", `the token of group ${spec.group} admits names such as ${namePattern} only`];
+  const outside = spec.addresses.find((one) => addresses.length > 0 && !isAddressWithin(one, addresses));
+  if (outside === undefined) return undefined;
+  return [
+    "JoinNotAllowed",
+    `the address ${outside} is outside ${addresses.join(", ")}, which the token of group ${spec.group} admits`,
+  ];
+}
+
+function nameTaken({ spec }: HostJoinRequest, { metadata, status }: Host): Refusal {
+  const { name } = metadata;
+  const isSame = spec.machineId !== undefined && status?.info?.machineId === spec.machineId;
+  const who = isSame ? `this machine is Host ${name} already` : `there is a Host ${name} already`;
+  const what = isSame ? "it has lost its credential" : "it is this machine";
+  return ["JoinNameTaken", `${who}; if ${what}: metalbridge host add ${name}`];
+}
+
+/** By what Hosts report, and by what this group has admitted before it reported anything. */
+function machineKnown(
+  { spec }: HostJoinRequest,
+  hosts: readonly Host[],
+  joined: Joined,
+): Refusal | undefined {
+  const { machineId, hostName } = spec;
+  if (machineId === undefined) return undefined;
+  const found = hosts.find(
+    ({ metadata: { name }, status }) =>
+      name !== hostName && (status?.info?.machineId ?? joined[name]?.machineId) === machineId,
+  );
+  if (found === undefined) return undefined;
+  const { name } = found.metadata;
+  return [
+    "JoinMachineKnown",
+    `this machine is Host ${name}; join as ${name} with a command of \`metalbridge host add ${name}\`, or first: metalbridge host remove ${name}`,
+  ];
+}
+
+function addressTaken({ spec }: HostJoinRequest, hosts: readonly Host[]): Refusal | undefined {
+  for (const host of hosts) {
+    const { name } = host.metadata;
+    // Several hosts may be registered for one network.
+    const single = host.spec.addresses.filter((entry) => !entry.includes("/"));
+    const taken = spec.addresses.find(
+      (address) => name !== spec.hostName && isAddressWithin(address, single),
+    );
+    if (taken !== undefined) return ["JoinAddressTaken", `the address ${taken} is that of Host ${name}`];
+  }
+  return undefined;
+}
+
+/** Whoever has a place keeps it, also a host that was removed and comes back under its name. */
+function limitReached({ spec }: HostJoinRequest, { limit }: JoinGroup, joined: Joined): Refusal | undefined {
+  const others = Object.keys(joined).filter((name) => name !== spec.hostName).length;
+  if (others < limit) return undefined;
+  return ["JoinLimitReached", `all ${limit} hosts that the token of group ${spec.group} admits have joined`];
+}

@@ -1,0 +1,116 @@
+/** A group of machines that may ask to become hosts: its account, what its token admits, and the admission policy for it. */
+import { z } from "zod";
+import { ANNOTATION_JOIN_GROUP, ANNOTATION_JOINED, GROUP, NAMESPACE_JOIN, VERSION } from "../group.ts";
+import type { ObjectMeta } from "../metadata.ts";
+import { METADATA, SMALL_FIELDS } from "./host-policies.ts";
+import { type AccessObject, empty, policyObjects, WRITES } from "./policy.ts";
+
+/** The user name of a group's account without the group's name. */
+export const JOIN_ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_JOIN}:`;
+export const GROUP_TOKEN_SECONDS = 7 * 24 * 3_600;
+/** Hosts of one group: an account lists those that it has admitted. */
+export const JOIN_LIMIT_MAX = 1_000;
+/** Requests of all groups that may exist at once. */
+export const JOIN_REQUESTS_MAX = 1_024;
+export const JOIN_POLICY = "metalbridge-join-requests";
+const ACCOUNT = "metalbridge-join";
+
+const joinGroupSchema = z.strictObject({
+  limit: z.int().min(1).max(JOIN_LIMIT_MAX),
+  expiresAt: z.iso.datetime(),
+  approve: z.enum(["auto", "manual"]),
+  addresses: z.array(z.string()),
+  namePattern: z.string(),
+});
+const joinedSchema = z.record(
+  z.string(),
+  z.strictObject({ request: z.string(), machineId: z.string().optional() }),
+);
+
+export type JoinGroup = z.output<typeof joinGroupSchema>;
+/** By host: the request that was admitted, and the machine. Once there, a host keeps its place. */
+export type Joined = z.output<typeof joinedSchema>;
+
+/** Undefined for the account of no group, and for one whose annotations somebody has changed to what they cannot be. */
+export function readJoinGroup({ annotations = {} }: ObjectMeta) {
+  const group = joinGroupSchema.safeParse(parseJson(annotations[ANNOTATION_JOIN_GROUP]));
+  const joined = joinedSchema.safeParse(parseJson(annotations[ANNOTATION_JOINED] ?? "{}"));
+  return group.success && joined.success ? { group: group.data, joined: joined.data } : undefined;
+}
+
+/** As shells match file names: `*` stands for any text, `?` for one character. */
+export function matchesPattern(name: string, pattern: string): boolean {
+  const source = pattern
+    .replaceAll(/[^*?]/g, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+    .replaceAll(/\*+/g, ".*")
+    .replaceAll("?", ".");
+  return new RegExp(`^${source}$`, "u").test(name);
+}
+
+/** What every group needs, in this order. An account without a group's annotation may ask, and is admitted nowhere. */
+export function joinAccess(): readonly AccessObject[] {
+  const metadata = { name: ACCOUNT, namespace: NAMESPACE_JOIN };
+  const rbac = "rbac.authorization.k8s.io";
+  const rule = { apiGroups: [GROUP], resources: ["hostjoinrequests"], verbs: ["create", "get"] };
+  const count = { [`count/hostjoinrequests.${GROUP}`]: String(JOIN_REQUESTS_MAX) };
+  const objects: readonly Record<string, unknown>[] = [
+    { apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard: count } },
+    { apiVersion: `${rbac}/v1`, kind: "Role", metadata, rules: [rule] },
+    {
+      apiVersion: `${rbac}/v1`,
+      kind: "RoleBinding",
+      metadata,
+      subjects: [{ apiGroup: rbac, kind: "Group", name: `system:serviceaccounts:${NAMESPACE_JOIN}` }],
+      roleRef: { apiGroup: rbac, kind: "Role", name: ACCOUNT },
+    },
+  ];
+  return objects as unknown as readonly AccessObject[];
+}
+
+/** With its token go all requests that were made with it. */
+export function joinAccount(name: string, group: JoinGroup) {
+  const annotations = { [ANNOTATION_JOIN_GROUP]: JSON.stringify(group) };
+  return { metadata: { name, namespace: NAMESPACE_JOIN, annotations } };
+}
+
+/** Holds the account of a group to requests for itself: what it may create is small, and answers nothing. */
+export function joinPolicy(): readonly AccessObject[] {
+  return policyObjects({
+    name: JOIN_POLICY,
+    on: [GROUP, VERSION, "hostjoinrequests", "hostjoinrequests/status"],
+    operations: WRITES,
+    of: {
+      name: "account-of-a-group",
+      expression: `request.userInfo.username.startsWith('${JOIN_ACCOUNT_PREFIX}')`,
+    },
+    validations: [
+      {
+        expression: `request.operation == 'CREATE' && request.namespace == '${NAMESPACE_JOIN}'`,
+        message: "the token of a group may only create HostJoinRequests",
+      },
+      {
+        expression:
+          "request.operation != 'CREATE' || object.spec.group == request.userInfo.username.split(':')[3]",
+        message: "the token of a group may ask for its own group only",
+      },
+      {
+        expression:
+          "request.operation != 'CREATE' || (!has(object.spec.approval) && !has(object.spec.approvalNote))",
+        message: "the token of a group may approve nothing",
+      },
+      {
+        expression: `request.operation != 'CREATE' || (${empty(...METADATA)} && ${SMALL_FIELDS})`,
+        message:
+          "a HostJoinRequest has no labels, annotations, owner references, finalizers or forged managedFields",
+      },
+    ],
+  });
+}
+
+function parseJson(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,146 @@
+/** The objects in the cluster that make up a host's identity, and the token with which its machine joins. */
+import { credentialSecretName, hostAccess, joinSecretName } from "../api/access/roles.ts";
+import { LABEL_HOST, NAMESPACE_HOSTS } from "../api/group.ts";
+import type { KubeConnection } from "./client/connect.ts";
+import { CLUSTER_ROLE_BINDINGS, LEASES, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from "./kinds.ts";
+import { requestToken } from "./token.ts";
+import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject, ObjectRef } from "./types.ts";
+
+/** A call that failed, and what it was to do. */
+export interface FailedCall {
+  readonly attempt: {
+    readonly verb: "list" | "patch" | "create" | "delete";
+    readonly kind: Kind<KubeObject>;
+  } & Partial<ObjectRef>;
+  readonly error: ApiFailure;
+}
+
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly failed: FailedCall };
+
+export interface Issuing {
+  readonly client: KubeClient;
+  readonly connection: KubeConnection;
+}
+
+export interface JoinTokenWish {
+  readonly host: string;
+  /** Random: whoever has a token of one generation cannot name the Secrets of another. */
+  readonly generation: string;
+  readonly seconds: number;
+  /** Secrets of the host, where the caller knows them. */
+  readonly secrets?: readonly ObjectRef[] | undefined;
+}
+
+const MANAGER = "metalbridge-host-add";
+const KINDS = [SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
+const namespace = NAMESPACE_HOSTS;
+
+/** Every token that was issued for the host before ends. The Host itself is not made here. */
+export async function issueJoinToken(ports: Issuing, wish: JoinTokenWish): Promise<Outcome<string>> {
+  const written = await writeHostAccess(ports.client, wish);
+  if (!written.ok) return written;
+  const { host: name, generation, seconds } = wish;
+  const boundTo = { name: joinSecretName(name, generation) };
+  const token = await requestToken(ports.connection, { account: { name, namespace }, seconds, boundTo });
+  return outcome({ verb: "create", kind: SERVICE_ACCOUNTS, name, namespace }, token);
+}
+
+/** Account, Role, bindings, Lease and Secrets of a host; those of an earlier version or `host add` are replaced. */
+export async function writeHostAccess(
+  client: KubeClient,
+  wish: Omit<JoinTokenWish, "seconds">,
+): Promise<Outcome<undefined>> {
+  const { host, generation } = wish;
+  const objects = hostAccess(host, generation).map((object) => () => writeOne(client, object as KubeObject));
+  // Without a holder it is free; the agent takes it.
+  const lease = { metadata: { name: host, namespace }, spec: {} };
+  return untilFailed([
+    ...objects,
+    () => createUnlessThere(client, LEASES, lease),
+    () => replaceSecrets(client, wish),
+  ]);
+}
+
+async function replaceSecrets(
+  client: KubeClient,
+  { host, generation, ...known }: Omit<JoinTokenWish, "seconds">,
+): Promise<Outcome<undefined>> {
+  const names = [joinSecretName(host, generation), credentialSecretName(host, generation)];
+  const secrets: Outcome<readonly ObjectRef[]> =
+    known.secrets === undefined ? await secretsOfHost(client, host) : { ok: true, value: known.secrets };
+  if (!secrets.ok) return secrets;
+  const stale = secrets.value.filter(({ name }) => !names.includes(name));
+  return untilFailed([
+    ...stale.map((ref) => () => removeOne(client, SECRETS, ref)),
+    ...names.map((name) => () => {
+      const metadata = { name, namespace, labels: { [LABEL_HOST]: host } };
+      return createUnlessThere(client, SECRETS, { metadata });
+    }),
+  ]);
+}
+
+async function untilFailed(
+  steps: readonly (() => Promise<Outcome<undefined>>)[],
+): Promise<Outcome<undefined>> {
+  for (const step of steps) {
+    const result = await step();
+    if (!result.ok) return result;
+  }
+  return DONE;
+}
+
+const DONE = { ok: true, value: undefined } as const;
+
+/** Which the tokens of the host are bound to. */
+async function secretsOfHost(client: KubeClient, host: string): Promise<Outcome<readonly ObjectRef[]>> {
+  const found = await client.list(SECRETS, { namespace, labelSelector: `${LABEL_HOST}=${host}` });
+  const all = outcome({ verb: "list", kind: SECRETS, namespace }, found);
+  if (!all.ok) return all;
+  return { ok: true, value: all.value.items.map(({ metadata: { name } }) => ({ name, namespace })) };
+}
+
+async function writeOne(client: KubeClient, object: KubeObject): Promise<Outcome<undefined>> {
+  const kind = KINDS.find((candidate) => candidate.kind === object.kind);
+  if (kind === undefined) return DONE;
+  const { name, namespace } = object.metadata;
+  let applied = await client.apply(kind, object, { manager: MANAGER });
+  // A binding of an earlier version leads to another role, and that cannot be changed.
+  if (!applied.ok && isOtherRole(applied.error)) {
+    const removed = await removeOne(client, kind, { name, namespace });
+    if (!removed.ok) return removed;
+    applied = await client.apply(kind, object, { manager: MANAGER });
+  }
+  const written = outcome({ verb: "patch", kind, name, namespace }, applied);
+  return written.ok ? DONE : written;
+}
+
+async function createUnlessThere(
+  client: KubeClient,
+  kind: Kind<KubeObject>,
+  object: KubeObject,
+): Promise<Outcome<undefined>> {
+  const made = await client.create(kind, object);
+  if (made.ok || made.error.kind === "alreadyExists") return DONE;
+  const { name, namespace } = object.metadata;
+  return { ok: false, failed: { attempt: { verb: "create", kind, name, namespace }, error: made.error } };
+}
+
+async function removeOne(
+  client: KubeClient,
+  kind: Kind<KubeObject>,
+  ref: ObjectRef,
+): Promise<Outcome<undefined>> {
+  const removed = await client.remove(kind, ref);
+  if (removed.ok || removed.error.kind === "notFound") return DONE;
+  return { ok: false, failed: { attempt: { verb: "delete", kind, ...ref }, error: removed.error } };
+}
+
+function outcome<T>(attempt: FailedCall["attempt"], result: ApiResult<T>): Outcome<T> {
+  return result.ok ? result : { ok: false, failed: { attempt, error: result.error } };
+}
+
+function isOtherRole({ kind, message }: ApiFailure): boolean {
+  return kind === "invalid" && message.includes("roleRef");
+}
