@@ -7,12 +7,17 @@ import { findOnPath, run } from "./command.mjs";
 const NAMES = ["metalbridge-", "llamacpp-"];
 const NEEDED = ["apt-get", "dpkg-deb"];
 
-/** Optional: says what is skipped without them. Tests bring the image up to date with the bundle themselves. */
-export async function ensureImages({ root, node, progress, env = process.env }) {
+/** The folder with all of them, of any bundle; undefined where setup could not prepare them. */
+export function findImages(env = process.env) {
   const folder = join(cacheDir(env), "images", "tars");
   const found = existsSync(folder) ? readdirSync(folder) : [];
-  if (NAMES.every((name) => found.some((one) => one.startsWith(name))))
-    return progress.cached("images", folder);
+  return NAMES.every((name) => found.some((one) => one.startsWith(name))) ? folder : undefined;
+}
+
+/** Optional: says what is skipped without them. Tests bring the image up to date with the bundle themselves. */
+export async function ensureImages({ root, node, progress, env = process.env }) {
+  const found = findImages(env);
+  if (found !== undefined) return progress.cached("images", found);
   const missing = NEEDED.filter((program) => findOnPath(program, env) === undefined);
   if (process.platform !== "linux" || missing.length > 0)
     return progress.note(

@@ -134,7 +134,7 @@ async function killProcesses(namespace: string): Promise<void> {
     try {
       process.kill(Number(pid), "SIGKILL");
     } catch {
-      // It has ended.
+      // It is gone.
     }
   }
 }

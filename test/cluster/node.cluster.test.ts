@@ -72,7 +72,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     const address = (await read("service/engine")).spec.clusterIP;
     // From the other node, and from a pod on it.
     const other = shared().node("node-2");
-    const health = () => inside(other, ["curl", "-sS", "-m", "5", `http://${address}/health`]);
+    const health = () => other.run("curl", "-sS", "-m", "5", `http://${address}/health`);
     await vi.waitFor(async () => expect(await health()).toContain("ok"), WAIT);
     const ask = `curl -sS -m 5 http://${address}/v1/models && curl -skS -m 5 https://10.0.0.1/livez -o /dev/null -w '%{http_code}'`;
     await create(
@@ -149,14 +149,16 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
 });
 
 test.skipIf(why !== undefined)(title("what a killed run left is removed by the next"), async () => {
-  const module = pathToFileURL(path.join(import.meta.dirname, "../bed/node/node.ts")).href;
-  const networks = pathToFileURL(path.join(import.meta.dirname, "../bed/network.ts")).href;
+  const bed = (name: string) =>
+    JSON.stringify(pathToFileURL(path.join(import.meta.dirname, "../bed", name)).href);
   // A machine that has booted: neither kubelet nor pods would leave more.
   const script = `
-    const { openNetwork } = await import(${JSON.stringify(networks)});
-    const { prepareNode } = await import(${JSON.stringify(module)});
+    const { openNetwork } = await import(${bed("network.ts")});
+    const { prepareNode } = await import(${bed("node/node.ts")});
+    const { prepareImages } = await import(${bed("node/images.ts")});
+    const { nodeParts } = await import(${bed("node/parts.ts")});
     const network = await openNetwork([]);
-    await prepareNode(network, { name: "node-1" }, []);
+    await prepareNode(network, { name: "node-1" }, await prepareImages(nodeParts(), []));
     console.log(network.station("node-1").namespace);
     setImmediate(() => process.kill(process.pid, "SIGKILL"));`;
   const { stdout, signal, stderr } = spawnSync(
@@ -204,14 +206,6 @@ function cgroups(name: string): readonly string[] {
 function sysctls(): string {
   const names = ["kernel.panic", "kernel.panic_on_oops", "vm.overcommit_memory", "net.ipv4.ip_forward"];
   return names.map((name) => readFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, "utf8")).join("");
-}
-
-function inside(
-  node: { readonly inside: () => readonly string[] },
-  command: readonly string[],
-): Promise<string> {
-  const [program = "nsenter", ...prefix] = node.inside();
-  return run(program, [...prefix, ...command]);
 }
 
 /** Passes the restricted level. */

@@ -1,16 +1,18 @@
 /** A private cluster with real nodes: pods are containers, on nodes with a network of their own. */
 import { callApi } from "../../local/control-plane/request.ts";
-import { type NodeImage, nodeImages } from "../../scripts/images/for-tests.ts";
+import { nodeImages } from "../../scripts/images/for-tests.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
+import { prepareImages } from "../bed/node/images.ts";
 import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
 import { type NodeOptions, prepareNode, type RealNode } from "../bed/node/node.ts";
+import { nodeParts } from "../bed/node/parts.ts";
 import { localStorageClass } from "../bed/node/volumes.ts";
 import { one, type PrivateCluster, type PrivateClusterOptions, startCluster } from "./cluster.ts";
 
 export interface RealCluster extends PrivateCluster {
   readonly network: Network;
-  /** Those that every node has. */
-  readonly images: readonly NodeImage[];
+  /** Those that every node has, as `prepareImages` left them. */
+  readonly images: string;
   /** Those that it was started with. */
   readonly nodes: readonly RealNode[];
   readonly node: (name: string) => RealNode;
@@ -36,7 +38,7 @@ export async function startRealCluster(options: RealClusterOptions = {}): Promis
   await removeNodeLeftovers();
   await using stack = new AsyncDisposableStack();
   const network = stack.use(await openNetwork([]));
-  const images = await nodeImages();
+  const images = await prepareImages(nodeParts(), await nodeImages());
   const starting = startCluster({
     ...{ controllerManager: true, scheduler: true, ...rest },
     bindAddress: network.gateway,

@@ -28,17 +28,18 @@ import type { NodeParts } from "./parts.ts";
 const KEPT_MS = 6 * 3_600_000;
 const LIMIT_MS = 30_000;
 
-/** Puts the images, and that of pause, where a containerd in the folder looks for them. */
-export async function provideImages(
-  parts: NodeParts,
-  images: readonly NodeImage[],
-  folder: string,
-): Promise<void> {
+/** A folder with these images and that of pause, for `copyImages`. */
+export async function prepareImages(parts: NodeParts, images: readonly NodeImage[]): Promise<string> {
   const name = [parts, images].map((value) => hash(JSON.stringify(value)));
   const template = path.join(readPartsConfig().cacheDir, "node-images", name.join("-"));
   if (!existsSync(template)) await makeTemplate(parts, images, template);
   const now = new Date();
   utimesSync(template, now, now);
+  return template;
+}
+
+/** Puts them where a containerd in the folder looks for them. */
+export function copyImages(template: string, folder: string): void {
   copyRoot(template, rootIn(folder), symlinkSync);
 }
 

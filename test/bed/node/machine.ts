@@ -13,7 +13,7 @@ export interface Machine {
   readonly inside: readonly string[];
   /** A path of the node, as this machine can open it. */
   readonly pathOf: (file: string) => string;
-  /** A program of the node, restarted by nobody; its log is `<name>.log` in the node's folder. */
+  /** A program of the node, which is not restarted; its log is `<name>.log` in the node's folder. */
   readonly start: (
     name: string,
     command: readonly string[],

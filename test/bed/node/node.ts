@@ -10,9 +10,10 @@ import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { startKubeProxy } from "../kube-proxy.ts";
 import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
+import { run } from "../run.ts";
 import { findCgroup, makeCgroups, removeCgroups } from "./cgroups.ts";
 import { ctr, startContainerd } from "./containerd.ts";
-import { provideImages } from "./images.ts";
+import { copyImages } from "./images.ts";
 import { startKubelet } from "./kubelet.ts";
 import { type Machine, startMachine } from "./machine.ts";
 import { type NodeParts, nodeParts } from "./parts.ts";
@@ -26,7 +27,7 @@ export interface NodeOptions {
   readonly zone?: string;
   /** Beside what kubelet finds: { "nvidia.com/gpu": "1" }. No device is behind it. */
   readonly capacity?: Readonly<Record<string, string>>;
-  /** Beside those that every node has. */
+  /** Beside those that every node has; imported once it has booted. */
   readonly images?: readonly NodeImage[];
 }
 
@@ -44,6 +45,8 @@ export interface RealNode extends AsyncDisposable {
   readonly folder: string;
   /** Before a command line: runs it as root on the node. */
   readonly inside: () => readonly string[];
+  /** Runs it so, and resolves with its output. */
+  readonly run: (...command: readonly string[]) => Promise<string>;
   /** A path of the node, as this machine can open it. */
   readonly pathOf: (file: string) => string;
   /** Processes of a pod's running containers, as this machine numbers them. */
@@ -67,11 +70,11 @@ export interface PreparedNode extends AsyncDisposable {
 const READY_MS = 60_000;
 const POLL_MS = 50;
 
-/** Disposal leaves nothing of it on this machine. */
+/** `images` is what `prepareImages` gave. Disposal leaves nothing of the node on this machine. */
 export async function prepareNode(
   network: Network,
   options: NodeOptions,
-  images: readonly NodeImage[],
+  images: string,
 ): Promise<PreparedNode> {
   await using stack = new AsyncDisposableStack();
   const station = await network.add(options.name);
@@ -81,9 +84,10 @@ export async function prepareNode(
   mkdirSync(folder);
   stack.defer(() => rmSync(folder, { recursive: true, force: true }));
   stack.defer(() => removeCgroups(station.namespace));
-  await provideImages(place.parts, [...images, ...(options.images ?? [])], folder);
+  copyImages(images, folder);
   const power: Power = { machine: await powerOn(place) };
   stack.defer(() => power.machine.kill());
+  for (const { file } of options.images ?? []) await ctr(place.parts, folder, "images", "import", file);
   const kept = stack.move();
   const dispose = () => kept.disposeAsync();
   return {
@@ -143,6 +147,10 @@ async function join(place: Place, power: Power, options: NodeOptions, cluster: N
   return {
     ...{ name: nodeName, address, folder, podSubnet: podSubnetOf(station) },
     inside: () => power.machine.inside,
+    run: (...command: readonly string[]) => {
+      const [program = "nsenter", ...prefix] = power.machine.inside;
+      return run(program, [...prefix, ...command]);
+    },
     pathOf: (file: string) => power.machine.pathOf(file),
     containers: (namespace: string, pod: string) => containersOf(cluster.kubectl, cgroup, namespace, pod),
     import: async (file: string) => {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findClusterParts } from "../../../local/control-plane/parts.ts";
+import { findImages } from "../../../scripts/setup/images.mjs";
 import { findNodeParts } from "../../../scripts/setup/node/node-parts.mjs";
 import { whyNoKubeProxy } from "../kube-proxy.ts";
 import { whyNoNetwork } from "../network.ts";
@@ -18,7 +19,7 @@ export interface NodeParts {
   readonly snapshotter: "overlayfs" | "native";
 }
 
-const MISSING = "kubelet, kube-scheduler, containerd or runc is not installed: npm run setup -- --for test";
+const MISSING = "kubelet, containerd, runc or an image is not here: npm run setup -- --for test";
 
 /** Undefined where this machine can run one, else the reason for skipping a test. */
 export function whyNoRealNode(): string | undefined {
@@ -34,8 +35,8 @@ export function nodeParts(): NodeParts {
 
 function whyNoParts(): string | undefined {
   const { kubelet, kubeScheduler, kubeControllerManager } = findClusterParts(readPartsConfig());
-  const programs = [kubelet, kubeScheduler, kubeControllerManager, findNodeParts()];
-  return programs.includes(undefined) ? MISSING : undefined;
+  const needed = [kubelet, kubeScheduler, kubeControllerManager, findNodeParts(), findImages()];
+  return needed.includes(undefined) ? MISSING : undefined;
 }
 
 function whyNoMounts(): string | undefined {

@@ -2,7 +2,6 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import type { Kubectl } from "../kubectl.ts";
-import { run } from "../run.ts";
 import type { RealNode } from "./node.ts";
 
 export interface LocalVolumeOptions {
@@ -48,8 +47,7 @@ export async function localVolume(
   mkdirSync(folder, { recursive: true });
   if (options.tmpfs === true) {
     const bytes = size.replace(/i$/, "").toLowerCase();
-    const [program = "nsenter", ...prefix] = node.inside();
-    await run(program, [...prefix, "mount", "-t", "tmpfs", "-o", `size=${bytes},mode=0777`, "tmpfs", folder]);
+    await node.run("mount", "-t", "tmpfs", "-o", `size=${bytes},mode=0777`, "tmpfs", folder);
   } else chmodSync(folder, 0o777);
   const hostname = { key: "kubernetes.io/hostname", operator: "In", values: [node.name] };
   const volume = {
