@@ -1,4 +1,4 @@
-/** A loopback server whose every path goes wrong in its own way, and one that does not. */
+/** A server whose every path goes wrong in its own way, and one that does not. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -9,7 +9,11 @@ export interface BadOrigin extends AsyncDisposable {
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** `/…/good.gguf` delivers `content`; `/large` a file of that length that begins like it. */
-export async function startBadOrigin(content: Uint8Array, largeBytes: number): Promise<BadOrigin> {
+export async function startBadOrigin(
+  content: Uint8Array,
+  largeBytes: number,
+  address = "127.0.0.1",
+): Promise<BadOrigin> {
   const answers: Readonly<Record<string, Answer>> = {
     "/good.gguf": serve(content, content.length),
     "/401.gguf": (_, response) => void response.writeHead(401).end("who are you"),
@@ -27,9 +31,9 @@ export async function startBadOrigin(content: Uint8Array, largeBytes: number): P
     if (answer === undefined) response.writeHead(404).end("no such file");
     else answer(request, response);
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  await new Promise<void>((listening) => server.listen(0, address, listening));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${address}:${(server.address() as AddressInfo).port}`,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
       await new Promise((closed) => server.close(closed));

@@ -1,0 +1,131 @@
+/** Services in pods of real nodes: a cluster, our controller with the rights of an installation, and an origin of weights. */
+import { readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, vi } from "vitest";
+import type { TinyModelOptions } from "../../local/demo/tiny-model.ts";
+import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { PODS, SERVICES } from "../../src/kube/kinds.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { ONE_THREAD } from "../bed/agent.ts";
+import { type Farm, type FarmOptions, startFarm } from "../bed/farm.ts";
+import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
+import type { ClientOrder } from "../bed/load/protocol.ts";
+import type { NodeOptions, RealNode } from "../bed/node/node.ts";
+import { run } from "../bed/run.ts";
+import { question } from "../bed/services.ts";
+import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
+import { root } from "../docs/pages.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { startBadOrigin } from "../integration/bad-origin.ts";
+
+export const NAMESPACE = "default";
+export const WAIT = { timeout: 60_000, interval: 100 };
+const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
+/** As the chart names it, and as every node has it. */
+export const OUR_IMAGE = `${OUR_REPOSITORY}:${version}`;
+
+export interface PodsBedOptions {
+  readonly nodes?: readonly NodeOptions[];
+  readonly model?: TinyModelOptions;
+  /** Of `/large.gguf`. */
+  readonly largeBytes?: number;
+  readonly controllerArgs?: readonly string[];
+  readonly agents?: FarmOptions["agents"];
+  readonly apiServerArgs?: RealClusterOptions["apiServerArgs"];
+}
+
+export interface PodsBed extends AsyncDisposable {
+  readonly cluster: RealCluster;
+  readonly kubectl: RealCluster["kubectl"];
+  readonly farm: Farm;
+  /** Of a server on this machine, which nodes and pods reach: `/good.gguf` and what startBadOrigin has. */
+  readonly origin: string;
+  /** A Model and an InferenceService of one name. */
+  readonly apply: (name: string, service?: object, model?: object) => Promise<void>;
+  readonly patch: (what: string, change: object) => Promise<void>;
+  /** Until the status matches. */
+  readonly until: (name: string, status: object) => Promise<void>;
+  readonly untilModel: (name: string, status: object) => Promise<void>;
+  readonly pods: (service: string) => Promise<readonly Pod[]>;
+  readonly url: (service: string) => Promise<string>;
+  /** One question from this node, through the ClusterIP; rejects with what curl said. */
+  readonly ask: (node: RealNode, service: string, options?: object) => Promise<string>;
+  /** Clients on this node that ask the service until they are stopped. */
+  readonly clients: (node: RealNode, service: string, orders?: readonly ClientOrder[]) => Promise<Clients>;
+}
+
+export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBed> {
+  await using stack = new AsyncDisposableStack();
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-pods-"));
+  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  const { nodes = [{ name: "node-1" }], apiServerArgs = [] } = options;
+  const cluster = stack.use(await startRealCluster({ nodes, apiServerArgs }));
+  const { kubeconfig, kubectl, network } = cluster;
+  const weights = path.join(dir, "tiny.gguf");
+  await writeTinyGguf(weights, options.model);
+  const { url: origin } = stack.use(
+    await startBadOrigin(await readFile(weights), options.largeBytes ?? 0, network.gateway),
+  );
+  const farm = stack.use(
+    await startFarm({
+      kubeconfig,
+      address: network.gateway,
+      agents: options.agents ?? [],
+      controllerArgs: [...CONTROLLER_ARGS, ...(options.controllerArgs ?? [])],
+    }),
+  );
+  const { reader } = farm;
+  const url = async (service: string) => {
+    const { clusterIP, ports } = (await reader.get(SERVICES, service)).spec;
+    return `http://${clusterIP}:${ports[0].port}`;
+  };
+  const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object) => {
+    const matches = async () => expect((await reader.get(kind, name)).status).toMatchObject(status);
+    await vi.waitFor(matches, WAIT).catch(async (error) => {
+      const seen = await kubectl(["get", "isvc,models,jobs,pods,pvc,events", "-n", NAMESPACE, "-o", "yaml"]);
+      throw new Error(`${error}\n${seen}\n${farm.controller().log().slice(-4_000)}`);
+    });
+  };
+  const kept = stack.move();
+  return {
+    ...{ cluster, kubectl, farm, origin, url },
+    apply: async (name, service = {}, model = {}) => {
+      const apiVersion = "metalbridge.dev/v1alpha1";
+      const metadata = { name, namespace: NAMESPACE };
+      const source = `${origin}/good.gguf`;
+      const items = [
+        { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "cpu" }, ...model } },
+        { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...SMALL, ...service } },
+      ];
+      await kubectl(["apply", "-f", "-"], {
+        input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
+      });
+    },
+    patch: async (what, change) => {
+      await kubectl(["patch", what, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify(change)]);
+    },
+    until: (name, status) => untilStatus(INFERENCE_SERVICES, name, status),
+    untilModel: (name, status) => untilStatus(MODELS, name, status),
+    pods: (service) => reader.list(PODS, `metalbridge.dev/service=${service}`),
+    ask: async (node, service, asked = { max_tokens: 8 }) => {
+      const target = `${await url(service)}/v1/chat/completions`;
+      const [program = "", ...inside] = node.inside();
+      const curl = ["curl", "-sS", "-m", "20", "--fail-with-body", target, "-d", question(asked)];
+      return run(program, [...inside, ...curl]);
+    },
+    clients: async (node, service, clients = allKinds()) =>
+      startClients(network.station(node.name).namespace, { url: await url(service), clients }),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+// Where networks of tests are.
+const CONTROLLER_ARGS = ["--image", OUR_IMAGE, "--allow-networks", "10.78.0.0/16"];
+const SMALL = {
+  ...{ contextSize: 256, parallelSlots: 1, promptCacheMiB: 0, extraArgs: ONE_THREAD },
+  rollout: { drainSeconds: 5 },
+};
