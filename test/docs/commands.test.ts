@@ -1,11 +1,14 @@
 /** What the pages tell readers to type exists: verbs, scripts, options, exit codes. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { exitCodes } from "../../cli/program/exit-codes.ts";
 import { verbs } from "../../cli/verbs.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { errorCatalogue } from "../../src/api/errors.ts";
 import { commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
-import { allPages } from "./pages.ts";
+import { allPages, repositoryFiles, root } from "./pages.ts";
 
 const pages = allPages();
 const cliPage = pages.find(({ path }) => path === "docs/cli.md");
@@ -30,6 +33,23 @@ test.for(pages.filter(isForReaders))("$path: every command exists", (page) => {
     return problem === undefined ? [] : [`${command}: ${problem}`];
   });
   expect(problems).toEqual([]);
+});
+
+test("issue forms have unique fields with labels, and ask for commands that exist", () => {
+  for (const file of repositoryFiles(".github/ISSUE_TEMPLATE/*.yml").filter(
+    (one) => !one.endsWith("config.yml"),
+  )) {
+    const { name, description, body } = parse(readFileSync(path.join(root, file), "utf8"));
+    expect([name, description], file).not.toContain(undefined);
+    const fields = body.filter(({ type }: { type: string }) => type !== "markdown");
+    const ids = fields.map(({ id }: { id: string }) => id);
+    expect(new Set(ids).size, file).toBe(ids.length);
+    for (const { attributes } of fields) {
+      expect(attributes.label, file).toMatch(/\S/);
+      for (const [command] of (attributes.description ?? "").matchAll(/metalbridge [a-z-][^,.]*/g))
+        expect(problemOf(command), command).toBeUndefined();
+    }
+  }
 });
 
 test("the README's commands are seen", () => {
