@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { bundleInto } from "../bundle.ts";
 import { bundleIsFresh } from "../setup/bundle.mjs";
 import { imagesCache, keyOf, removeOld } from "./cache.ts";
-import type { Architecture } from "./debian-lock.ts";
+import { ARCHITECTURES, type Architecture } from "./debian-lock.ts";
 import { type ImageInput, packImage, writeTar } from "./layout.ts";
-import { ourImage } from "./ours.ts";
+import { baseLayers, ourImage } from "./ours.ts";
 import { LLAMACPP_REFERENCES, llamacppImage } from "./stand-ins.ts";
 
 const root = path.dirname(path.dirname(import.meta.dirname));
@@ -23,12 +23,12 @@ export interface NodeImage {
   readonly file: string;
 }
 
-const ARCHITECTURES: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
+const OWN: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
 const DATE = "2000-01-01T00:00:00Z";
 
 /** Milliseconds where the cache has all but our bundle. Needs apt (Debian, Ubuntu) the first time. */
 export async function nodeImages(): Promise<readonly NodeImage[]> {
-  const architecture = ARCHITECTURES[process.arch];
+  const architecture = OWN[process.arch];
   if (architecture === undefined) throw new Error(`there are no images for ${process.arch}`);
   return [await ourTar(architecture), await llamacppTar(architecture)];
 }
@@ -68,5 +68,7 @@ async function tarOf(
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  // Tests look into the image of the other architecture too.
+  for (const architecture of ARCHITECTURES) await baseLayers(architecture, "none");
   for (const { reference, file } of await nodeImages()) console.log(`${reference} ${file}`);
 }

@@ -57,12 +57,16 @@ export async function ourImage({
   compression,
   labels,
 }: OurImageInput): Promise<PlatformImage> {
-  const layers = [
-    await systemLayer(architecture, compression),
-    await nodeLayer(architecture, compression),
-    await programLayer(bundle, compression),
-  ];
+  const layers = [...(await baseLayers(architecture, compression)), await programLayer(bundle, compression)];
   return { architecture, layers, config: { ...IMAGE_CONFIG, Labels: labels } };
+}
+
+/** What does not change with the bundle. */
+export async function baseLayers(
+  architecture: Architecture,
+  compression: Compression,
+): Promise<readonly Layer[]> {
+  return [await systemLayer(architecture, compression), await nodeLayer(architecture, compression)];
 }
 
 /** The program's files as they lie in the image. */
@@ -76,7 +80,7 @@ export function programEntries(bundle: string): readonly Entry[] {
   return [...files, ...entriesIn(bundle, to("dist"))];
 }
 
-export function systemLayer(architecture: Architecture, compression: Compression): Promise<Layer> {
+function systemLayer(architecture: Architecture, compression: Compression): Promise<Layer> {
   const lock = readLock();
   const key = keyOf(FORMAT, compression, lock.packages[architecture]);
   return cachedLayer({ compression, folder: layerFolder(`system-${architecture}`, key) }, async () =>
