@@ -14,6 +14,9 @@ test.each([
   [["host", "lost", "Mini"]],
   [["describe", "pod/chat"]],
   [["describe", "chat", "-o", "xml"]],
+  [["upgrade", "--all"]],
+  [["upgrade", "--all", "--hosts", "mini-1", "--archive", "release.tar.gz"]],
+  [["upgrade", "--drain"]],
 ])("%j is refused with exit code 2", async (line) => {
   const { code, stderr } = await runProgram(line);
   expect(code).toBe(2);

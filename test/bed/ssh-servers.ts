@@ -22,8 +22,6 @@ export interface SshMachine {
 export interface SshServers extends AsyncDisposable {
   /** Runs ssh with that configuration: for whoever takes the path of an ssh. */
   readonly ssh: string;
-  /** Ends the server of a machine: connections are refused from then on. */
-  readonly stop: (name: string) => Promise<void>;
 }
 
 const server = findSshServer();
@@ -38,7 +36,9 @@ export function whyNoSshServer(): string | undefined {
 }
 
 export async function startSshServers(machines: readonly SshMachine[]): Promise<SshServers> {
+  await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(path.join(tmpdir(), "mb-ssh-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
   const at = (name: string) => path.join(folder, name);
   for (const key of ["host", "admin"])
     execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", at(key)]);
@@ -48,12 +48,12 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
   // The account that sshd gives up its rights for; a package would have made it.
   const passwd = readFileSync("/etc/passwd", "utf8");
   writeFileSync(at("passwd"), `${passwd}\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n`);
-  const running = new Map<string, ChildProcess>();
   const entries: string[] = [];
   const known: string[] = [];
   for (const machine of machines) {
     const port = await freePort(machine.address);
-    running.set(machine.name, await startServer(machine, port, at));
+    const child = await startServer(machine, port, at);
+    stack.defer(() => endServer(child));
     entries.push(`Host ${machine.name}\n  HostName ${machine.address}\n  Port ${port}`);
     known.push(`[${machine.address}]:${port} ${readFileSync(at("host.pub"), "utf8")}`);
   }
@@ -61,23 +61,18 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
   writeFileSync(at("config"), `${entries.join("\n")}\n${common}`);
   writeFileSync(at("known"), known.join(""));
   writeFileSync(at("ssh"), `#!/bin/sh\nexec /usr/bin/ssh -F ${at("config")} "$@"\n`, { mode: 0o755 });
-  const stop = async (name: string) => {
-    const child = running.get(name);
-    if (child === undefined || child.exitCode !== null) return;
-    const sessions = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
-    const exited = once(child, "exit");
-    child.kill("SIGTERM");
-    await exited;
-    // A client that keeps its connection for later commands keeps the session alive.
-    for (const pid of sessions.split(" ").filter(Boolean)) endSession(Number(pid));
-  };
-  return {
-    ...{ ssh: at("ssh"), stop },
-    [Symbol.asyncDispose]: async () => {
-      for (const name of running.keys()) await stop(name);
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+  const kept = stack.move();
+  return { ssh: at("ssh"), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+async function endServer(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  const sessions = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
+  const exited = once(child, "exit");
+  child.kill("SIGTERM");
+  await exited;
+  // A client that keeps its connection for later commands keeps the session alive.
+  for (const pid of sessions.split(" ").filter(Boolean)) endSession(Number(pid));
 }
 
 function endSession(pid: number): void {
