@@ -50,6 +50,7 @@ const CONTROLLER: Given = {
   preflightNames: ["a.example,b.example", ["a.example", "b.example"]],
   preflightFixedNodes: ["", true],
   preflightCertificateDays: ["3", 3],
+  ...{ tunnel: ["", true], tunnelAddress: ["127.0.0.1"], tunnelPort: ["9", 9] },
   liveEviction: ["", true],
   liveEvictionSeconds: ["4", 4],
   liveEvictionPercent: ["5", 5],

@@ -4,7 +4,7 @@ import { TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/ports.ts";
 
-/** `unknown`: the API server could not be asked; nobody is let in then. */
+/** `unknown`: the API server could not be asked; no request is admitted then. */
 export type Asker =
   | { readonly at: "account"; readonly namespace: string; readonly name: string }
   | { readonly at: "stranger" }

@@ -191,7 +191,7 @@ function endsAt(file: string, offset: number, bytes: Buffer): boolean {
 
 /**
  * Undefined if there is no such file, or no regular one: opening a FIFO would wait for a writer. A symbolic link is an
- * error: a log may be read for somebody on another machine, and engines can write to this folder.
+ * error: a log may be read by a user of another machine, and engines can write to this folder.
  */
 function openLog(file: string): number | undefined {
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;

@@ -68,7 +68,7 @@ test("a log is followed across rotations without losing or repeating a line", as
   expect((await follower.ended).code).toBe(130);
 });
 
-test("a token lets nobody in but the right account's, of the replica's namespace, for this host, and for as long as it lives", async () => {
+test("only a token of the right account, of the replica's namespace and for this host is admitted, until it expires", async () => {
   const ours = remoteAudience(hostName());
   const right = await tokenOf("team-a", LOGS_ACCOUNT, ours);
   const doctor = await tokenOf(NAMESPACE_SYSTEM, DOCTOR_ACCOUNT, ours);
@@ -111,7 +111,7 @@ test("a token lets nobody in but the right account's, of the replica's namespace
   await vi.waitFor(async () => expect(await statusOf(right)).toBe(401), PATIENTLY);
 });
 
-test("the API server lets nobody have the token but whom a role says", async () => {
+test("the API server issues the token only to users whom a role allows", async () => {
   const denied = await logs("olga", "one", "-n", "team-a");
   expect(denied).toMatchObject({ code: 1, stdout: "" });
   expect(denied.stderr).toMatch(/^RemoteAccessForbidden: serviceaccounts "metalbridge-logs" is forbidden/);
@@ -240,7 +240,7 @@ test("a tunnel leads to a host a number of times, and for a time", async () => {
   if (next instanceof Duplex) next.destroy();
 });
 
-test("the API server is asked about few tokens at once, and nobody is let in while it cannot be asked", async () => {
+test("the API server is asked about few tokens at once, and no token is admitted while it cannot be asked", async () => {
   const connection = await connect({ kubeconfigPath: fileOf("host") });
   onTestFinished(() => connection.close());
   const client = createClient(connection);

@@ -1,4 +1,4 @@
-/** Sends a replica's log to a reader elsewhere: at the reader's pace and at ours, and for so long. */
+/** Sends a replica's log to a reader on another machine: no faster than the reader and the limits of this host allow. */
 import { existsSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
@@ -31,7 +31,7 @@ export interface SentLog {
 /** How long a new line may wait. */
 const POLL_MS = 500;
 
-/** Ends the response. What the reader is told of the end comes as trailers. */
+/** Ends the response. The reason for the end is in the trailers. */
 export async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
   response.writeHead(200, {
     "content-type": "text/plain; charset=utf-8",

@@ -5,6 +5,7 @@ import { request } from "node:https";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { connect } from "node:tls";
+import fc from "fast-check";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, TRAILER_END } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
@@ -113,6 +114,23 @@ test("a link in place of a log is not followed", async () => {
   const body = answer === undefined ? "" : await text(answer).catch(() => "");
   expect(body).not.toContain("secret");
   expect((await ask(port, "/v1/logs/u2")).statusCode).toBe(200);
+});
+
+test("no path and no query leads to another file than a replica's log", async () => {
+  const { log, dir, port } = await host();
+  writeFileSync(log, LINE);
+  writeFileSync(path.join(dir, "secret"), "secret\n");
+  const part = fc.oneof(
+    fc.constantFrom("..", "%2e%2e", "u1", "secret", "log", "v1", "logs", "", "."),
+    fc.webSegment(),
+  );
+  const target = fc.record({ parts: fc.array(part, { maxLength: 4 }), query: fc.webQueryParameters() });
+  const check = async ({ parts, query }: { readonly parts: readonly string[]; readonly query: string }) => {
+    const answer = await ask(port, `/v1/logs/${parts.join("/")}?tail=1&${query.replaceAll("follow", "")}`);
+    expect(["", LINE]).toContain(answer.statusCode === 200 ? await text(answer) : "");
+    answer.resume();
+  };
+  await fc.assert(fc.asyncProperty(target, check), { numRuns: 30 });
 });
 
 test("doctor runs once for all who ask meanwhile and shortly after, and its failure is not the agent's", async () => {

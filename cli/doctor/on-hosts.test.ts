@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Result } from "../../src/doctor/check.ts";
@@ -69,6 +70,11 @@ test("a host cannot answer with anything but a report, and one of a reasonable s
     JSON.stringify({ ...whole, results: [{ ...one, finding: "x".repeat(10_001) }] }),
     JSON.stringify({ ...whole, results: [{ ...one, status: "fine" }] }),
   ];
+  const check = (value: unknown) => {
+    const refused = () => parseReport(JSON.stringify({ ...whole, results: [value] }), "mac");
+    expect(refused).toThrow(expect.objectContaining({ code: "RemoteRequestRefused" }));
+  };
+  fc.assert(fc.property(fc.jsonValue(), check));
   for (const body of bad)
     expect(() => parseReport(body, "mac")).toThrow(expect.objectContaining({ code: "RemoteRequestRefused" }));
 });

@@ -49,7 +49,7 @@ function rank(status: string): number {
   return (RANK as readonly string[]).indexOf(status);
 }
 
-/** What an agent cannot do for somebody elsewhere, and the command that does it. */
+/** What an agent cannot do for users of other machines, and the command that does it. */
 function notRunRemotely(results: readonly Result[], host: string): string {
   const unknown = results.filter(({ status }) => status === "unknown").map(({ code }) => code);
   const what = ["--fix", "programs of other users on the engines' ports", ...unknown];

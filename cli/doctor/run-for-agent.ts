@@ -57,6 +57,6 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It has ended.
+    // It has exited.
   }
 }

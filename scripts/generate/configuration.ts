@@ -25,6 +25,7 @@ export const AGENT_KEYS: Readonly<Record<string, string>> = {
   modelRoot: "modelRoots",
   hfEndpoint: "huggingFace.endpoint",
   ollama: "ollama.programs",
+  remoteAccess: "remoteAccess.logs",
 };
 
 /** The page. */
@@ -47,7 +48,7 @@ export function renderConfiguration(): string {
     "",
     ...table(configKeys(agentConfigSchema), flagsByKey(configureAgent, AGENT_KEYS)),
     "",
-    "`addresses`, `modelRoots`, `llamaServer` and `ollama.programs` are lists; their flags take several values.",
+    "`addresses`, `modelRoots`, `llamaServer` and `ollama.programs` are lists; their flags take several values. `--remote-access logs doctor` sets `remoteAccess.doctor` too.",
     "",
     "## Controller",
     "",
