@@ -6,7 +6,7 @@ const ELF_MACHINES: Readonly<Record<number, string>> = { 62: "x64", 183: "arm64"
 const MACH_O_CPUS: Readonly<Record<number, string>> = { 16777223: "x64", 16777228: "arm64" };
 const FAT_ENTRY = 20;
 
-/** As Node names them, such as darwin-arm64. Undefined for a script, which tells nothing. */
+/** As Node names them, such as darwin-arm64. Undefined for a script, which runs anywhere. */
 export async function platformsOf(program: string): Promise<readonly string[] | undefined> {
   const file = await open(program, "r");
   try {

@@ -121,7 +121,7 @@ test.each([
   ],
   ["a program of Windows", head([0x4d, 0x5a]), ["another system"]],
   ["a script", Buffer.from("#!/bin/sh\n"), undefined],
-])("%s tells its platform", async (_, bytes, expected) => {
+])("the platform of %s is read", async (_, bytes, expected) => {
   await using scratch = await temporaryFolder();
   const program = path.join(scratch.path, "program");
   writeFileSync(program, bytes);

@@ -105,7 +105,7 @@ function targetOf(path: string, { linkname }: Header): string {
   throw refused(`the link ${path} leads out of the archive, to ${target}`);
 }
 
-/** The owner is whoever runs this, and nobody else may write. */
+/** The owner is whoever runs this, and only the owner may write. */
 async function writeFile(entry: Entry, folder: string, path: string): Promise<string> {
   const { type, mode } = entry.header;
   if (type !== "file" && type !== "contiguous-file")

@@ -6,9 +6,13 @@ import type { Answer, Call, Replayed } from "./replayed-commands.ts";
 
 export interface SystemdOptions {
   readonly folder: string;
+  /** The folder as the machine itself names it; by default the same. */
+  readonly namedFolder?: string;
   readonly msPerSecond?: number;
   readonly idsOf: (account: string) => { readonly uid: number; readonly gid: number } | undefined;
   readonly env?: Readonly<Record<string, string>>;
+  /** Before each command line, in place of a start with `ids`: runs it elsewhere. */
+  readonly inside?: (ids: ReturnType<SystemdOptions["idsOf"]>) => readonly string[];
 }
 
 export interface Systemd {
@@ -27,7 +31,8 @@ interface Unit {
   timer: NodeJS.Timeout | undefined;
 }
 
-export function startSystemd({ folder, msPerSecond = 100, idsOf, env = {} }: SystemdOptions): Systemd {
+export function startSystemd(options: SystemdOptions): Systemd {
+  const { folder, namedFolder = folder, msPerSecond = 100, idsOf, env = {}, inside } = options;
   const units = new Map<string, Unit>();
   const enabled = new Set<string>();
 
@@ -52,11 +57,13 @@ export function startSystemd({ folder, msPerSecond = 100, idsOf, env = {} }: Sys
     const { settings } = unit;
     const user = settings.get("User");
     unit.timer = undefined;
+    const argv = splitExec(settings.get("ExecStart") ?? "");
+    const ids = user === undefined ? undefined : idsOf(user);
     const child = await startJob({
-      argv: splitExec(settings.get("ExecStart") ?? ""),
+      argv: inside === undefined ? argv : [...inside(ids), ...argv],
       // HOME is set for units with User= (systemd.exec), from the account, which exists here on paper only.
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/", ...env },
-      ...(user === undefined ? {} : idsOf(user)),
+      ...(inside === undefined ? ids : {}),
     });
     unit.process = child;
     if (child === undefined) {
@@ -117,7 +124,7 @@ export function startSystemd({ folder, msPerSecond = 100, idsOf, env = {} }: Sys
   };
   const systemctl = async ({ args: [verb = "", ...rest], euid }: Call): Promise<Answer> => {
     const name = rest.find((one) => !one.startsWith("-")) ?? "";
-    if (verb === "show") return { out: show(units.get(name), path.join(folder, name), enabled.has(name)) };
+    if (verb === "show") return { out: show(units.get(name), path.join(namedFolder, name), enabled.has(name)) };
     if (euid !== 0) return { code: 1, err: "Interactive authentication required.\n" };
     onAll[verb]?.(name);
     if (onUnit[verb] === undefined) return {};
