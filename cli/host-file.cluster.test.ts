@@ -100,7 +100,7 @@ test("nothing is written for an address of another Host, or for what the API ser
 });
 
 test("the example is added, from standard input too", async () => {
-  const file = path.join(packageRoot(), "examples/hosts/hosts.yaml");
+  const file = path.join(packageRoot(), "examples/mac-fleet/hosts.yaml");
   const { code, stdout } = await runProgram(["host", "add", "-f", file], own());
   expect({ code, lines: stdout.trim().split("\n").length }).toEqual({ code: 0, lines: 4 });
   const spec = JSON.parse(await own().kubectl(["get", "host", "mac-01", "-o", "json"]));

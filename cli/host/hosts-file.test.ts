@@ -19,7 +19,7 @@ function problemsOf(text: string): readonly string[] {
 }
 
 test("the example is read, as YAML and as JSON", () => {
-  const text = readFileSync(path.join(packageRoot(), "examples/hosts/hosts.yaml"), "utf8");
+  const text = readFileSync(path.join(packageRoot(), "examples/mac-fleet/hosts.yaml"), "utf8");
   const { hosts, whereIs } = parseHostsFile(text, "hosts.yaml");
   expect(hosts.length).toBeGreaterThan(2);
   expect(whereIs(0)).toMatch(/^hosts\.yaml:\d+$/);
