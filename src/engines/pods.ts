@@ -48,6 +48,8 @@ export interface PodInput {
   readonly port: number;
   readonly accelerator: Accelerator;
   readonly gpus: PodGPUs;
+  /** The image is the runtime's own: one that others chose may have a version with fewer arguments. */
+  readonly hasPinnedImage: boolean;
 }
 
 export interface PodCommand {

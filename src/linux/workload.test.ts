@@ -280,12 +280,25 @@ it("every runtime that runs in pods has a pod, with an image that names its vers
 it.each(["vllm", "sglang"] as const)("%s is given only arguments that its pinned version has", (runtime) => {
   const read = (file: string) =>
     readFileSync(new URL(`../engines/${runtime}/${file}`, import.meta.url), "utf8");
-  const known = new Set(read("fixtures/flags.txt").split("\n"));
+  const flags = () => Object.keys((JSON.parse(read("fixtures/interop.json")) as { flags: object }).flags);
+  const known = new Set(runtime === "vllm" ? flags() : read("fixtures/flags.txt").split("\n"));
   // Both toggles are BooleanOptionalActions, which have a second name.
   const used = [...read("pod.ts").matchAll(/"(--[a-z0-9-]+)"/g)].map(([, flag = ""]) => flag);
   const toggles = [...read("pod.ts").matchAll(/toggle\("([a-z-]+)"/g)].map(([, name]) => `--${name}`);
   expect(used.length).toBeGreaterThan(15);
   expect([...used, ...toggles].filter((flag) => !known.has(flag))).toEqual([]);
+});
+
+it("vLLM finishes late requests after TERM, but an image that others chose may not have that argument", () => {
+  const model = { ...cuda({}), format: "safetensors" };
+  const of = (service: object, settings: WorkloadWish["settings"] = {}) =>
+    engineOf(build({ runtime: "vllm", model, service, settings }).deployment).args?.includes(
+      "--shutdown-timeout",
+    );
+  expect(of({})).toBe(true);
+  expect(of({}, { registryPrefix: "mirror.example/proxy" })).toBe(true);
+  expect(of({ image: "vllm/vllm-openai:v0.10.0" })).toBe(false);
+  expect(of({}, { images: { vllm: "vllm/vllm-openai:v0.10.0" } })).toBe(false);
 });
 
 it("a projector that the source named itself is used like one of the Model", () => {

@@ -66,7 +66,8 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const files = filesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
-  const engine = podInput(input, { pod, gpus, files });
+  const hasPinnedImage = image.endsWith(pod.images[gpus.accelerator] ?? "unknown");
+  const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
   const container = containerOf({
     spec,
     pod,
@@ -117,9 +118,10 @@ interface Parts {
   readonly pod: PodRuntime;
   readonly gpus: GPURequest;
   readonly files: Files;
+  readonly hasPinnedImage: boolean;
 }
 
-function podInput({ service, model }: WorkloadInput, { pod, gpus, files }: Parts): PodInput {
+function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinnedImage }: Parts): PodInput {
   const { spec } = service;
   const gguf = model.status?.gguf;
   const gpuLayers = model.spec.hardware?.gpu?.layers;
@@ -143,5 +145,6 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files }: Parts
     port: spec.containerPort ?? pod.port,
     accelerator: gpus.accelerator,
     gpus,
+    hasPinnedImage,
   };
 }

@@ -249,7 +249,7 @@ const NAMES_ERROR = /(?:Error|\berror|Exception)\b.*[:,]/;
 /** Exit codes above it mean a signal, of which no line can say why. */
 const SIGNALS = 128;
 
-/** After the line with the error, Python prints warnings, and llama-server how to get help. */
+/** After the line with the error, engines print warnings, or how to get help. */
 function decisiveLine(text: string, exitCode = 0): string {
   const lines = text.trim().split("\n");
   const named = exitCode > SIGNALS ? undefined : lines.findLast((line) => NAMES_ERROR.test(line));

@@ -148,7 +148,7 @@ test.each<[string, Case, string, RegExp]>([
     "llama-server",
     { spec: { auth: AUTH } },
     "True EngineChecksKeys",
-    /without one: \/health, the list of models/,
+    /without one: \/health and OPTIONS/,
   ],
   [
     "sglang",

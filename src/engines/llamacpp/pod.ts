@@ -24,7 +24,7 @@ export const llamacppPod: PodRuntime = {
     load: "llamacpp:requests_processing",
     isProtected: true,
   },
-  apiKey: { by: "file", open: "/health, the list of models, the web interface and OPTIONS requests" },
+  apiKey: { by: "file", open: "/health and OPTIONS requests" },
   offloaded: offloadedLayers,
   needsWeights: true,
   endsAtSecondTerm: true,

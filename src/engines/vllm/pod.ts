@@ -10,6 +10,11 @@ const QUANTIZATION: Readonly<Record<string, string | undefined>> = {
   nvfp4: "modelopt_fp4",
   squeezellm: undefined,
 };
+/**
+ * At TERM it would break streams in flight off at once. Requests that arrive after the last reading of the drain, and those
+ * that outlast it, get this time; the processes end about 3 seconds after it.
+ */
+const SHUTDOWN_SECONDS = 10;
 const MODES = {
   chat: {},
   embedding: { "--runner": "pooling", "--convert": "embed" },
@@ -54,6 +59,7 @@ export const vllmPod: PodRuntime = {
           "--pipeline-parallel-size": pipeline > 1 ? pipeline : undefined,
           "--gpu-memory-utilization": config?.gpuMemoryUtilization ?? gpus.memoryShare,
           "--chat-template": input.chatTemplateFile,
+          "--shutdown-timeout": input.hasPinnedImage ? SHUTDOWN_SECONDS : undefined,
         }),
         ...(config === undefined ? [] : configFlags(config)),
         ...(settings.extraArgs ?? []),

@@ -1,0 +1,119 @@
+/** `npm run interop`: tries the containers of pods on real engines, prints where our tables differ, and with --write records what it saw. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { setPriority } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import { run } from "../../scripts/setup/command.mjs";
+import {
+  SERVED,
+  TEMPLATE,
+  type TriedRuntime,
+  triedCommands,
+} from "../../src/engines/fixtures/interop-cases.ts";
+import { checkInterop, type InteropFacts } from "../../src/engines/fixtures/interop-facts.ts";
+import { parseCapabilities } from "../../src/engines/llamacpp/capabilities.ts";
+import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
+import type { PodRuntime } from "../../src/engines/pods.ts";
+import { vllmPod } from "../../src/engines/vllm/pod.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
+import { observe, type Subject } from "./observe.ts";
+import { inFolder, KEY } from "./pod-process.ts";
+import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
+
+const { values } = parseArgs({
+  options: { only: { type: "string" }, write: { type: "boolean", default: false } },
+});
+const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
+const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
+
+// Engines of this machine's other work come first.
+setPriority(10);
+let differences = 0;
+for (const runtime of Object.keys(PODS) as TriedRuntime[]) {
+  if (values.only !== undefined && values.only !== runtime) continue;
+  const facts = runtime === "vllm" ? await vllmFacts() : await llamacppFacts();
+  if (typeof facts === "string") process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
+  else report(runtime, facts);
+}
+process.exitCode = differences === 0 ? 0 : 1;
+
+function report(runtime: TriedRuntime, facts: InteropFacts): void {
+  const wish = { pod: PODS[runtime], served: SERVED, commands: triedCommands(runtime) };
+  for (const { point, differs } of checkInterop(facts, wish)) {
+    if (differs !== undefined) differences += 1;
+    const verdict = differs === undefined ? "ok" : `differs: ${differs}`;
+    process.stdout.write(`| ${runtime} ${facts.version} | ${point} | ${verdict} |\n`);
+  }
+  if (!values.write) return;
+  const file = new URL(`../../src/engines/${runtime}/fixtures/interop.json`, import.meta.url);
+  writeFileSync(file, `${JSON.stringify(facts, null, 2)}\n`);
+}
+
+async function llamacppFacts(): Promise<InteropFacts | string> {
+  const program = findLlamaServer(readPartsConfig());
+  if (program === undefined) return "there is no llama-server here: npm run setup gets one";
+  await using folder = await temporaryFolder();
+  mountsIn(folder.path);
+  await writeTinyGguf(path.join(folder.path, "models", "tiny.gguf"));
+  const { tail } = await run(program, ["--version"]);
+  const { version } = parseCapabilities("", tail);
+  const facts = await observe({
+    ...subjectOf("llamacpp", { folder: folder.path, program, env: {} }),
+    longTokens: 60_000,
+    paths: [...PATHS, "POST /completion"],
+    failures: {
+      "an unknown flag": (args) => [...args, "--no-such-flag"],
+      "a value that it does not take": (args) => [...args, "--cache-type-k", "q3_9"],
+      "no model": (args) => args.map((text) => text.replace("tiny.gguf", "none.gguf")),
+    },
+  });
+  return { version, program: "llama-server on a CPU", refused: {}, ...facts };
+}
+
+async function vllmFacts(): Promise<InteropFacts | string> {
+  const vllm = await ensureVllm(note);
+  if (typeof vllm === "string") return vllm;
+  await using folder = await temporaryFolder();
+  mountsIn(folder.path);
+  writeTinyMlx(path.join(folder.path, "models"));
+  const env = { PATH: `${vllm.bin}:/usr/bin:/bin`, OMP_NUM_THREADS: "1" };
+  note("vllm: parse all command lines");
+  const commands = Object.entries(triedCommands("vllm")).map(([name, args]) => {
+    return [name, args.map((text) => inFolder(text, folder.path))] as const;
+  });
+  const parsed = await parseArguments(vllm, { ...env, HOME: folder.path }, Object.fromEntries(commands));
+  const facts = await observe({
+    ...subjectOf("vllm", { folder: folder.path, env }),
+    longTokens: 16_000,
+    paths: [...PATHS, "POST /invocations", "POST /ping"],
+    loading: /Initializing a V1 LLM engine/,
+    failures: {
+      "an unknown flag": (args) => [...args, "--no-such-flag"],
+      "a value that it does not take": (args) => [...args, "--kv-cache-dtype", "q3_9"],
+      "no model": (args) => ["/models/none", ...args.slice(1)],
+      "a context longer than the model's": (args) => [...args, "--max-model-len", "900000"],
+      "too little memory": (args) => [...args, "--gpu-memory-utilization", "0.99"],
+    },
+  });
+  return { version: vllm.version, program: vllm.program, ...parsed, ...facts };
+}
+
+function subjectOf(runtime: TriedRuntime, place: Subject["place"]) {
+  return { runtime, place, pod: PODS[runtime], note: (text: string) => note(`${runtime}: ${text}`) };
+}
+
+/** What the pod's volumes hold, but for the weights. */
+function mountsIn(folder: string): void {
+  for (const name of ["models", "slots", "tmp", "etc/metalbridge/auth", "etc/metalbridge/chat"])
+    mkdirSync(path.join(folder, name), { recursive: true });
+  writeFileSync(path.join(folder, "etc/metalbridge/auth/api-key"), `# of team a\n${KEY}\n`);
+  writeFileSync(path.join(folder, "etc/metalbridge/chat/template.jinja"), TEMPLATE);
+}
+
+function note(text: string): void {
+  process.stderr.write(`  · ${text}\n`);
+}
