@@ -11,6 +11,7 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { forwardTcp } from "../bed/forward-tcp.ts";
 import { archiveOf, prepareReleases, sumOf } from "../bed/launchd/machine.ts";
+import { replayCommands } from "../bed/launchd/replayed-commands.ts";
 import { type LinuxHost, startLinuxHost } from "../bed/linux-host.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { type SshServers, startSshServers, whyNoSshServer } from "../bed/ssh-servers.ts";
@@ -206,6 +207,41 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     expect(first?.spec.drain ?? first?.spec.unschedulable ?? false).toBe(false);
   });
 });
+
+it.skipIf(playbook === undefined)(
+  "changes the power settings that a Mac has and that differ, once",
+  async () => {
+    // As recorded, of a Mac that has no powernap.
+    const settings = new Map([
+      ["SleepDisabled", "0"],
+      ["autorestart", "1"],
+      ["sleep", "1"],
+    ]);
+    const names = new Map([["disablesleep", "SleepDisabled"]]);
+    await using pmset = await replayCommands({
+      pmset: ({ args: [flag, name = "", value = ""] }) => {
+        if (flag === "-a") settings.set(names.get(name) ?? name, value);
+        return { out: [...settings].map((one) => ` ${one.join("\t\t")}\n`).join("") };
+      },
+    });
+    await using scratch = await temporaryFolder();
+    const at = (name: string) => path.join(scratch.path, name);
+    const tasks = path.join(folder, "roles/metalbridge_host/tasks/power.yaml");
+    const local = {
+      hosts: "localhost",
+      connection: "local",
+      gather_facts: false,
+      vars: { ansible_python_interpreter: "{{ ansible_playbook_python }}" },
+    };
+    writeFileSync(at("play.yaml"), JSON.stringify([{ ...local, tasks: [{ include_tasks: tasks }] }]));
+    const env = { PATH: `${pmset.bin}:${process.env.PATH}`, HOME: scratch.path, LANG: "C.UTF-8" };
+    const first = await run([at("play.yaml"), "-i", "localhost,"], env);
+    expect(first.recap, first.out).toMatchObject({ localhost: { changed: 1, failed: 0 } });
+    expect(pmset.calls).toEqual(["pmset -g", "pmset -a sleep 0", "pmset -a disablesleep 1"]);
+    const again = await run([at("play.yaml"), "-i", "localhost,"], env);
+    expect(again.recap, again.out).toMatchObject({ localhost: { changed: 0, failed: 0 } });
+  },
+);
 
 async function tokenOfGroup(
   cidr: string,
