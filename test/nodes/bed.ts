@@ -33,9 +33,12 @@ export interface PodsBedOptions {
   readonly model?: TinyModelOptions;
   /** Of `/large.gguf`. */
   readonly largeBytes?: number;
+  /** Further ones of the origin, by path. */
+  readonly files?: Readonly<Record<string, TinyModelOptions | Uint8Array>>;
   readonly controllerArgs?: readonly string[];
   readonly agents?: FarmOptions["agents"];
   readonly apiServerArgs?: RealClusterOptions["apiServerArgs"];
+  readonly controllerManagerArgs?: RealClusterOptions["controllerManagerArgs"];
 }
 
 export interface PodsBed extends AsyncDisposable {
@@ -62,13 +65,18 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
   await using stack = new AsyncDisposableStack();
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-pods-"));
   stack.defer(() => rm(dir, { recursive: true, force: true }));
-  const { nodes = [{ name: "node-1" }], apiServerArgs = [] } = options;
-  const cluster = stack.use(await startRealCluster({ nodes, apiServerArgs }));
+  const { nodes = [{ name: "node-1" }], apiServerArgs = [], controllerManagerArgs = [] } = options;
+  const cluster = stack.use(await startRealCluster({ nodes, apiServerArgs, controllerManagerArgs }));
   const { kubeconfig, kubectl, network } = cluster;
   const weights = path.join(dir, "tiny.gguf");
   await writeTinyGguf(weights, options.model);
   const { url: origin } = stack.use(
-    await startBadOrigin(await readFile(weights), options.largeBytes ?? 0, network.gateway),
+    await startBadOrigin(
+      await readFile(weights),
+      options.largeBytes ?? 0,
+      network.gateway,
+      await filesOf(dir, options.files),
+    ),
   );
   const farm = stack.use(
     await startFarm({
@@ -121,6 +129,16 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
       startClients(network.station(node.name).namespace, { url: await url(service), clients }),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
+}
+
+async function filesOf(dir: string, files: PodsBedOptions["files"] = {}) {
+  const read = Object.entries(files).map(async ([name, file]) => {
+    if (file instanceof Uint8Array) return [name, file] as const;
+    const written = path.join(dir, path.basename(name));
+    await writeTinyGguf(written, file);
+    return [name, await readFile(written)] as const;
+  });
+  return Object.fromEntries(await Promise.all(read));
 }
 
 // Where networks of tests are.

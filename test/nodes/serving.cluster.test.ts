@@ -1,27 +1,179 @@
-/** A service from `kubectl apply` to an answer on a real node, and what its users see while its pods are replaced. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+/** Services in pods of two real nodes, from `kubectl apply` to deletion, and what clients see while pods are replaced. */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, SERVICES } from "../../src/kube/kinds.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
-import { type PodsBed, startPodsBed } from "./bed.ts";
+import { run } from "../bed/run.ts";
+import { NAMESPACE, type PodsBed, startPodsBed, WAIT } from "./bed.ts";
 
 const why = whyNoRealNode();
+/** Of weights that never end a sentence: several seconds. */
+const LONG = 400;
 
 describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
   let bed: PodsBed;
   beforeAll(async () => {
-    bed = await startPodsBed();
+    bed = await startPodsBed({
+      nodes: [
+        { name: "node-1", zone: "a" },
+        { name: "node-2", zone: "a" },
+      ],
+      model: { endless: true, layers: 8, embeddingSize: 256, contextLength: 8192 },
+    });
+    const label = "pod-security.kubernetes.io/enforce=restricted";
+    await bed.kubectl(["label", "namespace", NAMESPACE, label]);
+    for (const { name } of bed.cluster.nodes)
+      await localVolume(bed.kubectl, bed.cluster.node(name), { size: "4Gi" });
   });
   afterAll(() => bed?.[Symbol.asyncDispose]());
 
-  test("a Model and a service answer through the ClusterIP, from weights that the pod fetched to its claim", async ({
+  const node = () => bed.cluster.node("node-2");
+  const uid = ({ metadata }: Pod) => metadata.uid;
+
+  test("a service answers through its ClusterIP, from weights that its pod fetched to a claim that was bound late", async ({
     annotate,
   }) => {
-    const node = bed.cluster.node("node-1");
-    await localVolume(bed.kubectl, node, { size: "4Gi" });
     const started = performance.now();
-    await bed.apply("chat");
-    await bed.until("chat", { phase: "Ready", readyReplicas: 1 });
+    await bed.apply("chat", { contextSize: 8192, parallelSlots: 2, rollout: { drainSeconds: 30 } });
+    await bed.until("chat", { phase: "Ready", ready: "1/1" });
     await annotate(`ready ${Math.round(performance.now() - started)} ms after kubectl apply`);
-    expect(await bed.ask(node, "chat")).toContain("choices");
+    expect(await bed.ask(node(), "chat")).toContain("choices");
+    const [pod] = await bed.pods("chat");
+    const since = (type: string) =>
+      Date.parse(pod?.status?.conditions?.find((one) => one.type === type)?.lastTransitionTime ?? "");
+    await annotate(`ready ${since("Ready") - since("Initialized")} ms after its weights were there`);
+    // A probe each ten seconds would take longer than the engine.
+    expect(since("Ready") - since("Initialized")).toBeLessThan(10_000);
+    expect(await bed.kubectl(["logs", "-l", "metalbridge.dev/service=chat", "-c", "fetch"])).not.toBe("");
   });
+
+  test("a second replica runs on the node of the claim, and reads the weights that are there", async () => {
+    await bed.patch("isvc/chat", { spec: { replicas: 2 } });
+    await bed.until("chat", { phase: "Ready", ready: "2/2" });
+    const pods = await bed.pods("chat");
+    expect(new Set(pods.map(({ spec }) => spec.nodeName)).size).toBe(1);
+  });
+
+  test("a change under load replaces every pod, and no request is lost", async () => {
+    const before = (await bed.pods("chat")).map(uid);
+    await using clients = await bed.clients(node(), "chat");
+    await clients.untilEachAsked(2);
+    await bed.patch("isvc/chat", { spec: { contextSize: 4096 } });
+    await bed.until("chat", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 3 });
+    await vi.waitFor(async () => {
+      const uids = (await bed.pods("chat")).map(uid);
+      expect(uids.filter((one) => before.includes(one))).toEqual([]);
+    }, WAIT);
+    await clients.untilEachAsked(2);
+    const asked = await clients.stop();
+    expect(lostOf(asked)).toEqual([]);
+  });
+
+  test("a pod that is deleted during a stream ends it first, and is gone soon after", async ({
+    annotate,
+  }) => {
+    await bed.patch("isvc/chat", { spec: { replicas: 1 } });
+    await bed.until("chat", { phase: "Ready", ready: "1/1" });
+    await vi.waitFor(async () => expect(await bed.pods("chat")).toHaveLength(1), WAIT);
+    const [pod] = await bed.pods("chat");
+    const stream = bed.ask(node(), "chat", { max_tokens: LONG, stream: true });
+    await untilBusy(pod);
+    const started = performance.now();
+    await bed.kubectl(["delete", "pod", pod?.metadata.name ?? "", "-n", NAMESPACE]);
+    await annotate(`gone ${Math.round(performance.now() - started)} ms after its deletion`);
+    expect(await stream).toContain("[DONE]");
+    await bed.until("chat", { phase: "Ready", ready: "1/1" });
+  });
+
+  test("with waitForIdle a change waits for the stream of the old pod", async () => {
+    const [pod] = await bed.pods("chat");
+    const stream = bed.ask(node(), "chat", { max_tokens: LONG, stream: true });
+    await untilBusy(pod);
+    await bed.patch("isvc/chat", { spec: { rolloutPolicy: { waitForIdle: true }, batchSize: 64 } });
+    await bed.until("chat", { phase: "Progressing", reason: "PodsBusy" });
+    expect((await bed.pods("chat")).map(uid)).toEqual([pod && uid(pod)]);
+    expect(await stream).toContain("[DONE]");
+    await bed.until("chat", { phase: "Ready", ready: "1/1", updatedReplicas: 1, observedGeneration: 5 });
+  });
+
+  test("an engine that hangs is restarted by its liveness probe, and leaves its endpoints before", async () => {
+    const probeOverrides = {
+      liveness: { periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 6 },
+      readiness: { periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1 },
+    };
+    await bed.apply("hangs", { modelCache: { persistence: "Ephemeral" }, probeOverrides });
+    await bed.until("hangs", { phase: "Ready", ready: "1/1" });
+    const [pod] = await bed.pods("hangs");
+    const on = bed.cluster.node(pod?.spec.nodeName ?? "");
+    const [pid] = (await on.containers(NAMESPACE, pod?.metadata.name ?? "")).get("engine") ?? [];
+    process.kill(pid ?? 0, "SIGSTOP");
+    await bed.until("hangs", { ready: "0/1" });
+    await bed.until("hangs", { phase: "Ready", ready: "1/1" });
+    const [after] = await bed.pods("hangs");
+    expect(after?.status?.containerStatuses?.[0]).toMatchObject({ restartCount: 1 });
+  });
+
+  test("a key is asked for by the engine, and a Job fills a claim that many nodes may mount", async () => {
+    const secret = {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "key" },
+      stringData: { key: "sesame" },
+    };
+    const claim = {
+      ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "shared" } },
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+    };
+    const items = [secret, claim];
+    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    await bed.kubectl(["create", "-n", NAMESPACE, "-f", "-"], { input });
+    await localVolume(bed.kubectl, node(), { size: "1Gi" });
+    const modelCache = { claimName: "shared" };
+    await bed.apply("keyed", { modelCache, auth: { secretRef: { name: "key" }, key: "key" } });
+    await bed.until("keyed", { phase: "Ready", ready: "1/1" });
+    const jobs = await bed.farm.reader.list(JOBS);
+    expect(jobs).toHaveLength(1);
+    const models = `${await bed.url("keyed")}/v1/models`;
+    expect(await statusOf(models)).toBe("401");
+    expect(await statusOf(models, "-H", "Authorization: Bearer sesame")).toBe("200");
+  });
+
+  test("a suspended service has no pods, and a deleted one leaves nothing but its Model's volume", async () => {
+    await bed.patch("isvc/hangs", { spec: { suspend: true } });
+    await bed.until("hangs", { phase: "Suspended" });
+    await vi.waitFor(async () => expect(await bed.pods("hangs")).toEqual([]), WAIT);
+    await bed.kubectl(["delete", "isvc,models", "--all", "-n", NAMESPACE, "--timeout=120s"]);
+    await vi.waitFor(async () => {
+      const label = "app.kubernetes.io/managed-by=metalbridge";
+      for (const kind of [PODS, DEPLOYMENTS, SERVICES, JOBS, ENDPOINT_SLICES])
+        expect(await bed.farm.reader.list(kind, label)).toEqual([]);
+    }, WAIT);
+  });
+
+  /** By the engine's own gauge, at its pod's address. */
+  async function untilBusy(pod: Pod | undefined): Promise<void> {
+    const url = `http://${pod?.status?.podIP}:8080/metrics`;
+    await vi.waitFor(async () => {
+      expect(await (await fetch(url)).text()).toMatch(/^llamacpp:requests_processing [1-9]/m);
+    }, WAIT);
+  }
+
+  async function statusOf(url: string, ...args: readonly string[]): Promise<string> {
+    const [program = "", ...inside] = node().inside();
+    return run(program, [
+      ...inside,
+      "curl",
+      "-s",
+      "-m",
+      "5",
+      "-o",
+      "/dev/null",
+      "-w",
+      "%{http_code}",
+      ...args,
+      url,
+    ]);
+  }
 });
