@@ -100,7 +100,12 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
 
   test("an engine that hangs is restarted by its liveness probe, and leaves its endpoints before", async () => {
     const probeOverrides = {
-      liveness: { periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 6 },
+      liveness: {
+        periodSeconds: 1,
+        timeoutSeconds: 1,
+        failureThreshold: 6,
+        terminationGracePeriodSeconds: 5,
+      },
       readiness: { periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1 },
     };
     await bed.apply("hangs", { modelCache: { persistence: "Ephemeral" }, probeOverrides });
