@@ -150,7 +150,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
     expect(machine.files().filter((file) => file.includes("/engines/"))).toEqual([]);
     await machine.run(machine.installed, ["stop"]);
   },
-  200_000,
+  300_000,
 );
 
 test.skipIf(!isRoot)(
@@ -199,5 +199,5 @@ test.skipIf(!isRoot)(
     expect(machine.files().filter((file) => file.includes("/engines/"))).toEqual([]);
     await machine.run(machine.installed, ["stop"]);
   },
-  200_000,
+  300_000,
 );
