@@ -3,23 +3,37 @@ import type { Agent } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Answer, ask, monotonicEpochMs } from "./ask.ts";
 import { freshAgent, keepAliveAgent } from "./connections.ts";
+import { startTracking } from "./conntrack.ts";
 import type { Asked, ClientOrder, Orders } from "./protocol.ts";
 
-const TIMEOUT_MS = 60_000;
 const RESET = /^(ECONNRESET|EPIPE)\b|socket hang up/;
 
-const { url, clients } = JSON.parse(process.argv[2] ?? "") as Orders;
+const { url, clients, timeoutMs = 60_000, tracks } = JSON.parse(process.argv[2] ?? "") as Orders;
+const tracking = tracks === true ? startTracking() : undefined;
 const end = new AbortController();
 process.stdin.on("end", () => end.abort()).resume();
+while (tracking?.hasHeard() === false) {
+  await fetch(`${url}/health`).catch(() => {});
+  await pause(20);
+}
 await Promise.all(clients.map(run));
+if (tracking !== undefined) process.exit(0);
 
 async function run(client: ClientOrder): Promise<void> {
   const agent = client.isKept ? keepAliveAgent() : freshAgent();
   while (!end.signal.aborted) {
     const { name, isKept, isStreamed, pauseMs } = client;
     const startedAt = monotonicEpochMs();
-    const { failure, reset } = await askPatiently(client, agent);
-    const seen = { client: name, isKept, isStreamed, startedAt, endedAt: monotonicEpochMs(), failure };
+    const { failure, reset, endpoint } = await askPatiently(client, agent);
+    const seen = {
+      client: name,
+      isKept,
+      isStreamed,
+      startedAt,
+      endedAt: monotonicEpochMs(),
+      failure,
+      endpoint,
+    };
     const asked: Asked = reset === undefined ? seen : { ...seen, reset };
     process.stdout.write(`${JSON.stringify(asked)}\n`);
     const [from, to] = pauseMs;
@@ -33,12 +47,20 @@ async function run(client: ClientOrder): Promise<void> {
   agent.destroy();
 }
 
-async function askPatiently(client: ClientOrder, agent: Agent): Promise<{ failure: string; reset?: string }> {
+async function askPatiently(client: ClientOrder, agent: Agent): Promise<Ended> {
   const { isStreamed, maxTokens, retries } = client;
-  const question = { url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS };
+  const question = { url, isStreamed, agent, maxTokens, timeoutMs };
+  const startedAt = monotonicEpochMs();
   const answer = await ask(question);
-  if (!(retries && isReset(answer))) return { failure: answer.failure };
-  return { failure: (await ask(question)).failure, reset: answer.failure };
+  if (!(retries && isReset(answer))) return endOf(answer, startedAt);
+  const againAt = monotonicEpochMs();
+  return { ...(await endOf(await ask(question), againAt)), reset: answer.failure };
+}
+
+type Ended = Pick<Asked, "failure" | "endpoint"> & { readonly reset?: string };
+
+async function endOf(answer: Answer, startedAt: number): Promise<Ended> {
+  return { failure: answer.failure, endpoint: await tracking?.endpointFor(answer, startedAt) };
 }
 
 /** What an HTTP library may retry: as far as a client can know, the connection was closed before the request arrived. */

@@ -15,6 +15,10 @@ export interface ClientOrder {
 export interface Orders {
   readonly url: string;
   readonly clients: readonly ClientOrder[];
+  /** 60 seconds by default. */
+  readonly timeoutMs?: number;
+  /** Where kube-proxy sent the requests that failed. */
+  readonly tracks?: boolean;
 }
 
 /** Times are milliseconds since the epoch on a clock that no step moves. */
@@ -26,6 +30,8 @@ export interface Asked {
   readonly endedAt: number;
   /** "" when it was answered in full. */
   readonly failure: string;
+  /** Where it failed; absent where no endpoint was chosen, and without `tracks`. */
+  readonly endpoint?: string | undefined;
   /** The reset of a reused connection that came before, where the client asked again. */
   readonly reset?: string;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { complaint } from "../../bed/load/ask.ts";
-import { createConnections, parseConnection } from "./conntrack.ts";
+import { createConnections, parseConnection } from "../../bed/load/conntrack.ts";
 
 const rewritten =
   "    [NEW] tcp      6 120 SYN_SENT src=10.78.3.50 dst=10.0.0.57 sport=12007 dport=8080 [UNREPLIED] src=10.78.3.11 dst=10.78.3.50 sport=21000 dport=12007";

@@ -1,10 +1,10 @@
 /** The load: runs in the clients' namespace, sends requests at a steady pace and reports each result. */
 import type { Agent } from "node:http";
 import { createInterface } from "node:readline";
-import { type Answer, ask, monotonicEpochMs } from "../../bed/load/ask.ts";
+import { ask, monotonicEpochMs } from "../../bed/load/ask.ts";
 import { freshAgent, keepAliveAgent } from "../../bed/load/connections.ts";
+import { startTracking } from "../../bed/load/conntrack.ts";
 import { createRandom } from "../plan/random.ts";
-import { startTracking } from "./conntrack.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 
 const TIMEOUT_MS = 45_000;
@@ -61,7 +61,7 @@ async function send({ service, url }: Target): Promise<void> {
   const answer = await ask({ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS });
   const endedAt = monotonicEpochMs();
   const { localPort, ...rest } = answer;
-  const endpoint = await endpointFor(answer, startedAt);
+  const endpoint = await tracking.endpointFor(answer, startedAt);
   const result: Result = {
     ...{ id, service, isStreamed, isKeptAlive, startedAt, endedAt, ...rest },
     ...(endpoint === undefined ? {} : { endpoint }),
@@ -73,13 +73,4 @@ function keptAgent(service: string): Agent {
   const agent = kept.get(service) ?? keepAliveAgent();
   kept.set(service, agent);
   return agent;
-}
-
-async function endpointFor(
-  { failure, localPort, idleMs }: Answer,
-  startedAt: number,
-): Promise<string | undefined> {
-  if (failure === "" || localPort === undefined) return undefined;
-  const wasOpenBefore = idleMs !== undefined;
-  return tracking.endpointOf(localPort, wasOpenBefore ? Number.NEGATIVE_INFINITY : startedAt);
 }

@@ -2,11 +2,13 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { monotonicEpochMs } from "../../bed/load/ask.ts";
+import { type Answer, monotonicEpochMs } from "./ask.ts";
 
 export interface Tracking {
-  /** `address:port` of the connection's other end, or undefined where no endpoint was chosen. */
-  readonly endpointOf: (localPort: number, openedSince: number) => Promise<string | undefined>;
+  /** Connections that were opened before it are unknown. */
+  readonly hasHeard: () => boolean;
+  /** Where a request went that failed: `address:port` of the connection's other end, or undefined where no endpoint was chosen. */
+  readonly endpointFor: (answer: Answer, startedAt: number) => Promise<string | undefined>;
 }
 
 /** What the kernel has said is read a moment later. */
@@ -19,9 +21,12 @@ export function startTracking(): Tracking {
   process.once("exit", () => child.kill());
   createInterface({ input: child.stdout }).on("line", (line) => connections.note(line, monotonicEpochMs()));
   return {
-    endpointOf: async (localPort, openedSince) => {
+    hasHeard: connections.hasAny,
+    endpointFor: async ({ failure, localPort, idleMs }, startedAt) => {
+      if (failure === "" || localPort === undefined) return undefined;
       await pause(LATE_MS);
-      return connections.endpointOf(localPort, openedSince);
+      const wasOpenBefore = idleMs !== undefined;
+      return connections.endpointOf(localPort, wasOpenBefore ? Number.NEGATIVE_INFINITY : startedAt);
     },
   };
 }
@@ -30,6 +35,7 @@ export function startTracking(): Tracking {
 export function createConnections() {
   const newest = new Map<number, { readonly at: number; readonly endpoint: string }>();
   return {
+    hasAny: () => newest.size > 0,
     note: (line: string, at: number): void => {
       const connection = parseConnection(line);
       if (connection !== undefined) newest.set(connection.localPort, { at, endpoint: connection.endpoint });
