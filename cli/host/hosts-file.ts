@@ -86,7 +86,7 @@ async function readLimited(name: string, stream: Readable): Promise<string> {
       chunks.push(chunk as Buffer);
     }
   } catch (cause) {
-    throw new MetalbridgeError("HostsFileInvalid", `${name}: ${String(cause)}`, undefined, { cause });
+    throw invalid([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
   }
   if (bytes > HOSTS_FILE_MAX_BYTES) throw invalid([`${name}: longer than 1 MiB`]);
   return Buffer.concat(chunks).toString("utf8");

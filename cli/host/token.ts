@@ -58,10 +58,7 @@ export function configureTokens(command: Command): void {
         .default(DAY_MS, "24h"),
     )
     .addOption(
-      new Option(
-        "--approve <how>",
-        "auto needs --addresses; manual: `metalbridge host approve` for each host",
-      )
+      new Option("--approve <how>", "how machines are admitted; auto needs --addresses")
         .choices(["auto", "manual"])
         .default("manual"),
     )

@@ -27,11 +27,11 @@ function sectionOf(name: string, configure: (command: Command) => void): string[
 }
 
 function subcommandsOf(command: Command, name: string): string[] {
-  return command.commands.flatMap((sub) => [
-    `${sub.description().replace(/^./, (letter) => letter.toUpperCase())}:`,
-    "",
-    ...usageOf(sub, `${name} ${sub.name()}`),
-  ]);
+  return command.commands.flatMap((sub) => {
+    const inner = `${name} ${sub.name()}`;
+    const about = `${sub.description().replace(/^./, (letter) => letter.toUpperCase())}:`;
+    return sub.commands.length > 0 ? subcommandsOf(sub, inner) : [about, "", ...usageOf(sub, inner)];
+  });
 }
 
 function usageOf(command: Command, name: string): string[] {

@@ -19,11 +19,12 @@ import { inferenceService } from "../controller/bench.ts";
 import { root } from "../docs/pages.ts";
 import { ranged, serveModel } from "../fixtures/model-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
-const DEFINITIONS = ["hosts", "inferencereplicas", "inferenceservices", "models"].map(
+const DEFINITIONS = ["hostjoinrequests", "hosts", "inferencereplicas", "inferenceservices", "models"].map(
   (plural) => `customresourcedefinition.apiextensions.k8s.io/${plural}.metalbridge.dev`,
 );
 const monitoring = findMonitoringCrds();
@@ -35,19 +36,6 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "mb-chart-"));
 });
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
-
-/** Every object of the cluster but Events and what the API server itself keeps. */
-async function everything(): Promise<ReadonlySet<string>> {
-  const { kubectl } = cluster();
-  const kinds = await kubectl(["api-resources", "--verbs=list", "-o", "name"]);
-  const kept = kinds
-    .trim()
-    .split("\n")
-    .filter((kind) => !/^(events|apiservices|componentstatuses)\b/.test(kind));
-  const format = 'jsonpath={range .items[*]}{.kind}{" "}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}';
-  const listed = await kubectl(["get", kept.join(","), "-A", "-o", format]);
-  return new Set(listed.trim().split("\n"));
-}
 
 /** With every boolean value true and false, and every two of them in all four combinations: rows of a Hadamard matrix. */
 function grid(): readonly string[] {
@@ -71,7 +59,7 @@ withHelm(
   async () => {
     const { kubectl, kubeconfig } = cluster();
     const helm = helmIn(folder, kubeconfig);
-    const before = await everything();
+    const before = await everything(kubectl);
 
     await install(helm, await olderChart(helm), "--create-namespace");
     expect(await definitions()).toEqual(DEFINITIONS.filter((name) => !name.includes("models")));
@@ -84,15 +72,14 @@ withHelm(
 
     await helm("uninstall", "metalbridge", "-n", NAMESPACE);
     expect(await definitions()).toEqual(DEFINITIONS);
-    const left = [...(await everything())].filter((one) => !before.has(one));
-    const ours = left.filter((one) => !/ default$|\/default$|\/kube-root-ca\.crt$/.test(one)).sort();
-    expect(ours).toEqual([
+    expect(await newSince(kubectl, before)).toEqual([
       ...DEFINITIONS.map((name) => `CustomResourceDefinition /${name.split("/")[1]}`),
       "Host /mac-1",
       "Lease metalbridge-hosts/mac-1",
       "Lease metalbridge-system/metalbridge-controller",
       "Model default/tiny",
       "Namespace /metalbridge-hosts",
+      "Namespace /metalbridge-join",
       "Namespace /metalbridge-system",
       "Secret default/hub",
     ]);

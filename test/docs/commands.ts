@@ -23,15 +23,14 @@ const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")));
 
-/** By `verb`, and by `verb subcommand`. */
+/** By `verb`, by `verb subcommand`, and by what a subcommand has. */
 const optionsByVerb = new Map(
   (
     await Promise.all(
       verbs.map(async ({ name, load }) => {
         const command = new Command(name);
         (await load())(command);
-        const subcommands = command.commands.map((sub) => [`${name} ${sub.name()}`, flagsOf(sub)] as const);
-        return [[name, flagsOf(command)] as const, ...subcommands];
+        return entriesOf(name, command);
       }),
     )
   ).flat(),
@@ -76,14 +75,19 @@ export function problemOf(command: string): string | undefined {
 function problemOfVerb([verb = "", ...rest]: readonly string[]): string | undefined {
   if (verb.startsWith("-") || /^(VERB|…)$/.test(verb)) return undefined;
   if (!optionsByVerb.has(verb)) return `there is no verb ${verb}`;
-  const subcommands = [...optionsByVerb.keys()].filter((known) => known.startsWith(`${verb} `));
-  const named = `${verb} ${rest[0]}`;
-  if (subcommands.length > 0 && rest.length > 0 && !subcommands.includes(named))
-    return `metalbridge ${verb} has no subcommand ${rest[0]}`;
-  const whole = subcommands.includes(named) ? named : verb;
-  const options = optionsByVerb.get(whole);
+  const [next] = rest;
+  if (next !== undefined && optionsByVerb.has(`${verb} ${next}`))
+    return problemOfVerb([`${verb} ${next}`, ...rest.slice(1)]);
+  const hasSubcommands = [...optionsByVerb.keys()].some((known) => known.startsWith(`${verb} `));
+  if (hasSubcommands && next !== undefined) return `metalbridge ${verb} has no subcommand ${next}`;
+  const options = optionsByVerb.get(verb);
   const unknown = flagsIn(rest).find((flag) => options?.has(flag) !== true);
-  return unknown === undefined ? undefined : `metalbridge ${whole} has no option ${unknown}`;
+  return unknown === undefined ? undefined : `metalbridge ${verb} has no option ${unknown}`;
+}
+
+function entriesOf(name: string, command: Command): (readonly [string, ReadonlySet<string | undefined>])[] {
+  const inner = command.commands.flatMap((sub) => entriesOf(`${name} ${sub.name()}`, sub));
+  return [[name, flagsOf(command)], ...inner];
 }
 
 function flagsOf({ options }: Command): ReadonlySet<string | undefined> {
