@@ -102,7 +102,7 @@ const answerTo = (publicKey: string) =>
 /** Of no machine here. */
 const ELSEWHERE = "10.9.9.9";
 
-withEngine("a rejected machine is told why", async () => {
+withEngine("a rejected machine reports why", async () => {
   studio = await createGroup("studio", "--limit", "2", "--name-pattern", "mac-*");
   await using machine = join(studio, "mac-20", ELSEWHERE);
   await waits(machine, "mac-20");

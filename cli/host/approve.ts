@@ -78,7 +78,7 @@ function keyOf(publicKey: string): string {
   return publicKey.slice(0, KEY_DIGITS);
 }
 
-/** Empty where nobody waits, and where this credential may not know. */
+/** Empty where no machine waits, and where this credential may not know. */
 export async function readWaiting({ client }: Cluster): Promise<readonly HostJoinRequest[]> {
   const found = await client.list(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
   return found.ok ? found.value.items.filter(({ status }) => isWaiting(status?.phase)) : [];

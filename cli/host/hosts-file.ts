@@ -8,7 +8,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { hostName } from "../../src/api/fields/shared.ts";
 import { hostSpecSchema } from "../../src/api/host-spec.ts";
 
-export const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
+const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
 export const HOSTS_FILE_MAX = 2_000;
 /** A file with the wrong shape has one in each entry. */
 const PROBLEMS_SHOWN = 20;

@@ -72,7 +72,7 @@ export function configureTokens(command: Command): void {
     .addOption(outputFlag())
     .action(listTokens);
   addClusterFlags(command.command("revoke"))
-    .description("end the token of a group: nobody joins with it anymore; hosts that have joined stay")
+    .description("end the token of a group: no machine joins with it anymore; hosts that have joined stay")
     .argument("<group>", "name of the group", parseHostName)
     .action(revokeToken);
 }

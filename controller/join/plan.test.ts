@@ -101,7 +101,7 @@ test("a network that several hosts share takes no address, and a removed host ke
   expect(plan({ joined: admitted("mac-1", "mac-2") })).toEqual({ do: "admit" });
 });
 
-test("a pass that was cut off after it made the Host goes on", () => {
+test("a pass that was cut off after it made the Host is continued", () => {
   const own = host("mac-1", ["10.0.0.1"], undefined, { [ANNOTATION_JOIN_REQUEST]: KEY });
   expect(plan({ hosts: [own], joined: admitted("mac-1", "mac-2") })).toEqual({ do: "admit" });
 });
@@ -152,7 +152,7 @@ test.each([
   expect(matchesPattern(name, pattern)).toBe(matches);
 });
 
-test("an account whose annotations were changed to what they cannot be admits nobody", () => {
+test("an account whose annotations were changed to what they cannot be admits no machine", () => {
   const read = (group: unknown, joined?: string) => {
     const annotations = {
       [ANNOTATION_JOIN_GROUP]: JSON.stringify(group),

@@ -31,7 +31,7 @@ export type JoinGroup = z.output<typeof joinGroupSchema>;
 /** By host: the request that was admitted, and the machine. Once there, a host keeps its place. */
 export type Joined = z.output<typeof joinedSchema>;
 
-/** Undefined for the account of no group, and for one whose annotations somebody has changed to what they cannot be. */
+/** Undefined for the account of no group, and for one whose annotations are invalid. */
 export function readJoinGroup({ annotations = {} }: ObjectMeta) {
   const group = joinGroupSchema.safeParse(parseJson(annotations[ANNOTATION_JOIN_GROUP]));
   const joined = joinedSchema.safeParse(parseJson(annotations[ANNOTATION_JOINED] ?? "{}"));
