@@ -61,6 +61,17 @@ test.each<[string, readonly PackedEntry[], RegExp]>([
     ],
     /the link a leads out of the archive/,
   ],
+  [
+    "a link below another one, whose place is elsewhere than its path says",
+    [
+      file,
+      { ...file, name: "d/x" },
+      symlink("e/f/l", "../../d"),
+      symlink("e/f/l/k", "../.."),
+      symlink("e/f/l/k/evil", "x"),
+    ],
+    /the link e\/f\/l\/k is below the link e\/f\/l/,
+  ],
   ["a link to nothing", [file, symlink("l", "missing")], /the link l leads to nothing/],
   ["a file below a link", [symlink("llama", "/tmp"), file], /the link llama leads out/],
   [

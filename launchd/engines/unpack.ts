@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, realpath, symlink } from "node:fs/promises";
+import { lstat, mkdir, open, realpath, symlink } from "node:fs/promises";
 import { dirname, join, normalize } from "node:path/posix";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
@@ -78,6 +78,7 @@ async function writeAll(entries: AsyncIterable<Entry>, folder: string, limits: L
     entry.resume();
   }
   for (const [path, target] of Object.entries(links)) {
+    await requireOwnPlace(folder, path);
     await mkdir(join(folder, dirname(path)), { recursive: true }).catch(taken(path));
     await symlink(target, join(folder, path)).catch(taken(path));
   }
@@ -117,6 +118,14 @@ async function writeFile(entry: Entry, folder: string, path: string): Promise<st
   const bytes = passing(entry, (chunk) => hash.update(chunk));
   await pipeline(bytes, file.createWriteStream());
   return hash.digest("hex");
+}
+
+/** Below another link its place would be elsewhere, perhaps outside: what was checked is where its path says that it is. */
+async function requireOwnPlace(folder: string, path: string): Promise<void> {
+  for (let above = dirname(path); above !== "."; above = dirname(above)) {
+    const found = await lstat(join(folder, above)).catch(() => undefined);
+    if (found?.isSymbolicLink() === true) throw refused(`the link ${path} is below the link ${above}`);
+  }
 }
 
 /** A link through another one may lead further than its text says. */
