@@ -191,7 +191,7 @@ const TERMINATED = `exitCode: {{ $exitCode }}, message: {{ $message | Quote }}, 
 const COMPLETED = `{ terminated: { exitCode: 0, reason: Completed, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }`;
 
 const INITIALIZED =
-  "ready: true, restartCount: 0, state: { terminated: { exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }";
+  "ready: true, started: false, restartCount: 0, state: { terminated: { exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }";
 
 const READY = podStatus("ready", {
   phase: "Running",
@@ -201,18 +201,22 @@ const READY = podStatus("ready", {
 const NEVER_READY = podStatus("never-ready", {
   phase: "Running",
   isReady: false,
+  // Its startup probe fails, where it has one.
+  started: "{{ not .startupProbe }}",
   state: "{ running: { startedAt: {{ $now | Quote }} } }",
 });
 const COMPLETE = podStatus("complete", {
   phase: "Succeeded",
   isReady: false,
   state: COMPLETED,
+  isOver: true,
   why: "PodCompleted",
 });
 const FAIL = podStatus("fail", {
   phase: "Failed",
   isReady: false,
   state: `{ terminated: { reason: ${KILLED}, ${TERMINATED} } }`,
+  isOver: true,
   why: "PodFailed",
 });
 const EVICTED = podStatus("evicted", {
@@ -220,6 +224,7 @@ const EVICTED = podStatus("evicted", {
   isReady: false,
   state:
     "{ terminated: { exitCode: 137, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }",
+  isOver: true,
   why: "PodFailed",
   more: `
 reason: Evicted
@@ -230,13 +235,13 @@ const CRASH = podStatus("crash", {
   phase: "Running",
   isReady: false,
   restarts: 3,
-  state: `{ waiting: { reason: CrashLoopBackOff, message: "back-off 40s restarting failed container" } }, lastState: { terminated: { reason: Error, ${TERMINATED} } }`,
+  state: `{ waiting: { reason: CrashLoopBackOff, message: "back-off 40s restarting failed container" } }, lastState: { terminated: { reason: ${KILLED}, ${TERMINATED} } }`,
 });
 const INIT_CRASH = podStatus("init-crash", {
   phase: "Pending",
   isReady: false,
   state: "{ waiting: { reason: PodInitializing } }",
-  // In its whole back-off a kubelet shows the end of an init container as its state, and never that it waits.
+  // A kubelet shows the end of a container as its state for seconds up to its whole back-off, and then that it waits.
   init: `ready: false, started: false, restartCount: 1, state: { terminated: { reason: ${KILLED}, ${TERMINATED} } }, lastState: { terminated: { reason: ${KILLED}, ${TERMINATED} } }`,
 });
 const IMAGE_PULL = podStatus("image-pull", {
@@ -251,6 +256,10 @@ interface PodStatus {
   /** Of every container. */
   readonly state: string;
   readonly restarts?: number;
+  /** Whether it has started, as YAML; as `isReady` unless given. */
+  readonly started?: string;
+  /** Its sandbox is gone. */
+  readonly isOver?: boolean;
   /** Of every init container, as YAML; completed unless given. */
   readonly init?: string;
   /** Reason for which it is not ready. */
@@ -265,6 +274,8 @@ function podStatus(
     isReady,
     state,
     restarts = 0,
+    started = String(isReady),
+    isOver = false,
     init = INITIALIZED,
     why = "ContainersNotReady",
     more = "",
@@ -273,6 +284,8 @@ function podStatus(
   const condition = (type: string, status: boolean, reason?: string) =>
     `- { type: ${type}, status: "${status ? "True" : "False"}", lastTransitionTime: {{ $now | Quote }}${reason === undefined ? "" : `, reason: ${reason}`} }`;
   const notReady = isReady ? undefined : why;
+  const isInitialized = init === INITIALIZED;
+  const completed = why === "PodCompleted" ? why : undefined;
   return `
 {{ $now := Now }}
 {{ $notes := or .metadata.annotations dict }}
@@ -282,8 +295,8 @@ phase: ${phase}
 startTime: {{ or .status.startTime $now | Quote }}
 conditions:
 ${condition(REACHED, true, reached)}
-${condition("PodReadyToStartContainers", true)}
-${condition("Initialized", init === INITIALIZED)}
+${condition("PodReadyToStartContainers", !isOver)}
+${condition("Initialized", isInitialized, isInitialized ? completed : "ContainersNotInitialized")}
 ${condition("ContainersReady", isReady, notReady)}
 ${condition("Ready", isReady, notReady)}
 {{ range .spec.readinessGates }}
@@ -295,7 +308,7 @@ initContainerStatuses:
 {{ end }}
 containerStatuses:
 {{ range .spec.containers }}
-- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: ${isReady}, started: ${isReady}, restartCount: ${restarts}, state: ${state} }
+- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: ${isReady}, started: ${started}, restartCount: ${restarts}, state: ${state} }
 {{ end }}
 {{ if not .status.podIP }}
 {{ $ip := index $notes "${POD_IP}" }}

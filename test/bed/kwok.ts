@@ -37,6 +37,8 @@ export interface KwokOptions {
   readonly kubectl: Kubectl;
   /** Of its own, for configuration and log. */
   readonly dir: string;
+  /** The nodes that it plays, by their labels; all by default. */
+  readonly nodeSelector?: string;
   /** Of the nodes' Leases, which kwok renews four times as often. */
   readonly leaseSeconds?: number;
 }
@@ -58,7 +60,7 @@ export function whyNoSimulatedNodes(): string | undefined {
 
 /** Resolves when it has been started; its first nodes show that it works. */
 export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
-  const { kubeconfig, kubectl, dir, leaseSeconds = 40 } = options;
+  const { kubeconfig, kubectl, dir, nodeSelector, leaseSeconds = 40 } = options;
   const program = findKwok();
   if (program === undefined) throw new Error(whyNoSimulatedNodes());
   await kubectl(["apply", "-f", "-"], { input: listOf(storageClasses()) });
@@ -72,7 +74,9 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
     args: [
       `--kubeconfig=${kubeconfig}`,
       `--config=${config}`,
-      "--manage-all-nodes",
+      ...(nodeSelector === undefined
+        ? ["--manage-all-nodes"]
+        : [`--manage-nodes-with-label-selector=${nodeSelector}`]),
       `--node-lease-duration-seconds=${leaseSeconds}`,
       // Apart from the cluster addresses of Services.
       "--cidr=10.128.0.1/16",
