@@ -23,6 +23,7 @@ import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
 import { renewVersions } from "./version.ts";
 
+const KEPT = { "helm.sh/resource-policy": "keep" };
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
 const RULES_HEADER =
@@ -39,13 +40,9 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   for (const crd of customResourceDefinitions()) {
     const plural = crd.metadata.name.split(".")[0];
     // `helm uninstall` must not take every Model and service with it.
-    const kept = {
-      ...crd,
-      metadata: { ...crd.metadata, annotations: { "helm.sh/resource-policy": "keep" } },
-    };
     files.set(
       `charts/metalbridge/files/crds/${plural}.yaml`,
-      HEADER + stringify(kept, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
+      HEADER + stringify(kept(crd), { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
     );
   }
   for (const [name, objects] of [
@@ -53,7 +50,8 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     ["policies", [...hostPolicies(), ...joinPolicy(), ...userPolicies()]],
     ["policy-dangerous-pods", dangerousPodsPolicy()],
     ["flow-control", flowControl()],
-    ["priorities", priorityClasses()],
+    // Pods of services that outlive the chart could not be replaced without them.
+    ["priorities", priorityClasses().map(kept)],
   ] as const) {
     const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
     const condition = SWITCHED[name];
@@ -91,6 +89,10 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   const install = renderInstall();
   if (install !== undefined) files.set("examples/install/metalbridge.yaml", install);
   return files;
+}
+
+function kept<T extends { readonly metadata: object }>(object: T) {
+  return { ...object, metadata: { ...object.metadata, annotations: KEPT } };
 }
 
 /** The alerts as a plain rule file, for a Prometheus without the operator. */

@@ -10,6 +10,7 @@ import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
+import { priorityClasses } from "../../src/linux/priorities.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
 import { startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
@@ -81,6 +82,9 @@ withHelm(
       "Namespace /metalbridge-hosts",
       "Namespace /metalbridge-join",
       "Namespace /metalbridge-system",
+      ...priorityClasses()
+        .map(({ metadata }) => `PriorityClass /${metadata.name}`)
+        .sort(),
       "Secret default/hub",
     ]);
 

@@ -29,7 +29,8 @@ export type Helm = (...args: readonly string[]) => Promise<string>;
 export function helmIn(home: string, kubeconfig = "/nonexistent"): Helm {
   const folders = { HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
   const env = { PATH: process.env.PATH, HOME: home, KUBECONFIG: kubeconfig, ...folders };
-  const limits = { timeout: 60_000, maxBuffer: 64 << 20 };
+  // Of installations that are waited for.
+  const limits = { timeout: 240_000, maxBuffer: 64 << 20 };
   return (...args) =>
     new Promise((resolve, reject) => {
       execFile(helmProgram ?? "helm", [...args], { env, ...limits }, (error, stdout, stderr) =>

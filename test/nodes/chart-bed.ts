@@ -1,0 +1,147 @@
+/** The chart on a real node: our programs in containers of its image, installed by the real Helm. */
+import { readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { ONE_THREAD } from "../bed/agent.ts";
+import { ctr } from "../bed/node/containerd.ts";
+import type { RealNode } from "../bed/node/node.ts";
+import { nodeParts, whyNoRealNode } from "../bed/node/parts.ts";
+import { localVolume } from "../bed/node/volumes.ts";
+import { run } from "../bed/run.ts";
+import { question } from "../bed/services.ts";
+import { CHART, type Helm, helmIn, helmProgram, NAMESPACE, needsHelm } from "../chart/helm.ts";
+import { type RealCluster, startRealCluster } from "../cluster/node.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { startBadOrigin } from "../integration/bad-origin.ts";
+
+export const WAIT = { timeout: 60_000, interval: 100 };
+export const whyNoChart = whyNoRealNode() ?? (helmProgram === undefined ? needsHelm.trim() : undefined);
+
+export interface ChartBed extends AsyncDisposable {
+  readonly cluster: RealCluster;
+  readonly kubectl: RealCluster["kubectl"];
+  readonly helm: Helm;
+  readonly node: RealNode;
+  /** Until every pod is ready. */
+  readonly install: (...args: readonly string[]) => Promise<string>;
+  readonly upgrade: (chart: string, ...args: readonly string[]) => Promise<string>;
+  /** The chart as a package of another version. */
+  readonly packaged: (version: string) => Promise<string>;
+  /** Another name for an image of the node. */
+  readonly tagImage: (reference: string, tag: string) => Promise<void>;
+  /** A Model and an InferenceService of one name. Resolves when that is Ready. */
+  readonly serve: (name: string) => Promise<void>;
+  /** Of the service's ClusterIP. */
+  readonly url: (service: string, namespace?: string) => Promise<string>;
+  /** One question from the node, through the ClusterIP. */
+  readonly ask: (service: string) => Promise<string>;
+  readonly pods: (namespace: string, selector: string) => Promise<readonly Pod[]>;
+}
+
+/** Nothing is installed yet. The namespaces of Metalbridge and of the services enforce the restricted Pod Security Standard. */
+export async function startChartBed(): Promise<ChartBed> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-chart-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const cluster = stack.use(await startRealCluster({ crds: false }));
+  const { kubeconfig, kubectl, network } = cluster;
+  const node = cluster.node("node-1");
+  const weights = path.join(folder, "tiny.gguf");
+  await writeTinyGguf(weights);
+  const { url: origin } = stack.use(await startBadOrigin(await readFile(weights), 0, network.gateway));
+  await localVolume(kubectl, node, { size: "4Gi" });
+  await kubectl(["create", "namespace", NAMESPACE]);
+  await kubectl(["label", "namespace", NAMESPACE, "default", `${ENFORCED}=restricted`]);
+  const helm = helmIn(folder, kubeconfig);
+  const values = ["--set", `image.repository=${OUR_REPOSITORY},controller.allowNetworks={10.78.0.0/16}`];
+  const release = ["metalbridge", "-n", NAMESPACE, "--wait", "--timeout=120s"] as const;
+  const pods: ChartBed["pods"] = async (namespace, selector) => {
+    const listed = await kubectl(["get", "pods", "-n", namespace, "-l", selector, "-o", "json"]);
+    return (JSON.parse(listed) as { readonly items: readonly Pod[] }).items;
+  };
+  /** With what the pods say, where they do not get ready. */
+  const explained = (helming: Promise<string>) =>
+    helming.catch(async (error) => {
+      throw new Error(`${error}\n${await kubectl(["get", "pods,events", "-A", "-o", "wide"])}`);
+    });
+  const url: ChartBed["url"] = async (service, namespace = "default") => {
+    const format = "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}";
+    return `http://${await kubectl(["get", "service", service, "-n", namespace, "-o", format])}`;
+  };
+  const kept = stack.move();
+  return {
+    ...{ cluster, kubectl, helm, node, pods, url },
+    install: (...args) => {
+      const [name, ...rest] = release;
+      return explained(helm("install", name, CHART, ...rest, ...values, ...args));
+    },
+    upgrade: (chart, ...args) => {
+      const [name, ...rest] = release;
+      return helm("upgrade", name, chart, ...rest, "--reuse-values", ...args);
+    },
+    packaged: async (version) => {
+      const versions = ["--version", version, "--app-version", version];
+      await helm("package", CHART, ...versions, "--destination", folder);
+      return path.join(folder, `metalbridge-${version}.tgz`);
+    },
+    tagImage: async (reference, tag) => {
+      await ctr(nodeParts(), node.folder, "images", "tag", "--force", reference, tag);
+    },
+    serve: async (name) => {
+      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(servedBy(name, origin)) });
+      const isReady = ["--for=jsonpath={.status.phase}=Ready", `isvc/${name}`, "--timeout=60s"];
+      await kubectl(["wait", ...isReady]).catch(async (error) => {
+        const seen = await kubectl(["get", "isvc,models,pods,pvc,events", "-o", "yaml"]);
+        throw new Error(`${error}\n${seen}`);
+      });
+    },
+    ask: async (service) => {
+      const [program = "", ...inside] = node.inside();
+      const target = `${await url(service)}/v1/chat/completions`;
+      const curl = ["curl", "-sS", "-m", "20", "--fail-with-body", target];
+      return run(program, [...inside, ...curl, "-d", question({ max_tokens: 8 })]);
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** What Linux says of a process: whose it is, its capabilities, and whether it can write to its root. */
+export function confinementOf(pid: number) {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const field = (name: string) => new RegExp(`^${name}:\\t(\\S+)`, "m").exec(status)?.[1];
+  const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").split("\n");
+  const root = mounts.map((line) => line.split(" ")).find(([, , , , at]) => at === "/");
+  return {
+    user: field("Uid"),
+    capabilities: field("CapEff"),
+    noNewPrivileges: field("NoNewPrivs"),
+    seccomp: field("Seccomp"),
+    root: root?.[5]?.split(",")[0],
+  };
+}
+
+export const CONFINED = {
+  ...{ user: "65532", capabilities: "0000000000000000", noNewPrivileges: "1" },
+  // A filter.
+  ...{ seccomp: "2", root: "ro" },
+};
+
+export const ENFORCED = "pod-security.kubernetes.io/enforce";
+
+function servedBy(name: string, origin: string): object {
+  const apiVersion = "metalbridge.dev/v1alpha1";
+  const metadata = { name, namespace: "default" };
+  const source = `${origin}/good.gguf`;
+  const small = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0, extraArgs: ONE_THREAD };
+  const items = [
+    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "cpu" } } },
+    {
+      ...{ apiVersion, kind: "InferenceService", metadata },
+      spec: { modelRef: name, ...small, rollout: { drainSeconds: 5 } },
+    },
+  ];
+  return { apiVersion: "v1", kind: "List", items };
+}

@@ -1,0 +1,194 @@
+/** The whole chart in pods of a real node: what it installs, what it may, what it costs, and what is left of it. */
+import { readFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { KubectlFailed } from "../bed/kubectl.ts";
+import { run } from "../bed/run.ts";
+import { everything, newSince } from "../chart/everything.ts";
+import { CHART, NAMESPACE } from "../chart/helm.ts";
+import { root } from "../docs/pages.ts";
+import {
+  type ChartBed,
+  CONFINED,
+  confinementOf,
+  ENFORCED,
+  startChartBed,
+  WAIT,
+  whyNoChart,
+} from "./chart-bed.ts";
+
+const title = `the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
+const OURS = "app.kubernetes.io/name=metalbridge";
+const SERVED = "metalbridge.dev/service=chat";
+const MOST_RSS = { controller: 60, node: 60, server: 90 };
+
+describe.skipIf(whyNoChart !== undefined)(title, () => {
+  let bed: ChartBed;
+  let before: ReadonlySet<string>;
+  beforeAll(async () => {
+    bed = await startChartBed();
+    before = await everything(bed.kubectl);
+  });
+  afterAll(() => bed?.[Symbol.asyncDispose]());
+
+  test("controllers and density server get ready where restricted pods only are allowed", async ({
+    annotate,
+  }) => {
+    const started = performance.now();
+    await bed.install("--set", "server.enabled=true,preflight.mode=Warn");
+    await annotate(`ready ${Math.round(performance.now() - started)} ms after helm install`);
+    const pods = await bed.pods(NAMESPACE, OURS);
+    expect(pods.map(partOf).sort()).toEqual(["controller", "controller", "server"]);
+  });
+
+  test("the DaemonSet for nodes needs a privileged namespace, and then publishes what this node has", async () => {
+    const { kubectl, helm } = bed;
+    const enabled = ["--reuse-values", "--set", "node.enabled=true"];
+    await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, ...enabled);
+    const refused = async () => {
+      const seen = await kubectl(["describe", "daemonset", "metalbridge-node", "-n", NAMESPACE]);
+      expect(seen).toMatch(/violates PodSecurity "restricted:latest"/);
+    };
+    await vi.waitFor(refused, WAIT);
+    await kubectl(["label", "--overwrite", "namespace", NAMESPACE, `${ENFORCED}=privileged`]);
+    const rollout = ["rollout", "status", "daemonset/metalbridge-node", "-n", NAMESPACE, "--timeout=60s"];
+    await kubectl(rollout);
+    const read = [
+      "get",
+      "configmap",
+      "metalbridge-node-node-1",
+      "-n",
+      NAMESPACE,
+      "-o",
+      "jsonpath={.data.node\\.json}",
+    ];
+    const report = await vi.waitFor(async () => JSON.parse(await kubectl(read)), WAIT);
+    expect(report).toMatchObject({
+      memory: { totalBytes: totalmem() },
+      cpu: { name: cpus()[0]?.model, cores: cpus().length, arch: { x64: "amd64" }[process.arch as "x64"] },
+      gpus: [],
+      leftOut: [],
+    });
+    const capacity = await kubectl(["get", "node", "node-1", "-o", "jsonpath={.status.capacity.memory}"]);
+    expect(capacity).toBe(`${totalmem() / 1024}Ki`);
+  });
+
+  test("all of them run without rights on their node", async () => {
+    for (const { metadata } of await bed.pods(NAMESPACE, OURS)) {
+      const containers = await bed.node.containers(NAMESPACE, metadata.name);
+      expect([...containers.values()].flat().map(confinementOf), metadata.name).toEqual([CONFINED]);
+    }
+  });
+
+  test("a Model and a service are made by the controller in its pod, and answer through the ClusterIP", async ({
+    annotate,
+  }) => {
+    const started = performance.now();
+    await bed.serve("chat");
+    await annotate(`ready ${Math.round(performance.now() - started)} ms after kubectl apply`);
+    expect(await bed.ask("chat")).toContain("choices");
+  });
+
+  test("the API server asks the webhook in the pod: a service that fits nowhere gets a warning", async () => {
+    const change = JSON.stringify({ spec: { resources: { hostMemory: "900Gi" } } });
+    const args = [
+      "patch",
+      "isvc/chat",
+      "--type=merge",
+      "-p",
+      change,
+      "--dry-run=server",
+      "--warnings-as-errors",
+    ];
+    const failed = await bed.kubectl(args).catch((error: unknown) => error);
+    expect(failed instanceof KubectlFailed && failed.stderr).toMatch(
+      /Warning: .*needs 900 GiB, and the machine that comes nearest, node-1, offers/,
+    );
+  });
+
+  test("the density server answers through its Service, with the node's own report", async () => {
+    const { kubectl, node } = bed;
+    await kubectl(["create", "serviceaccount", "density"]);
+    const role = ["--clusterrole=metalbridge-density-reader", "--serviceaccount=default:density"];
+    await kubectl(["create", "clusterrolebinding", "density", ...role]);
+    const token = (await kubectl(["create", "token", "density"])).trim();
+    const target = `${await bed.url("metalbridge-server", NAMESPACE)}/api/v1/density/nodes`;
+    const [program = "", ...inside] = node.inside();
+    const curl = ["curl", "-sS", "-m", "20", "-H", `authorization: Bearer ${token}`, target];
+    await vi.waitFor(async () => {
+      const answer: unknown = JSON.parse(await run(program, [...inside, ...curl]));
+      expect(answer).toMatchObject({
+        nodes: [{ nodeName: "node-1", kind: "Node", stale: false, system: { cpu_name: cpus()[0]?.model } }],
+      });
+    }, WAIT);
+    await kubectl(["delete", "serviceaccount/density", "clusterrolebinding/density"]);
+  });
+
+  test("they stay small, and have not been restarted", async ({ annotate }) => {
+    for (const pod of await bed.pods(NAMESPACE, OURS)) {
+      const part = partOf(pod);
+      const [pid = 0] = [...(await bed.node.containers(NAMESPACE, pod.metadata.name)).values()].flat();
+      const { rss, workingSet } = memoryOf(pid);
+      await annotate(`${pod.metadata.name}: RSS ${rss} MB, working set ${workingSet} MB`);
+      expect(rss, part).toBeLessThanOrEqual(MOST_RSS[part]);
+      expect(pod.status?.containerStatuses).toMatchObject([{ restartCount: 0, ready: true }]);
+    }
+  });
+
+  test("uninstalled, engines serve on, and a pod that is lost comes back", async () => {
+    const { kubectl, helm } = bed;
+    const [pod] = await bed.pods("default", SERVED);
+    await helm("uninstall", "metalbridge", "-n", NAMESPACE, "--wait");
+    const ours = async () => (await bed.pods(NAMESPACE, OURS)).map(({ metadata }) => metadata.name);
+    await vi.waitFor(async () => expect(await ours()).toEqual([]), WAIT);
+    expect(await bed.ask("chat")).toContain("choices");
+    expect((await bed.pods("default", SERVED)).map(uidOf)).toEqual([pod?.metadata.uid]);
+    await kubectl(["delete", `pod/${pod?.metadata.name}`, "--grace-period=1"]);
+    await vi.waitFor(async () => {
+      const events = await kubectl(["get", "events", "-o", "custom-columns=M:.message"]);
+      const [next, ...more] = await bed.pods("default", SERVED);
+      expect(next?.status?.containerStatuses, events).toMatchObject([{ ready: true }]);
+      expect(more).toEqual([]);
+    }, WAIT);
+    // kube-proxy hears of it a moment later.
+    await vi.waitFor(async () => expect(await bed.ask("chat")).toContain("choices"), WAIT);
+  });
+
+  test("installed again, everything is removed by the commands of the documentation", async () => {
+    const { kubectl, helm } = bed;
+    await bed.install();
+    for (const line of removalCommands()) {
+      const [program, ...args] = line.split(" ");
+      if (program === "helm") await helm(...args);
+      else if (program === "kubectl") await kubectl(args);
+    }
+    await vi.waitFor(async () => expect(await newSince(kubectl, before)).toEqual([]), WAIT);
+  });
+});
+
+function partOf(pod: { readonly metadata: { readonly labels?: Readonly<Record<string, string>> } }) {
+  return pod.metadata.labels?.["app.kubernetes.io/component"] as keyof typeof MOST_RSS;
+}
+
+function uidOf({ metadata }: { readonly metadata: { readonly uid?: string } }) {
+  return metadata.uid;
+}
+
+/** In MB, of the container's cgroup: what the kubelet reports as its RSS, and as its working set, which has program files too. */
+function memoryOf(pid: number) {
+  const group = /:memory:(.*)/.exec(readFileSync(`/proc/${pid}/cgroup`, "utf8"))?.[1] ?? "";
+  const read = (file: string) => readFileSync(path.join("/sys/fs/cgroup/memory", group, file), "utf8");
+  const stat = read("memory.stat");
+  const bytes = (name: string) => Number(new RegExp(`^total_${name} (\\d+)`, "m").exec(stat)?.[1]);
+  const megabytes = (count: number) => Math.round(count / 1e6);
+  const workingSet = Number(read("memory.usage_in_bytes")) - bytes("inactive_file");
+  return { rss: megabytes(bytes("rss")), workingSet: megabytes(workingSet) };
+}
+
+/** The last block of commands in the section on uninstalling. */
+function removalCommands(): readonly string[] {
+  const page = readFileSync(path.join(root, "charts/README.md"), "utf8");
+  const section = page.split("\n## ").find((one) => one.startsWith("Uninstall")) ?? "";
+  return (section.split("```").at(-2) ?? "").trim().split("\n");
+}
