@@ -38,6 +38,8 @@ export interface ControlPlaneOptions {
   readonly scheduler?: boolean;
   /** More flags of kube-apiserver. */
   readonly apiServerArgs?: readonly string[] | undefined;
+  /** More flags of kube-controller-manager. */
+  readonly controllerManagerArgs?: readonly string[] | undefined;
   readonly readyTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -162,7 +164,8 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
       };
       const { controllerManagerToken, schedulerToken } = plan.credentials;
       if (options.controllerManager !== false) {
-        const component = describeControllerManager(options.parts, layout, { address });
+        const moreArgs = options.controllerManagerArgs;
+        const component = describeControllerManager(options.parts, layout, { address, moreArgs });
         startClient(component, layout.controllerManagerKubeconfig, controllerManagerToken);
       }
       if (options.scheduler === true)

@@ -51,6 +51,8 @@ export interface PrivateClusterOptions {
   readonly bindAddress?: string;
   /** More flags of kube-apiserver. */
   readonly apiServerArgs?: readonly string[];
+  /** More flags of kube-controller-manager. */
+  readonly controllerManagerArgs?: readonly string[];
 }
 
 /** The control plane that global-setup started; tests share it and must stay in their namespaces. */
@@ -76,6 +78,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     scheduler: options.scheduler ?? false,
     bindAddress: options.bindAddress,
     apiServerArgs: options.apiServerArgs,
+    controllerManagerArgs: options.controllerManagerArgs,
   });
   const installCrds = async () => installBasics(controlPlane.access, customResourceDefinitions());
   const dispose = async () => {

@@ -13,6 +13,8 @@ export async function startBadOrigin(
   content: Uint8Array,
   largeBytes: number,
   address = "127.0.0.1",
+  /** Further ones that it delivers. */
+  files: Readonly<Record<string, Uint8Array>> = {},
 ): Promise<BadOrigin> {
   const answers: Readonly<Record<string, Answer>> = {
     "/good.gguf": serve(content, content.length),
@@ -25,6 +27,7 @@ export async function startBadOrigin(
     "/cut.gguf": headerThen(content, (response) => response.destroy()),
     "/stalls.gguf": headerThen(content, () => undefined),
     "/large.gguf": endless(content, largeBytes),
+    ...Object.fromEntries(Object.entries(files).map(([name, bytes]) => [name, serve(bytes, bytes.length)])),
   };
   const server = createServer((request, response) => {
     const answer = answers[request.url ?? ""];

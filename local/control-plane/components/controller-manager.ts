@@ -7,7 +7,7 @@ import type { Component } from "./component.ts";
 export function describeControllerManager(
   parts: ClusterParts,
   layout: Layout,
-  options: { readonly address: string },
+  options: { readonly address: string; readonly moreArgs?: readonly string[] | undefined },
 ): Component | undefined {
   if (parts.kubeControllerManager === undefined) return undefined;
   return {
@@ -25,6 +25,7 @@ export function describeControllerManager(
       `--service-account-private-key-file=${layout.serviceAccountKey}`,
       `--root-ca-file=${layout.certificates(options.address)}/apiserver.crt`,
       "--profiling=false",
+      ...(options.moreArgs ?? []),
     ],
     env: {},
     cwd: layout.run,

@@ -14,6 +14,10 @@ export interface KubeletOptions {
   readonly address: string;
   readonly kubeconfig: string;
   readonly cgroup: string;
+  /** Of the node's Lease, which kubelet renews four times as often; 40 by default. */
+  readonly leaseSeconds?: number | undefined;
+  /** Longest pause between two starts of a container that exits; 300 by default. */
+  readonly backOffSeconds?: number | undefined;
 }
 
 export function startKubelet(machine: Machine, options: KubeletOptions): WatchedChild {
@@ -38,7 +42,8 @@ export function startKubelet(machine: Machine, options: KubeletOptions): Watched
   );
 }
 
-function configuration({ folder, address, cgroup }: KubeletOptions): object {
+function configuration(options: KubeletOptions): object {
+  const { folder, address, cgroup, leaseSeconds = 40, backOffSeconds = 300 } = options;
   const never = "0%";
   return {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
@@ -52,6 +57,8 @@ function configuration({ folder, address, cgroup }: KubeletOptions): object {
     authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
     authorization: { mode: "AlwaysAllow" },
     address,
+    nodeLeaseDurationSeconds: leaseSeconds,
+    crashLoopBackOff: { maxContainerRestartPeriod: `${backOffSeconds}s` },
     healthzPort: 0,
     podLogsDir: path.join(folder, "pod-logs"),
     volumePluginDir: path.join(folder, "volume-plugins"),

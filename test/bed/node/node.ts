@@ -29,6 +29,10 @@ export interface NodeOptions {
   readonly capacity?: Readonly<Record<string, string>>;
   /** Beside those that every node has; imported once it has booted. */
   readonly images?: readonly NodeImage[];
+  /** How soon its loss is noticed: with --node-monitor-grace-period of kube-controller-manager, which is longer. */
+  readonly leaseSeconds?: number;
+  /** Longest pause between two starts of a container that exits: a crash loop of seconds. */
+  readonly backOffSeconds?: number;
 }
 
 export interface NodeCluster {
@@ -66,6 +70,16 @@ export interface RealNode extends AsyncDisposable {
 export interface PreparedNode extends AsyncDisposable {
   readonly join: (cluster: NodeCluster) => Promise<RealNode>;
 }
+
+/** Of an API server that real nodes join. */
+export const API_SERVER_ARGS = [
+  // Names of nodes resolve nowhere.
+  "--kubelet-preferred-address-types=InternalIP",
+  // It reaches pods, and no address of a Service.
+  "--enable-aggregator-routing=true",
+  // Clients in pods reach it through the Service `kubernetes`.
+  "--endpoint-reconciler-type=lease",
+];
 
 const READY_MS = 60_000;
 const POLL_MS = 50;
@@ -128,9 +142,9 @@ async function join(place: Place, power: Power, options: NodeOptions, cluster: N
   const { station, folder, parts } = place;
   const { kubeconfig, access } = cluster;
   const { namespace: cgroup, address } = station;
-  const nodeName = options.name;
-  const startTheKubelet = () =>
-    startKubelet(power.machine, { folder, parts, nodeName, address, kubeconfig, cgroup });
+  const { name: nodeName, leaseSeconds, backOffSeconds } = options;
+  const at = { folder, parts, nodeName, address, kubeconfig, cgroup };
+  const startTheKubelet = () => startKubelet(power.machine, { ...at, leaseSeconds, backOffSeconds });
   let kubelet: WatchedChild;
   const startPrograms = async () => {
     const since = Date.now();

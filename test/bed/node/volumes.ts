@@ -10,6 +10,8 @@ export interface LocalVolumeOptions {
   readonly size: string;
   /** A file system that is as small as its size, so that it can be filled. */
   readonly tmpfs?: boolean;
+  /** Of that file system, where it is smaller than the volume says. */
+  readonly realSize?: string;
   /** `local` by default, which is the default class. */
   readonly storageClass?: string;
 }
@@ -46,7 +48,7 @@ export async function localVolume(
   const folder = path.join(node.folder, "volumes", name);
   mkdirSync(folder, { recursive: true });
   if (options.tmpfs === true) {
-    const bytes = size.replace(/i$/, "").toLowerCase();
+    const bytes = (options.realSize ?? size).replace(/i$/, "").toLowerCase();
     await node.run("mount", "-t", "tmpfs", "-o", `size=${bytes},mode=0777`, "tmpfs", folder);
   } else chmodSync(folder, 0o777);
   const hostname = { key: "kubernetes.io/hostname", operator: "In", values: [node.name] };
