@@ -16,6 +16,8 @@ const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "ut
 
 /** The chart's value image.repository in tests, and the one of examples/install. */
 export const OUR_REPOSITORY = "registry.example.com/metalbridge";
+/** As the chart names it, and as every node has it. */
+export const OUR_IMAGE = `${OUR_REPOSITORY}:${version}`;
 
 export interface NodeImage {
   readonly reference: string;
@@ -39,7 +41,7 @@ async function ourTar(architecture: Architecture): Promise<NodeImage> {
     if (temporary !== undefined) await bundleInto(temporary);
     const bundle = temporary ?? path.join(root, "dist");
     const image = await ourImage({ architecture, bundle, compression: "none", labels: {} });
-    return await tarOf("metalbridge", [`${OUR_REPOSITORY}:${version}`], image);
+    return await tarOf("metalbridge", [OUR_IMAGE], image);
   } finally {
     if (temporary !== undefined) rmSync(temporary, { recursive: true, force: true });
   }

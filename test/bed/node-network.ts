@@ -24,8 +24,6 @@ export interface NodeNetwork extends AsyncDisposable {
   readonly hostAddress: string;
   /** curl as a client on the node would run it; a curl that fails is a result, not an error. */
   readonly curlInside: (args: readonly string[], options?: CurlOptions) => Promise<InsideResult>;
-  /** One of the others that were asked for. */
-  readonly station: (name: string) => Station;
 }
 
 export interface CurlOptions {
@@ -45,16 +43,10 @@ export function canRunNodeNetwork(): { readonly ok: true } | { readonly ok: fals
   return why === undefined ? { ok: true } : { ok: false, why };
 }
 
-/**
- * Resolves when kube-proxy has synchronised its rules once; disposal leaves no namespace, device or process. `others` are
- * machines that the node reaches.
- */
-export async function startNodeNetwork(
-  cluster: NetworkedCluster,
-  others: readonly string[] = [],
-): Promise<NodeNetwork> {
+/** Resolves when kube-proxy has synchronised its rules once; disposal leaves no namespace, device or process. */
+export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeNetwork> {
   await using stack = new AsyncDisposableStack();
-  const network = stack.use(await openNetwork(["node", ...others]));
+  const network = stack.use(await openNetwork(["node"]));
   const station = network.station("node");
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-node-"));
   stack.defer(() => rm(dir, { recursive: true, force: true }));
@@ -76,7 +68,7 @@ export async function startNodeNetwork(
   const kept = stack.move();
   return {
     ...{ nodeName, namespace: station.namespace, hostAddress: network.gateway },
-    ...{ curlInside: curlIn(station), station: network.station },
+    ...{ curlInside: curlIn(station) },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }

@@ -1,11 +1,10 @@
 /** Services in pods of real nodes: a cluster, our controller with the rights of an installation, and an origin of weights. */
-import { readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, vi } from "vitest";
 import type { TinyModelOptions } from "../../local/demo/tiny-model.ts";
-import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
+import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
@@ -18,15 +17,11 @@ import type { NodeOptions, RealNode } from "../bed/node/node.ts";
 import { run } from "../bed/run.ts";
 import { question } from "../bed/services.ts";
 import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
-import { root } from "../docs/pages.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 
 export const NAMESPACE = "default";
 export const WAIT = { timeout: 60_000, interval: 100 };
-const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
-/** As the chart names it, and as every node has it. */
-export const OUR_IMAGE = `${OUR_REPOSITORY}:${version}`;
 
 export interface PodsBedOptions {
   readonly nodes?: readonly NodeOptions[];

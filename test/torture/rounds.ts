@@ -40,7 +40,8 @@ async function rollOutInPeace(context: FaultContext, index: number): Promise<voi
   const { bed, recorder, cluster, load } = context;
   const sizeOf = (name: string) => cluster.services.get(`default/${name}`)?.spec.contextSize;
   load.hurry(PEACE_PACE);
-  for (const target of ["steady", "elastic"] as const) {
+  // The others are deleted.
+  for (const target of bed.services.filter((name) => name !== "brief")) {
     const value = sizeOf(target) === 1024 ? 768 : 1024;
     await bed.objects.patchService(target, "/spec/contextSize", value);
     const detail = `in peace: contextSize ${value}`;
@@ -82,6 +83,9 @@ export async function untilConverged(context: FaultContext, index: number): Prom
       replicas: cluster.replicas.list(),
       slices: cluster.slices.list(),
       engines: engines.engines(),
+      pods: cluster.pods.list(),
+      nodes: cluster.nodes.list(),
+      nodeCount: bed.nodes.size,
       addresses: new Map([...bed.hosts].map(([name, host]) => [name, host.address()])),
     });
     const now = recorder.now();

@@ -2,7 +2,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultContext } from "./faults/fault.ts";
 import { leftoversOfHosts, leftoversOfServices } from "./observe/leftovers.ts";
-import { SERVICES } from "./plan/catalogue.ts";
 
 const LOOK_MS = 500;
 const WITHIN_MS = 60_000;
@@ -10,11 +9,12 @@ const WITHIN_MS = 60_000;
 const LAST_ANSWERS_MS = 3_000;
 
 export async function takeDown({ bed, recorder, engines, load }: FaultContext): Promise<void> {
-  for (const name of SERVICES) load.pause(name);
+  for (const name of bed.services) load.pause(name);
   await pause(LAST_ANSWERS_MS);
-  for (const name of SERVICES) await bed.objects.deleteService(name);
+  for (const name of bed.services) await bed.objects.deleteService(name);
   const hosts = [...bed.hosts.values()];
-  const ofServices = await untilNothing(() => leftoversOfServices(bed.client, hosts, engines));
+  const nodes = [...bed.nodes.values()];
+  const ofServices = await untilNothing(() => leftoversOfServices(bed.client, hosts, nodes, engines));
   for (const host of hosts) {
     recorder.note({ type: "part", part: "agent", host: host.name, change: "ended" });
     await host.agent.kill("SIGTERM");

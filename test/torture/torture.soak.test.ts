@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
+import { whyNoRealNode } from "../bed/node/parts.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { ollama } from "../fixtures/ollama.ts";
 import { FIXED_SEEDS } from "./plan/fixed-seeds.ts";
@@ -17,13 +18,16 @@ const MINUTE = 60_000;
 describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
   // Side by side: one leaves most of two cores idle.
   it.concurrent.for(FIXED_SEEDS)(
-    "holds every invariant: seed $seed, $minutes minutes, $engine",
+    "holds every invariant: seed $seed, $minutes minutes, $engine, $nodes nodes",
     { timeout: 20 * MINUTE },
-    async ({ seed, minutes, engine }, { skip }) => {
+    async ({ nodes, ...fixed }, { skip }) => {
+      const { engine } = fixed;
       skip(engine === "ollama" && ollama === undefined, "no Ollama");
+      const whyNot = nodes > 0 ? whyNoRealNode() : undefined;
+      skip(whyNot !== undefined, whyNot);
       const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
       const lines: string[] = [];
-      const report = await torture({ seed, minutes, engine, outDir, print: (line) => lines.push(line) });
+      const report = await torture({ ...fixed, nodes, outDir, print: (line) => lines.push(line) });
       const recording = loadRecording(path.join(outDir, "events.jsonl"));
       const explained = report.violations.map((violation) => explain(violation, recording));
       expect(

@@ -15,7 +15,7 @@ import { watchLag } from "./observe/lag.ts";
 import { watchAudit, watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
 import { eventsOf } from "./observe/recording.ts";
-import { type EngineName, HOSTS, SERVICES } from "./plan/catalogue.ts";
+import { type EngineName, HOSTS } from "./plan/catalogue.ts";
 import { planFaults } from "./plan/plan-faults.ts";
 import { type Report, reportOf } from "./report/report.ts";
 import { describeEvent } from "./report/timeline.ts";
@@ -26,6 +26,8 @@ export interface TortureOptions {
   readonly seed: number;
   readonly minutes: number;
   readonly engine?: EngineName;
+  /** Real nodes beside the hosts; none by default. */
+  readonly nodes?: number;
   /** For the recording and the logs of all parts; made if it is not there. */
   readonly outDir: string;
   readonly print: (line: string) => void;
@@ -34,14 +36,14 @@ export interface TortureOptions {
 
 /** Resolves with what was found, violated invariants included; rejects where the harness itself failed. */
 export async function torture(options: TortureOptions): Promise<Report> {
-  const { seed, minutes, engine = "llamacpp", outDir, print, signal } = options;
+  const { seed, minutes, engine = "llamacpp", nodes = 0, outDir, print, signal } = options;
   mkdirSync(outDir, { recursive: true });
-  const schedule = planFaults(seed, minutes, engine);
+  const schedule = planFaults(seed, minutes, engine, nodes);
   const recorder = createRecorder(path.join(outDir, "events.jsonl"), (event) => {
     const line = describeEvent(event);
     if (line !== undefined) print(line);
   });
-  const bed = await openBed(path.join(outDir, "farm"), engine);
+  const bed = await openBed(path.join(outDir, "farm"), engine, nodes);
   const stop = new AbortController();
   const cleanups: (() => unknown)[] = [() => stop.abort()];
   try {
@@ -69,7 +71,7 @@ async function observe(
   { seed, engine }: { readonly seed: number; readonly engine: EngineName },
 ): Promise<FaultContext> {
   const hosts = [...bed.hosts.values()];
-  const engines = watchEngines(recorder, hosts);
+  const engines = watchEngines(recorder, hosts, [...bed.nodes.values()]);
   cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
   cleanups.push(watchAudit(recorder, bed.auditFile));
   const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
@@ -97,8 +99,10 @@ async function begin(context: FaultContext): Promise<void> {
     agent.start();
     recorder.note({ type: "part", part: "agent", host, change: "started" });
   }
+  for (const host of bed.nodes.keys())
+    recorder.note({ type: "part", part: "kubelet", host, change: "started" });
   await untilHostsReady(context);
-  for (const name of SERVICES) await bed.objects.createService(name, 0);
+  for (const name of bed.services) await bed.objects.createService(name, 0);
   // The parts have started; from here on they are judged.
   recorder.note({ type: "round", index: -1, change: "healed", reasons: [] });
   await untilConverged(context, -1);

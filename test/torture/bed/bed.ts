@@ -6,19 +6,25 @@ import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findLlamaServer, findOllama } from "../../../local/control-plane/engine-programs.ts";
 import { findClusterParts } from "../../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../../local/control-plane/start.ts";
+import { nodeImages, OUR_IMAGE } from "../../../scripts/images/for-tests.ts";
 import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { giveControllerIdentity } from "../../bed/identity.ts";
 import { createNode, startKubeProxy } from "../../bed/kube-proxy.ts";
-import { kubectlFor } from "../../bed/kubectl.ts";
+import { type Kubectl, kubectlFor } from "../../bed/kubectl.ts";
 import { type Network, openNetwork } from "../../bed/network.ts";
+import { prepareImages } from "../../bed/node/images.ts";
+import { removeNodeLeftovers } from "../../bed/node/leftovers.ts";
+import { API_SERVER_ARGS, type NodeCluster, prepareNode, type RealNode } from "../../bed/node/node.ts";
+import { nodeParts } from "../../bed/node/parts.ts";
+import { routePods } from "../../bed/node/pods-network.ts";
 import { installRelease, type Release } from "../../bed/release.ts";
 import { compactEtcd } from "../../cluster/etcd-compaction.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
-import { type EngineName, HOSTS } from "../plan/catalogue.ts";
+import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalogue.ts";
 import { type FarmObjects, farmObjects } from "./farm-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
 import { serveModels } from "./models.ts";
@@ -35,6 +41,9 @@ export interface Bed extends AsyncDisposable {
   readonly client: KubeClient;
   readonly objects: FarmObjects;
   readonly hosts: ReadonlyMap<string, TestHost>;
+  readonly nodes: ReadonlyMap<string, RealNode>;
+  readonly kubectl: Kubectl;
+  readonly services: readonly ServiceName[];
   readonly controller: ControlledPart;
   readonly releases: readonly [Release, Release];
 }
@@ -45,13 +54,13 @@ export const CLIENTS = "clients";
 type Keep = (cleanup: () => Promise<unknown>) => void;
 
 /** Everything is there; agents and controller are not started, so that the recording can begin before them. */
-export async function openBed(dir: string, engine: EngineName): Promise<Bed> {
+export async function openBed(dir: string, engine: EngineName, nodes = 0): Promise<Bed> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async (): Promise<void> => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
   };
   try {
-    const bed = await build(dir, engine, (cleanup) => cleanups.push(cleanup));
+    const bed = await build({ dir, engine, nodes }, (cleanup) => cleanups.push(cleanup));
     return { ...bed, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
@@ -59,9 +68,14 @@ export async function openBed(dir: string, engine: EngineName): Promise<Bed> {
   }
 }
 
+interface Size {
+  readonly dir: string;
+  readonly engine: EngineName;
+  readonly nodes: number;
+}
+
 async function build(
-  dir: string,
-  engine: EngineName,
+  { dir, engine, nodes: nodeCount }: Size,
   keep: Keep,
 ): Promise<Omit<Bed, typeof Symbol.asyncDispose>> {
   mkdirSync(dir, { recursive: true });
@@ -74,11 +88,14 @@ async function build(
   const audit = auditWatches(dir);
   const controlPlane = await startControlPlane({
     ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
-    ...{ isThrowaway: true, controllerManager: true, apiServerArgs: audit.args },
+    ...{ isThrowaway: true, controllerManager: true, scheduler: nodeCount > 0 },
+    apiServerArgs: [...audit.args, ...(nodeCount > 0 ? [...API_SERVER_ARGS, ...EVICTS_SOON] : [])],
+    controllerManagerArgs: ["--node-monitor-grace-period=20s", "--node-monitor-period=1s"],
   });
   keep(controlPlane.stop);
   await installBasics(controlPlane.access, customResourceDefinitions());
   const { kubeconfig } = controlPlane;
+  const kubectl = kubectlFor(kubeconfig);
   const models = await serveModels(network.gateway, path.join(dir, "models"));
   keep(models.close);
   await clients(dir, network, kubeconfig, keep);
@@ -91,13 +108,20 @@ async function build(
     ...{ name: "controller", dir, inside: [], release: releases[0] },
     args: [
       ...["controller", "--kubeconfig", controllerKubeconfig, "--health-port", "0"],
-      ...["--allow-networks", network.cidr],
+      ...["--allow-networks", network.cidr, "--image", OUR_IMAGE],
     ],
   });
   keep(controller.dispose);
   const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0], engine }, keep);
+  const nodes = await joinNodes(
+    nodeCount,
+    network,
+    { kubeconfig, kubectl, access: controlPlane.access },
+    keep,
+  );
   return {
-    ...{ network, controlPlane, connection, client, hosts, controller, releases },
+    ...{ network, controlPlane, connection, client, hosts, nodes, kubectl, controller, releases },
+    services: servicesWith(nodeCount),
     auditFile: audit.file,
     compact: () => compactEtcd(controlPlane.etcdSocket),
     objects: farmObjects(client, models, engine),
@@ -110,6 +134,33 @@ async function clients(dir: string, network: Network, kubeconfig: string, keep: 
   await createNode(kubectlFor(kubeconfig), nodeName, station);
   const proxy = await startKubeProxy({ kubeconfig, nodeName, station, dir: path.join(dir, "kube-proxy") });
   keep(proxy.stop);
+}
+
+/** A pod leaves a node that is gone while the run can still see it. */
+const EVICTS_SOON = [
+  "--default-unreachable-toleration-seconds=10",
+  "--default-not-ready-toleration-seconds=10",
+];
+
+/** Its loss is noticed after the grace period above; a crashing pod is not held back for longer than a farm may take to come right. */
+const NODE = { leaseSeconds: 8, backOffSeconds: 5 };
+
+async function joinNodes(
+  count: number,
+  network: Network,
+  cluster: NodeCluster,
+  keep: Keep,
+): Promise<ReadonlyMap<string, RealNode>> {
+  if (count === 0) return new Map();
+  await removeNodeLeftovers();
+  await routePods(network, network.station(CLIENTS));
+  const images = await prepareImages(nodeParts(), await nodeImages());
+  const joined = nodeNames(count).map(async (name) => {
+    const prepared = await prepareNode(network, { name, ...NODE }, images);
+    keep(async () => prepared[Symbol.asyncDispose]());
+    return [name, await prepared.join(cluster)] as const;
+  });
+  return new Map(await Promise.all(joined));
 }
 
 async function prepareHosts(

@@ -1,10 +1,10 @@
 /** The objects that users of the farm make and change. */
-import { API_VERSION } from "../../../src/api/group.ts";
+import { ANNOTATION_RESTARTED_AT, API_VERSION } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { SERVICES } from "../../../src/kube/kinds.ts";
+import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
 import { ONE_THREAD } from "../../bed/agent.ts";
 import type { EngineName, ServiceName } from "../plan/catalogue.ts";
@@ -16,7 +16,16 @@ export const NAMESPACE = "default";
 export const HOST_LOST_SECONDS = 50;
 const DRAIN_SECONDS = 15;
 
-const REPLICAS: Readonly<Record<ServiceName, number>> = { steady: 2, elastic: 2, brief: 1 };
+const REPLICAS: Readonly<Record<ServiceName, number>> = {
+  ...{ steady: 2, elastic: 2, brief: 1 },
+  ...{ podded: 2, mixed: 2 },
+};
+
+/** `mixed` has one replica on a host, and the others in pods. */
+const PLACEMENTS: Partial<Record<ServiceName, object>> = {
+  podded: { on: "Pods" },
+  mixed: { on: "Auto", hosts: ["mac-a"], spread: "Required" },
+};
 
 export interface FarmObjects {
   readonly createHost: (name: string, cidr: string) => Promise<void>;
@@ -24,6 +33,9 @@ export interface FarmObjects {
   readonly createService: (name: ServiceName, generation: number) => Promise<void>;
   readonly deleteService: (name: ServiceName) => Promise<void>;
   readonly patchService: (name: ServiceName, path: string, value: unknown) => Promise<void>;
+  /** Pods of the service are replaced as kubectl rollout restart does. */
+  readonly restartService: (name: ServiceName, now: string) => Promise<void>;
+  readonly deletePod: (name: string) => Promise<void>;
   readonly patchHost: (name: string, path: string, value: unknown) => Promise<void>;
   readonly deleteHost: (name: string) => Promise<void>;
   /** Undefined where there is none. */
@@ -49,7 +61,10 @@ export function farmObjects(client: KubeClient, models: ModelServer, engine: Eng
         // It was deleted twice, and the other one makes it again.
         if (there.value.spec.modelRef !== model) return;
       } else done(made);
-      const modelMade = await client.create(MODELS, modelOf(model, models.urlOf(model)));
+      const modelMade = await client.create(
+        MODELS,
+        modelOf(model, models.urlOf(model), PLACEMENTS[name] === undefined ? "metal" : "cpu"),
+      );
       if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") done(modelMade);
     },
     deleteService: async (name) => {
@@ -62,6 +77,16 @@ export function farmObjects(client: KubeClient, models: ModelServer, engine: Eng
     },
     patchService: async (name, path, value) => {
       done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
+    },
+    restartService: async (name, now) => {
+      const service = await client.get(INFERENCE_SERVICES, at(name));
+      done(service);
+      const annotations = service.ok ? service.value.metadata.annotations : {};
+      const value = { ...annotations, [ANNOTATION_RESTARTED_AT]: now };
+      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch("/metadata/annotations", value)));
+    },
+    deletePod: async (name) => {
+      done(await client.remove(PODS, at(name)));
     },
     patchHost: async (name, path, value) => {
       done(await client.jsonPatch(HOSTS, { name }, patch(path, value)));
@@ -76,12 +101,12 @@ export function farmObjects(client: KubeClient, models: ModelServer, engine: Eng
   };
 }
 
-function modelOf(name: string, source: string): Model {
+function modelOf(name: string, source: string, accelerator: "metal" | "cpu"): Model {
   return {
     apiVersion: API_VERSION,
     kind: "Model",
     metadata: { name, namespace: NAMESPACE },
-    spec: { source, hardware: { accelerator: "metal" } },
+    spec: { source, hardware: { accelerator } },
   } as Model;
 }
 
@@ -107,6 +132,8 @@ function serviceOf(name: ServiceName, modelRef: string, engine: EngineName): Inf
       hostLostSeconds: HOST_LOST_SECONDS,
       runtime: engine,
       [field]: good,
+      placement: PLACEMENTS[name],
+      modelCache: PLACEMENTS[name] && { persistence: "Ephemeral" },
       rollout: { drainSeconds: DRAIN_SECONDS },
     },
   } as unknown as InferenceService;

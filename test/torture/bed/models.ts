@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import path from "node:path";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
-import { SERVICES } from "../plan/catalogue.ts";
+import { servicesWith } from "../plan/catalogue.ts";
 
 export interface ModelServer {
   /** Of a model by any name. */
@@ -15,7 +15,7 @@ export interface ModelServer {
 export async function serveModels(address: string, dir: string): Promise<ModelServer> {
   mkdirSync(dir, { recursive: true });
   const weights = await Promise.all(
-    SERVICES.map(async (name, seed) => {
+    servicesWith(1).map(async (name, seed) => {
       const file = path.join(dir, `${name}.gguf`);
       await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64, seed: seed + 1 });
       return { path: `/${name}-`, bytes: readFileSync(file) };

@@ -5,7 +5,7 @@ import type { Load } from "../load/load.ts";
 import type { ClusterWatch } from "../observe/cluster.ts";
 import type { EngineWatch, SeenEngine } from "../observe/engines.ts";
 import type { Recorder } from "../observe/recorder.ts";
-import { type EngineName, SERVICES, type ServiceName } from "../plan/catalogue.ts";
+import { type EngineName, type ServiceName, servicesWith } from "../plan/catalogue.ts";
 import type { PlannedFault } from "../plan/plan-faults.ts";
 
 export interface FaultContext {
@@ -38,18 +38,18 @@ export function hostOf({ bed }: FaultContext, { target = "" }: PlannedFault): Te
 }
 
 export function serviceOf({ target }: PlannedFault): ServiceName {
-  const name = SERVICES.find((one) => one === target);
+  const name = servicesWith(1).find((one) => one === target);
   if (name === undefined) throw new Error(`there is no service ${target}`);
   return name;
 }
 
 /** One of the host's engines, by the plan's chance, or of any host's where it has none. */
 export function engineOf(
-  { engines }: FaultContext,
+  { bed, engines }: FaultContext,
   { target, chance }: PlannedFault,
 ): (SeenEngine & { readonly host: string }) | undefined {
   engines.look();
-  const all = engines.engines();
+  const all = engines.engines().filter(({ host }) => bed.hosts.has(host));
   const here = all.filter(({ host }) => host === target);
   const from = here.length > 0 ? here : all;
   return from[Math.floor(chance * from.length)];

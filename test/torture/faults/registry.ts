@@ -1,6 +1,7 @@
 /** Which function does which fault. */
 import type { FaultKind } from "../plan/catalogue.ts";
 import { apiCompaction, apiKill, apiStop } from "./cluster/api-server.ts";
+import { kubeletStop, nodeCordon, nodeDrain, nodeKill, podDelete, podKill } from "./cluster/nodes.ts";
 import type { Fault } from "./fault.ts";
 import { diskFull } from "./host/disk-full.ts";
 import { addressChange, leaseExpiry, networkCut, networkLossy, networkSlow } from "./host/network.ts";
@@ -17,7 +18,16 @@ import {
   controllerPause,
 } from "./process/part.ts";
 import { shimKill, shimPause } from "./process/shim.ts";
-import { badRevision, cordon, drain, newRevision, priorityChange, recreate, scale } from "./spec/changes.ts";
+import {
+  badRevision,
+  cordon,
+  drain,
+  newRevision,
+  priorityChange,
+  recreate,
+  restart,
+  scale,
+} from "./spec/changes.ts";
 
 export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "engine-kill": engineKill,
@@ -49,4 +59,13 @@ export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "bad-revision": badRevision,
   drain,
   cordon,
+  "pod-kill": podKill,
+  "pod-delete": podDelete,
+  "node-kill": nodeKill,
+  "kubelet-stop": kubeletStop,
+  "node-cordon": nodeCordon,
+  "node-drain": nodeDrain,
+  "pods-restart": restart,
+  "pods-revision": newRevision,
+  "pods-scale": scale,
 };

@@ -198,3 +198,44 @@ test("an earlier replica of the same name on another host does not make its host
   const itsOwn = silence.map((event) => ({ ...event, host: "mac-b", name: "mac-b" }));
   expect(broken(...serving, ...moved, ...(itsOwn as RecordedEvent[]))).toEqual(["silent-hosts"]);
 });
+
+describe("a pod on a node", () => {
+  const pod = { host: "node-1", uid: "pod-uid", pid: 300 };
+  const place = { service: "podded", replica: "podded-1", host: "node-1", endpoint: "10.84.1.2:8080" };
+  const counted = (second: number, ready: number) =>
+    at(second, "service", { name: "podded", uid: "podded-uid", ready });
+  const kubelet = at(0, "part", { part: "kubelet", host: "node-1" });
+  const up = [kubelet, at(1, "engine", pod), at(2, "pod"), at(2, "slice", place), counted(2, 1)];
+  const died = at(10, "engine", { ...pod, change: "killed" });
+  const left = (second: number) => [
+    at(second, "slice", { ...place, isServing: false }),
+    at(second, "pod", { isReady: false }),
+    counted(second, 0),
+  ];
+  const lost = at(11, "request", {
+    ...failed(),
+    startedAt: 9_900,
+    service: "podded",
+    endpoint: place.endpoint,
+  });
+
+  test("is held to what a replica is", () => {
+    expect(broken(...up, died, ...left(12), lost)).toEqual([]);
+    expect(broken(...up, lost)).toEqual(["requests"]);
+    expect(broken(...up, died, ...left(16))).toEqual(["truth-of-endpoints"]);
+    expect(broken(...up, at(20, "engine", { ...pod, pid: 301 }))).toEqual(["one-engine"]);
+    expect(broken(...up, at(10, "pod", { isReady: false }))).toEqual(["counts-of-services"]);
+  });
+
+  test("serves on without its kubelet, which reports its end once it is back, or until its node is unreachable", () => {
+    const stopped = at(9, "part", { part: "kubelet", host: "node-1", change: "ended" });
+    const back = at(40, "part", { part: "kubelet", host: "node-1" });
+    expect(broken(...up, stopped, died, ...left(30), lost, back)).toEqual([]);
+    expect(broken(...up, stopped, died, ...left(70), lost, back)).toEqual(["truth-of-endpoints"]);
+    const { endpoint: _none, ...refusal } = failed();
+    const without = (second: number) =>
+      at(second, "request", { ...refusal, startedAt: second * 1_000, service: "podded" });
+    expect(broken(...up, stopped, ...left(29), without(33), back)).toEqual([]);
+    expect(broken(...up, stopped, ...left(20), without(24), back)).toEqual(["requests"]);
+  });
+});

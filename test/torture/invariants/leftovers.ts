@@ -8,7 +8,8 @@ import { seconds } from "./truth/claims.ts";
 
 export const leftovers: Invariant = {
   name: "leftovers",
-  promise: "After everything was deleted no engine, port, file, slice, finalizer or Lease is left.",
+  promise:
+    "After everything was deleted no engine, port, file, pod, control group, mount, slice, finalizer or Lease is left.",
   check: (recording) =>
     eventsOf(recording, "leftovers").flatMap(({ at, items }) =>
       items.map((item) => ({ invariant: "leftovers", at, message: `left behind: ${item}`, about: [] })),
@@ -41,7 +42,7 @@ export const orphans: Invariant = {
 
 function goneAt(recording: Recording): ReadonlyMap<string, number> {
   return new Map(
-    eventsOf(recording, "replica")
+    [...eventsOf(recording, "replica"), ...eventsOf(recording, "pod")]
       .filter(({ isGone }) => isGone)
       .map(({ uid, at }) => [uid, at]),
   );

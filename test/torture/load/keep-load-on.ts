@@ -1,6 +1,6 @@
 /** Turns a service's load on once the service answers: after its creation, and again after each new one. */
 import type { FaultContext } from "../faults/fault.ts";
-import { SERVICES, type ServiceName } from "../plan/catalogue.ts";
+import type { ServiceName } from "../plan/catalogue.ts";
 
 const LOOK_MS = 500;
 /** kube-proxy follows within its sync period; a connection refused before that is no defect. */
@@ -28,7 +28,7 @@ export function keepLoadOn(context: FaultContext): () => void {
     load.begin(name, `http://${address}:8080`);
   };
   const timer = setInterval(() => {
-    for (const name of SERVICES) look(name).catch(() => {});
+    for (const name of bed.services) look(name).catch(() => {});
   }, LOOK_MS);
   return () => clearInterval(timer);
 }

@@ -20,7 +20,10 @@ export interface Load {
 const WORKER = path.join(import.meta.dirname, "worker.ts");
 
 /** Requests per second of each service: enough to be in flight at every fault, little enough for two cores. */
-const PACE: Readonly<Record<ServiceName, number>> = { steady: 3, elastic: 3, brief: 2 };
+const PACE: Readonly<Record<ServiceName, number>> = {
+  ...{ steady: 3, elastic: 3, brief: 2 },
+  ...{ podded: 2, mixed: 2 },
+};
 
 export function startLoad(recorder: Recorder, station: Station, seed: number): Load {
   const [program = "nsenter", ...prefix] = station.inside;

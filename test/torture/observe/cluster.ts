@@ -6,11 +6,12 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
-import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
-import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { ENDPOINT_SLICES, NODES, PODS } from "../../../src/kube/kinds.ts";
+import type { Endpoint, EndpointSlice } from "../../../src/kube/objects.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import { startReflector } from "../../../src/kube/watch/reflector.ts";
+import type { Node, Pod, StatusCondition } from "../../../src/kube/workload-objects.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import type { Recorder } from "./recorder.ts";
 import type { NewEvent } from "./recording.ts";
@@ -20,6 +21,8 @@ export interface ClusterWatch {
   readonly slices: Reflector<EndpointSlice>;
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
+  readonly pods: Reflector<Pod>;
+  readonly nodes: Reflector<Node>;
 }
 
 /** Resolves when everything was listed once. */
@@ -31,28 +34,38 @@ export async function watchCluster(
   const shared = { connection, signal, clock: systemClock, log: quietLog };
   const last = new Map<string, string>();
   const noting =
-    <T extends KubeObject>(toEvent: (object: T, isGone: boolean) => NewEvent | undefined) =>
+    <T extends KubeObject>(toEvents: (object: T, isGone: boolean, before?: T) => readonly NewEvent[]) =>
     (_key: string, object: T | undefined, before: T | undefined): void => {
       const known = object ?? before;
-      const event = known === undefined ? undefined : toEvent(known, object === undefined);
-      if (known === undefined || event === undefined) return;
-      const text = JSON.stringify(event);
-      const key = `${event.type}/${known.metadata.uid}`;
-      if (last.get(key) === text) return;
-      last.set(key, text);
-      recorder.note(event);
+      if (known === undefined) return;
+      for (const event of toEvents(known, object === undefined, before)) {
+        const text = JSON.stringify(event);
+        const key = `${event.type}/${known.metadata.uid}/${event.type === "slice" ? event.replica : ""}`;
+        if (last.get(key) === text) continue;
+        last.set(key, text);
+        recorder.note(event);
+      }
     };
   const watch: ClusterWatch = {
-    replicas: startReflector({ ...shared, kind: INFERENCE_REPLICAS, onChange: noting(replicaEvent) }),
-    slices: startReflector({ ...shared, kind: ENDPOINT_SLICES, onChange: noting(sliceEvent) }),
-    services: startReflector({ ...shared, kind: INFERENCE_SERVICES, onChange: noting(serviceEvent) }),
-    hosts: startReflector({ ...shared, kind: HOSTS, onChange: noting(hostEvent) }),
+    replicas: startReflector({ ...shared, kind: INFERENCE_REPLICAS, onChange: noting(one(replicaEvent)) }),
+    slices: startReflector({ ...shared, kind: ENDPOINT_SLICES, onChange: noting(sliceEvents) }),
+    services: startReflector({ ...shared, kind: INFERENCE_SERVICES, onChange: noting(one(serviceEvent)) }),
+    hosts: startReflector({ ...shared, kind: HOSTS, onChange: noting(one(hostEvent)) }),
+    pods: startReflector({
+      ...{ ...shared, kind: PODS, labelSelector: LABEL_SERVICE },
+      onChange: noting(one(podEvent)),
+    }),
+    nodes: startReflector({ ...shared, kind: NODES, onChange: () => {} }),
   };
   await Promise.all(Object.values(watch).map((one) => one.whenSynced()));
   return watch;
 }
 
-export function replicaEvent({ metadata, spec, status }: InferenceReplica, isGone: boolean): NewEvent {
+function one<T>(toEvent: (object: T, isGone: boolean) => NewEvent) {
+  return (object: T, isGone: boolean): readonly NewEvent[] => [toEvent(object, isGone)];
+}
+
+function replicaEvent({ metadata, spec, status }: InferenceReplica, isGone: boolean): NewEvent {
   return {
     type: "replica",
     name: metadata.name,
@@ -70,11 +83,56 @@ export function replicaEvent({ metadata, spec, status }: InferenceReplica, isGon
   };
 }
 
-export function sliceEvent(slice: EndpointSlice, isGone: boolean): NewEvent | undefined {
+/** Kubernetes makes slices of its own for the pods of every Service; they are empty where it runs on hosts. */
+function sliceEvents(slice: EndpointSlice, isGone: boolean, before?: EndpointSlice): readonly NewEvent[] {
   const labels = slice.metadata.labels ?? {};
   const service = labels[LABEL_SERVICE];
-  // Kubernetes makes a slice of its own for every Service with a selector; it stays empty.
-  if (service === undefined || labels[LABEL_REPLICA] === undefined) return undefined;
+  if (service === undefined) return [];
+  return labels[LABEL_REPLICA] === undefined
+    ? podEndpoints(slice, isGone, before).map((event) => ({ ...event, service }))
+    : [replicaEndpoint(slice, service, isGone)];
+}
+
+/** One that is no longer in the slice is gone. */
+function podEndpoints(slice: EndpointSlice, isGone: boolean, before?: EndpointSlice) {
+  const port = slice.ports?.[0]?.port;
+  const now = new Map(isGone ? [] : endpointsOf(slice).map((endpoint) => [nameOf(endpoint), endpoint]));
+  const all = new Map([...endpointsOf(before), ...now.values()].map((one) => [nameOf(one), one]));
+  return [...all].map(([replica, { addresses, nodeName = "", conditions }]) => ({
+    ...{ type: "slice" as const, name: slice.metadata.name, replica, host: nodeName },
+    endpoint: `${addresses[0]}:${port}`,
+    isServing: now.has(replica) && conditions?.ready === true,
+    isGone: !now.has(replica),
+  }));
+}
+
+type PodEndpoint = Endpoint & {
+  readonly nodeName?: string;
+  readonly targetRef?: { readonly name?: string };
+};
+
+function endpointsOf(slice: EndpointSlice | undefined): readonly PodEndpoint[] {
+  return slice?.endpoints ?? [];
+}
+
+function nameOf({ targetRef }: PodEndpoint): string {
+  return targetRef?.name ?? "";
+}
+
+/** Of pods that new connections are sent to. */
+export function readyPods(slices: readonly EndpointSlice[], service: string): readonly string[] {
+  return slices
+    .filter(
+      ({ metadata: { labels } }) =>
+        labels?.[LABEL_SERVICE] === service && labels[LABEL_REPLICA] === undefined,
+    )
+    .flatMap(endpointsOf)
+    .filter(({ conditions }) => conditions?.ready === true)
+    .map(nameOf);
+}
+
+function replicaEndpoint(slice: EndpointSlice, service: string, isGone: boolean): NewEvent {
+  const labels = slice.metadata.labels ?? {};
   const [first] = slice.endpoints ?? [];
   const address = first?.addresses[0];
   const port = slice.ports?.[0]?.port;
@@ -92,7 +150,26 @@ export function sliceEvent(slice: EndpointSlice, isGone: boolean): NewEvent | un
   };
 }
 
-export function serviceEvent({ metadata, spec, status }: InferenceService, isGone: boolean): NewEvent {
+function podEvent({ metadata, spec, status }: Pod, isGone: boolean): NewEvent {
+  return {
+    type: "pod",
+    name: metadata.name,
+    uid: metadata.uid ?? "",
+    service: metadata.labels?.[LABEL_SERVICE] ?? "",
+    node: spec.nodeName ?? "",
+    phase: status?.phase ?? "",
+    isReady: isReady(status?.conditions),
+    isDeleting: metadata.deletionTimestamp !== undefined,
+    isGone,
+  };
+}
+
+/** Of a pod or a node. */
+export function isReady(conditions: readonly StatusCondition[] = []): boolean {
+  return conditions.some(({ type, status }) => type === "Ready" && status === "True");
+}
+
+function serviceEvent({ metadata, spec, status }: InferenceService, isGone: boolean): NewEvent {
   return {
     type: "service",
     name: metadata.name,
@@ -108,7 +185,7 @@ export function serviceEvent({ metadata, spec, status }: InferenceService, isGon
   };
 }
 
-export function hostEvent({ metadata, status }: Host): NewEvent {
+function hostEvent({ metadata, status }: Host): NewEvent {
   const reachable = getCondition(status?.conditions ?? [], "Reachable");
   return {
     type: "host",

@@ -1,11 +1,13 @@
 /** Has everything come right? Pure over what cluster and machine show at one moment. */
 import { getCondition } from "../../../src/api/conditions.ts";
-import { LABEL_REPLICA } from "../../../src/api/group.ts";
+import { LABEL_REPLICA, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import { HOSTS, SERVICES } from "../plan/catalogue.ts";
+import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
+import { HOSTS, nodeNames, servicesWith } from "../plan/catalogue.ts";
+import { isReady, readyPods } from "./cluster.ts";
 
 export interface FarmView {
   readonly hosts: readonly Host[];
@@ -13,6 +15,11 @@ export interface FarmView {
   readonly replicas: readonly InferenceReplica[];
   readonly slices: readonly EndpointSlice[];
   readonly engines: readonly { readonly uid: string; readonly pid: number; readonly host: string }[];
+  readonly pods: readonly Pod[];
+  /** Also of what has no kubelet. */
+  readonly nodes: readonly Node[];
+  /** How many have one. */
+  readonly nodeCount: number;
   /** Where each host really is. */
   readonly addresses: ReadonlyMap<string, string>;
 }
@@ -21,9 +28,10 @@ export interface FarmView {
 export function whyNotConverged(view: FarmView): readonly string[] {
   return [
     ...HOSTS.flatMap((name) => hostReasons(view, name)),
-    ...SERVICES.flatMap((name) => serviceReasons(view, name)),
+    ...nodeNames(view.nodeCount).flatMap((name) => nodeReasons(view, name)),
+    ...servicesWith(view.nodeCount).flatMap((name) => serviceReasons(view, name)),
     ...view.engines
-      .filter(({ uid }) => !view.replicas.some(({ metadata }) => metadata.uid === uid))
+      .filter(({ uid }) => ![...view.replicas, ...view.pods].some(({ metadata }) => metadata.uid === uid))
       .map(({ uid, pid, host }) => `engine ${pid} on ${host} runs for replica ${uid}, which is no more`),
   ];
 }
@@ -43,6 +51,13 @@ function hostReasons({ hosts }: FarmView, name: string): readonly string[] {
   return reasons;
 }
 
+function nodeReasons({ nodes }: FarmView, name: string): readonly string[] {
+  const node = nodes.find(({ metadata }) => metadata.name === name);
+  const { taints = [] } = node?.spec ?? {};
+  if (taints.length > 0) return [`node ${name} has taints: ${JSON.stringify(taints)}`];
+  return isReady(node?.status?.conditions) ? [] : [`node ${name} is not Ready`];
+}
+
 function serviceReasons(view: FarmView, name: string): readonly string[] {
   const service = view.services.find(({ metadata }) => metadata.name === name);
   if (service === undefined) return [`there is no service ${name}`];
@@ -58,12 +73,30 @@ function serviceReasons(view: FarmView, name: string): readonly string[] {
   if (status?.readyReplicas !== spec.replicas) {
     reasons.push(`service ${name} says ${status?.readyReplicas} of ${spec.replicas} ready`);
   }
-  if (replicas.length !== spec.replicas) {
-    reasons.push(`service ${name} has ${replicas.length} replicas and wants ${spec.replicas}`);
+  const pods = view.pods.filter(({ metadata: { labels } }) => labels?.[LABEL_SERVICE] === name);
+  if (replicas.length + pods.length !== spec.replicas) {
+    const has = `${replicas.length} replicas and ${pods.length} pods`;
+    reasons.push(`service ${name} has ${has} and wants ${spec.replicas}`);
   }
+  const ready = [...readyPods(view.slices, name)].sort().join();
+  const all = pods.map(({ metadata }) => metadata.name).sort();
+  if (ready !== all.join()) reasons.push(`service ${name} has the pods ${all} and endpoints of ${ready}`);
   const revisions = new Set(replicas.map(({ spec: { template } }) => template.revision));
   if (revisions.size > 1) reasons.push(`service ${name} has replicas of ${revisions.size} revisions`);
-  return [...reasons, ...replicas.flatMap((replica) => replicaReasons(view, replica))];
+  return [
+    ...reasons,
+    ...replicas.flatMap((replica) => replicaReasons(view, replica)),
+    ...pods.flatMap((pod) => podReasons(view, pod)),
+  ];
+}
+
+function podReasons({ engines }: FarmView, { metadata, spec, status }: Pod): readonly string[] {
+  const called = `pod ${metadata.name} on ${spec.nodeName}`;
+  if (metadata.deletionTimestamp !== undefined) return [`${called} is still being deleted`];
+  if (metadata.ownerReferences?.[0]?.kind !== "ReplicaSet") return [`${called} has no owner`];
+  if (!isReady(status?.conditions)) return [`${called} is not Ready`];
+  const own = engines.filter(({ uid }) => uid === metadata.uid);
+  return own.length === 1 ? [] : [`${called} has ${own.length} engines`];
 }
 
 function replicaReasons(view: FarmView, { metadata, spec, status }: InferenceReplica): readonly string[] {

@@ -2,7 +2,9 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import path from "node:path";
 import { MARK_VARIABLE } from "../../../agent/instances/process/run-directory.ts";
+import type { RealNode } from "../../bed/node/node.ts";
 import type { TestHost } from "../bed/host.ts";
+import { podEngines } from "./pod-engines.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** A main process of an engine: a marked process that is not its shim and not a child of an engine. */
@@ -10,7 +12,7 @@ export interface SeenEngine {
   readonly pid: number;
   /** Of the process: its own, or that of the daemon that several replicas share. */
   readonly dir: string;
-  /** Of the replica. */
+  /** Of the replica, or of the pod. */
   readonly uid: string;
   /** Pid of the daemon's process for the replica's model, where it has one. */
   readonly runner?: number;
@@ -19,7 +21,7 @@ export interface SeenEngine {
 type OnHost<T> = T & { readonly host: string };
 
 export interface EngineWatch {
-  /** One for each replica. */
+  /** One for each replica, and for each pod, whose host is its node. */
   readonly engines: () => readonly OnHost<SeenEngine>[];
   /** Shims by the run directory that they keep. */
   readonly shims: () => ReadonlyMap<string, number>;
@@ -37,6 +39,7 @@ const EVERY_MS = 250;
 export function watchEngines(
   recorder: Recorder,
   hosts: readonly Pick<TestHost, "name" | "stateDir">[],
+  nodes: readonly Pick<RealNode, "name" | "folder">[],
 ): EngineWatch {
   const known = new Map<string, Known>();
   let engines = new Map<string, OnHost<SeenEngine>>();
@@ -44,7 +47,8 @@ export function watchEngines(
   let gates = new Map<string, number>();
   const look = (): void => {
     marked = findMarked(known).flatMap((process) => onHost(process, hosts));
-    const all = [...ownEngines(marked), ...hosts.flatMap((host) => sharedEngines(host, marked))];
+    const shared = hosts.flatMap((host) => sharedEngines(host, marked));
+    const all = [...ownEngines(marked), ...shared, ...podEngines(nodes)];
     const found = new Map(all.map((engine) => [`${engine.uid}/${engine.pid}`, engine]));
     // A scan takes a while: an engine that exited during it did not run beside those read after it.
     for (const { uid, pid } of doubled(all))

@@ -3,25 +3,39 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { LABEL_SERVICE, NAMESPACE_HOSTS } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
-import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, LEASES, SERVICES } from "../../../src/kube/kinds.ts";
+import {
+  CONTROLLER_REVISIONS,
+  DEPLOYMENTS,
+  ENDPOINT_SLICES,
+  LEASES,
+  PODS,
+  SERVICES,
+} from "../../../src/kube/kinds.ts";
 import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { RealNode } from "../../bed/node/node.ts";
 import type { TestHost } from "../bed/host.ts";
 import type { EngineWatch } from "./engines.ts";
+import { podTraces } from "./pod-engines.ts";
 
 /** After services and models are gone: processes, run directories, kept wishes, ports, objects. */
 export async function leftoversOfServices(
   client: KubeClient,
   hosts: readonly TestHost[],
+  nodes: readonly RealNode[],
   engines: EngineWatch,
 ): Promise<readonly string[]> {
   engines.look();
   const kinds: readonly Kind<KubeObject>[] = [INFERENCE_SERVICES, INFERENCE_REPLICAS, MODELS];
-  const labelled: readonly Kind<KubeObject>[] = [SERVICES, ENDPOINT_SLICES, CONTROLLER_REVISIONS];
+  const labelled: readonly Kind<KubeObject>[] = [
+    ...[SERVICES, ENDPOINT_SLICES, CONTROLLER_REVISIONS],
+    ...[DEPLOYMENTS, PODS],
+  ];
   const objects = await Promise.all([
     ...kinds.map((kind) => namesOf(client, kind)),
     ...labelled.map((kind) => namesOf(client, kind, LABEL_SERVICE)),
   ]);
-  return [...engines.processes(), ...hosts.flatMap(filesOf), ...hosts.flatMap(portsOf), ...objects.flat()];
+  const onHosts = hosts.flatMap((host) => [...filesOf(host), ...portsOf(host)]);
+  return [...engines.processes(), ...onHosts, ...nodes.flatMap(podTraces), ...objects.flat()];
 }
 
 /** After the Hosts are gone and the agents ended. */

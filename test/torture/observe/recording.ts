@@ -22,14 +22,14 @@ export interface EngineEvent extends At {
   readonly type: "engine";
   readonly change: "appeared" | "gone" | "killed" | "paused" | "resumed";
   readonly host: string;
-  /** Of the replica whose run directory it has. */
+  /** Of the replica whose run directory it has, or of the pod that it runs in. */
   readonly uid: string;
   readonly pid: number;
 }
 
 export interface PartEvent extends At {
   readonly type: "part";
-  readonly part: "agent" | "controller" | "gate";
+  readonly part: "agent" | "controller" | "gate" | "kubelet";
   readonly host?: string;
   readonly change: "started" | "ended" | "paused" | "resumed" | "endedUnasked";
   readonly detail?: string;
@@ -77,6 +77,7 @@ export interface ReplicaEvent extends At {
   readonly pid?: number;
 }
 
+/** What the cluster says of one endpoint: that of a replica, or of a pod, which is a replica on a host here as its node is one. */
 export interface SliceEvent extends At {
   readonly type: "slice";
   readonly name: string;
@@ -86,6 +87,19 @@ export interface SliceEvent extends At {
   readonly endpoint?: string;
   /** kube-proxy sends new connections there. */
   readonly isServing: boolean;
+  readonly isGone: boolean;
+}
+
+export interface PodEvent extends At {
+  readonly type: "pod";
+  readonly name: string;
+  readonly uid: string;
+  readonly service: string;
+  /** "" until it is bound to one. */
+  readonly node: string;
+  readonly phase: string;
+  readonly isReady: boolean;
+  readonly isDeleting: boolean;
   readonly isGone: boolean;
 }
 
@@ -183,6 +197,7 @@ export type RecordedEvent =
   | DiskEvent
   | ReplicaEvent
   | SliceEvent
+  | PodEvent
   | ServiceEvent
   | HostEvent
   | RequestEvent

@@ -5,7 +5,17 @@ export type HostName = (typeof HOSTS)[number];
 
 /** `steady` keeps its size, `elastic` is scaled, `brief` is deleted and made again. */
 export const SERVICES = ["steady", "elastic", "brief"] as const;
-export type ServiceName = (typeof SERVICES)[number];
+/** Beside those where there are nodes: `podded` runs in pods, `mixed` on hosts and in pods. */
+export const NODE_SERVICES = ["podded", "mixed"] as const;
+export type ServiceName = (typeof SERVICES | typeof NODE_SERVICES)[number];
+
+export function servicesWith(nodes: number): readonly ServiceName[] {
+  return nodes > 0 ? [...SERVICES, ...NODE_SERVICES] : SERVICES;
+}
+
+export function nodeNames(nodes: number): readonly string[] {
+  return Array.from({ length: nodes }, (_, index) => `node-${index + 1}`);
+}
 
 export interface Duration {
   readonly leastMs: number;
@@ -15,7 +25,7 @@ export interface Duration {
 export interface FaultEntry {
   readonly kind: string;
   readonly weight: number;
-  readonly on: "host" | "cluster" | "service";
+  readonly on: "host" | "cluster" | "service" | "node";
   /** Services it may be drawn for; absent: all. */
   readonly services?: readonly ServiceName[];
   /** Two faults with one lock never overlap; `*` stands for the host or the service. */
@@ -134,13 +144,40 @@ export const DAEMON_FAULTS = [
   },
 ] as const satisfies readonly FaultEntry[];
 
+/** Beside those, where a farm has nodes. */
+export const NODE_FAULTS = [
+  { kind: "pod-kill", weight: 5, on: "service", services: NODE_SERVICES, lock: "pod:*" },
+  { kind: "pod-delete", weight: 4, on: "service", services: NODE_SERVICES, lock: "pod:*" },
+  {
+    kind: "node-kill",
+    weight: 6,
+    on: "node",
+    lock: "node:*",
+    lasts: seconds(3, 15),
+    lastsLong: seconds(45, 60),
+  },
+  {
+    kind: "kubelet-stop",
+    weight: 4,
+    on: "node",
+    lock: "node:*",
+    lasts: seconds(3, 15),
+    lastsLong: seconds(45, 60),
+  },
+  { kind: "node-cordon", weight: 2, on: "node", lock: "node:*", lasts: seconds(5, 20) },
+  { kind: "node-drain", weight: 4, on: "node", lock: "node:*", lasts: seconds(10, 20) },
+  { kind: "pods-restart", weight: 4, on: "service", services: NODE_SERVICES, lock: "service:*" },
+  { kind: "pods-revision", weight: 4, on: "service", services: NODE_SERVICES, lock: "service:*" },
+  { kind: "pods-scale", weight: 4, on: "service", services: NODE_SERVICES, lock: "service:*" },
+] as const satisfies readonly FaultEntry[];
+
 /** What all hosts of a farm run. */
 export const ENGINES = ["llamacpp", "ollama"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-export type FaultKind = (typeof CATALOGUE | typeof DAEMON_FAULTS)[number]["kind"];
+export type FaultKind = (typeof CATALOGUE | typeof DAEMON_FAULTS | typeof NODE_FAULTS)[number]["kind"];
 type Entry = FaultEntry & { readonly kind: FaultKind };
 
-export function faultsFor(engine: EngineName): readonly Entry[] {
-  return engine === "ollama" ? [...CATALOGUE, ...DAEMON_FAULTS] : CATALOGUE;
+export function faultsFor(engine: EngineName, nodes = 0): readonly Entry[] {
+  return [...CATALOGUE, ...(engine === "ollama" ? DAEMON_FAULTS : []), ...(nodes > 0 ? NODE_FAULTS : [])];
 }

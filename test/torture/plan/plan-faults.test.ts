@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CATALOGUE, DAEMON_FAULTS, faultsFor, HOSTS, SERVICES } from "./catalogue.ts";
+import { CATALOGUE, DAEMON_FAULTS, faultsFor, HOSTS, NODE_FAULTS, SERVICES } from "./catalogue.ts";
 import { FIXED_SEEDS } from "./fixed-seeds.ts";
 import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
 
@@ -70,8 +70,18 @@ test("the fixed seed of shared daemons draws what is theirs, and a hung model th
   expect(faults.some(({ kind, forMs }) => kind === "runner-pause" && forMs > LEASE_MS)).toBe(true);
 });
 
+test("the fixed seed of nodes draws all that is theirs, and no other farm draws any of it", () => {
+  const kinds = FIXED_SEEDS.map(({ seed, minutes, engine, nodes }) => {
+    const { rounds } = planFaults(seed, minutes, engine, nodes);
+    return new Set<string>(rounds.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
+  });
+  const own = new Set(NODE_FAULTS.map(({ kind }) => kind));
+  const drawn = kinds.map((all) => [...own].filter((kind) => all.has(kind)).length);
+  expect(drawn).toEqual(FIXED_SEEDS.map(({ nodes }) => (nodes > 0 ? own.size : 0)));
+});
+
 test("the fixed seeds draw every kind together, and some that outlast a Lease", () => {
-  const ours = FIXED_SEEDS.filter(({ engine }) => engine === "llamacpp");
+  const ours = FIXED_SEEDS.filter(({ engine, nodes }) => engine === "llamacpp" && nodes === 0);
   const faults = ours.flatMap(({ seed, minutes }) =>
     planFaults(seed, minutes).rounds.flatMap((round) => round.faults),
   );

@@ -1,5 +1,13 @@
 /** The schedule of a run, drawn from its seed before anything starts. Pure. */
-import { type EngineName, type FaultEntry, type FaultKind, faultsFor, HOSTS, SERVICES } from "./catalogue.ts";
+import {
+  type EngineName,
+  type FaultEntry,
+  type FaultKind,
+  faultsFor,
+  HOSTS,
+  nodeNames,
+  SERVICES,
+} from "./catalogue.ts";
 import { createRandom, type Random } from "./random.ts";
 
 export interface PlannedFault {
@@ -26,6 +34,7 @@ export interface Schedule {
   readonly seed: number;
   readonly minutes: number;
   readonly engine: EngineName;
+  readonly nodes: number;
   readonly rounds: readonly Round[];
 }
 
@@ -39,26 +48,32 @@ const GAP_MS = { least: 1_000, most: 9_000 } as const;
 const LONG_FAULTS = 2;
 const TRIES = 20;
 
-/** The same seed, minutes and engine give the same schedule. Every second round is a long one. */
-export function planFaults(seed: number, minutes: number, engine: EngineName = "llamacpp"): Schedule {
+/** The same seed, minutes, engine and nodes give the same schedule. Every second round is a long one. */
+export function planFaults(
+  seed: number,
+  minutes: number,
+  engine: EngineName = "llamacpp",
+  nodes = 0,
+): Schedule {
   const random = createRandom(seed);
-  const catalogue = faultsFor(engine);
+  const catalogue = faultsFor(engine, nodes);
   const rounds: Round[] = [];
   let left = minutes * 60_000;
   let id = 1;
   while (rounds.length === 0 || left > 0) {
     const isLong = rounds.length % 2 === 1 && left >= LONG_MS;
-    const round = planRound({ random, catalogue }, rounds.length, isLong, id);
+    const round = planRound({ random, catalogue, nodes }, rounds.length, isLong, id);
     rounds.push(round);
     id += round.faults.length;
     left -= round.lengthMs + QUIET_MS;
   }
-  return { seed, minutes, engine, rounds };
+  return { seed, minutes, engine, nodes, rounds };
 }
 
 interface Source {
   readonly random: Random;
   readonly catalogue: ReturnType<typeof faultsFor>;
+  readonly nodes: number;
 }
 
 function planRound(source: Source, index: number, isLong: boolean, firstId: number): Round {
@@ -89,7 +104,7 @@ interface Draw {
 
 /** Undefined where nothing that was drawn fits beside the others. */
 function drawFault(
-  { random, catalogue }: Source,
+  { random, catalogue, nodes }: Source,
   others: readonly PlannedFault[],
   draw: Draw,
 ): PlannedFault | undefined {
@@ -99,7 +114,7 @@ function drawFault(
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     const wantsLong = longLeft > 0 && isEarly;
     const entry = random.pickWeighted(wantsLong ? longOnes : catalogue);
-    const target = drawTarget(random, entry);
+    const target = drawTarget(random, entry, nodes);
     const lasts = wantsLong ? entry.lastsLong : entry.lasts;
     const drawnMs = lasts === undefined ? 0 : random.between(lasts.leastMs, lasts.mostMs);
     const forMs = Math.min(drawnMs, lengthMs - atMs);
@@ -110,12 +125,14 @@ function drawFault(
   return undefined;
 }
 
-function drawTarget(random: Random, { on, services }: FaultEntry): string | undefined {
+function drawTarget(random: Random, { on, services }: FaultEntry, nodes: number): string | undefined {
   switch (on) {
     case "host":
       return random.pick(HOSTS);
     case "service":
       return random.pick(services ?? SERVICES);
+    case "node":
+      return random.pick(nodeNames(nodes));
     case "cluster":
       return undefined;
     default:
@@ -133,6 +150,6 @@ function meets(one: PlannedFault, other: PlannedFault): boolean {
 
 /** What it holds while it lasts. */
 export function lockOf({ kind, target }: Pick<PlannedFault, "kind" | "target">): string {
-  const entry = faultsFor("ollama").find((one) => one.kind === kind);
+  const entry = faultsFor("ollama", 1).find((one) => one.kind === kind);
   return (entry?.lock ?? kind).replace("*", target ?? "");
 }

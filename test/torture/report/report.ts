@@ -10,6 +10,7 @@ export interface Report {
   readonly seed: number;
   readonly minutes: number;
   readonly engine: EngineName;
+  readonly nodes: number;
   readonly tookMs: number;
   readonly faults: Readonly<Record<string, number>>;
   readonly skipped: Readonly<Record<string, number>>;
@@ -37,6 +38,7 @@ export function reportOf(recording: Recording, schedule: Schedule, violations: r
     seed: schedule.seed,
     minutes: schedule.minutes,
     engine: schedule.engine,
+    nodes: schedule.nodes,
     tookMs: Math.round(now),
     faults: countBy(faults.filter(({ phase }) => phase === "injected").map(({ kind }) => kind)),
     skipped: countBy(

@@ -30,6 +30,8 @@ const WORDS: Words = {
   replica: (event) => `   replica ${event.name} (${short(event.uid)}) on ${event.host}: ${stateOf(event)}`,
   slice: ({ replica, host, endpoint = "no endpoint", isServing, isGone }) =>
     `   slice of ${replica} on ${host}: ${endpoint} ${isGone ? "gone" : isServing ? "serving" : "not serving"}`,
+  pod: ({ name, node, isGone, isReady, isDeleting, phase }) =>
+    `   pod ${name} on ${node || "no node"}: ${isGone ? "gone" : `${phase}${isReady ? ", ready" : ""}${isDeleting ? " (deleting)" : ""}`}`,
   service: ({ name, isGone, phase, reason, ready, wanted }) =>
     `   service ${name}: ${isGone ? "gone" : `${phase} ${reason}, ${ready} of ${wanted} ready`}`,
   host: ({ name, reachable, reason, lost }) =>

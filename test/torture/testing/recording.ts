@@ -24,6 +24,10 @@ const BLANKS: { readonly [T in RecordedEvent["type"]]: Omit<EventOf<T>, "type" |
     ...{ name: `${REPLICA}-slice`, service: "steady", replica: REPLICA, host: HOST },
     ...{ endpoint: "10.0.0.1:21000", isServing: true, isGone: false },
   },
+  pod: {
+    ...{ name: "podded-1", uid: "pod-uid", service: "podded", node: "node-1", phase: "Running" },
+    ...{ isReady: true, isDeleting: false, isGone: false },
+  },
   service: {
     ...{ name: "steady", uid: "service-uid", isGone: false, isDeleting: false, phase: "Ready", reason: "" },
     ...{ message: "", wanted: 1, ready: 1, isObserved: true },

@@ -13,7 +13,7 @@ export const apiKill: Fault = async (context) => {
   const { bed, recorder } = context;
   recorder.note({ type: "api", isUp: false });
   bed.controlPlane.crash("kube-apiserver");
-  void untilUp(context);
+  void untilBack(context);
   return { at: "done", detail: "killed" };
 };
 
@@ -45,15 +45,20 @@ function lookAgain(cluster: ClusterWatch): void {
 
 const LOOK_MS = 100;
 
-async function untilUp({ bed, cluster, recorder }: FaultContext): Promise<void> {
+async function untilBack(context: FaultContext): Promise<void> {
+  const { cluster, recorder } = context;
   // The killed one must be gone before an answer means anything.
   await pause(LOOK_MS * 3);
+  await untilUp(context);
+  recorder.note({ type: "api", isUp: true });
+  lookAgain(cluster);
+}
+
+export async function untilUp({ bed }: FaultContext): Promise<void> {
   for (;;) {
     const request = { method: "GET", path: "/readyz", timeoutMs: 2_000 } as const;
     const answer = await bed.connection.request(request);
-    if (answer.ok) break;
+    if (answer.ok) return;
     await pause(LOOK_MS);
   }
-  recorder.note({ type: "api", isUp: true });
-  lookAgain(cluster);
 }

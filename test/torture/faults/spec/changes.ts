@@ -15,6 +15,14 @@ export const newRevision: Fault = (context, planned) =>
     return `${name}: contextSize ${value}`;
   });
 
+/** All replicas and pods are replaced, by nothing but a new date. */
+export const restart: Fault = (context, planned) =>
+  tried(async () => {
+    const name = serviceOf(planned);
+    await context.bed.objects.restartService(name, new Date().toISOString());
+    return `${name}: restarted`;
+  });
+
 /** Restarts nothing. */
 export const priorityChange: Fault = (context, planned) =>
   tried(async () => {
@@ -82,7 +90,7 @@ async function onHost(context: FaultContext, planned: PlannedFault, field: strin
   return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(false)) };
 }
 
-async function persistently(act: () => Promise<void>): Promise<void> {
+export async function persistently(act: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
       return await act();
@@ -92,7 +100,7 @@ async function persistently(act: () => Promise<void>): Promise<void> {
   }
 }
 
-async function tried(act: () => Promise<string>): Promise<Injected> {
+export async function tried(act: () => Promise<string>): Promise<Injected> {
   try {
     return { at: "done", detail: await act() };
   } catch (error) {

@@ -55,9 +55,10 @@ export interface Claimed {
   readonly spans: readonly Span[];
 }
 
-/** Every uid that a replica of a name has had. */
+/** Every uid that a replica or pod of a name has had. */
 export function uidsOf(recording: Recording): ReadonlyMap<string, readonly string[]> {
-  const named = grouped(eventsOf(recording, "replica"), ({ name }) => name);
+  const events = [...eventsOf(recording, "replica"), ...eventsOf(recording, "pod")];
+  const named = grouped(events, ({ name }) => name);
   return new Map(named.map(([name, events]) => [name, [...new Set(events.map(({ uid }) => uid))]]));
 }
 

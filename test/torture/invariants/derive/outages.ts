@@ -11,9 +11,11 @@ export function apiAway(recording: Recording, now: number): readonly Span[] {
   return spansOf(eventsOf(recording, "api"), ({ isUp }) => !isUp, now);
 }
 
-/** Dead, not started yet, or frozen. */
+/** Dead, not started yet, or frozen. A node's agent is its kubelet. */
 export function agentAway(recording: Recording, host: string, now: number): readonly Span[] {
-  const events = eventsOf(recording, "part").filter((event) => event.part === "agent" && event.host === host);
+  const events = eventsOf(recording, "part").filter(
+    ({ part, host: on }) => (part === "agent" || part === "kubelet") && on === host,
+  );
   return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
 }
 
@@ -59,8 +61,19 @@ export function silent(recording: Recording, host: string, now: number): readonl
 const RENEWS_MS = 10_000;
 const LEASE_MS = 40_000;
 
+/** Without a renewal of its Lease a node is unreachable after this, as the flags of the bed say. */
+const NODE_GRACE_MS = 20_000;
+/** After an outage of the API server all Leases look old at first. */
+const NODE_RENEWS_MS = 2_000;
+
 /** The host's Lease may rightly have expired: no renewal is certain to have arrived for the Lease's duration. */
 export function leaseOver(recording: Recording, host: string, now: number): readonly Span[] {
+  if (eventsOf(recording, "part").some(({ part, host: on }) => part === "kubelet" && on === host)) {
+    const away = union([...apiAway(recording, now), ...agentAway(recording, host, now)]);
+    return extend(away, RECOVERY_MS)
+      .map(({ from, to }) => ({ from: from + NODE_GRACE_MS - NODE_RENEWS_MS, to }))
+      .filter((span) => lengthOf(span) > RECOVERY_MS - NODE_GRACE_MS + NODE_RENEWS_MS);
+  }
   const unsure = [...silent(recording, host, now), ...linkIn(recording, host, ["slow", "lossy"], now)];
   return union(extend(unsure, RENEWS_MS))
     .map(({ from, to }) => ({ from: from + LEASE_MS - RENEWS_MS, to }))

@@ -1,5 +1,5 @@
 /** A service counts its ready replicas right. */
-import { eventsOf, type RecordedEvent, type Recording } from "../../observe/recording.ts";
+import { type EventOf, eventsOf, type RecordedEvent, type Recording } from "../../observe/recording.ts";
 import { saysReady } from "../derive/engines.ts";
 import { controllerBlocked } from "../derive/outages.ts";
 import { lagMs, lengthOf, type Span, subtract } from "../derive/spans.ts";
@@ -10,7 +10,7 @@ const WITHIN_MS = 5_000;
 
 export const countsOfServices: Invariant = {
   name: "counts-of-services",
-  promise: "A service's readyReplicas follows its replicas within 5 s.",
+  promise: "A service's readyReplicas follows its replicas and pods within 5 s.",
   check: (recording, now) => {
     const names = new Set(eventsOf(recording, "service").map(({ name }) => name));
     return [...names].flatMap((service) =>
@@ -46,15 +46,23 @@ function mismatches(recording: Recording, service: string, now: number): readonl
   return spans;
 
   function follow(event: RecordedEvent): boolean {
-    if (event.type === "replica" && event.service === service) {
-      if (saysReady(event) && !event.isDeleting) ready.set(event.uid, slotOf(event.name));
-      else ready.delete(event.uid);
+    if ((event.type === "replica" || event.type === "pod") && event.service === service) {
+      const slot = readySlot(event);
+      if (slot === undefined) ready.delete(event.uid);
+      else ready.set(event.uid, slot);
       return true;
     }
     if (event.type !== "service" || event.name !== service) return false;
     reported = event.isGone || event.isDeleting ? undefined : event.ready;
     return true;
   }
+}
+
+/** A pod is a slot of its own. */
+function readySlot(event: EventOf<"replica" | "pod">): string | undefined {
+  if (event.isDeleting) return undefined;
+  if (event.type === "pod") return event.isReady && !event.isGone ? event.uid : undefined;
+  return saysReady(event) ? slotOf(event.name) : undefined;
 }
 
 /** Without the hash of the revision: `chat-0` of `chat-0-946b5cf2f7`. */
