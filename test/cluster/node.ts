@@ -4,7 +4,7 @@ import { nodeImages } from "../../scripts/images/for-tests.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
 import { prepareImages } from "../bed/node/images.ts";
 import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
-import { type NodeOptions, prepareNode, type RealNode } from "../bed/node/node.ts";
+import { API_SERVER_ARGS, type NodeOptions, prepareNode, type RealNode } from "../bed/node/node.ts";
 import { nodeParts } from "../bed/node/parts.ts";
 import { localStorageClass } from "../bed/node/volumes.ts";
 import { one, type PrivateCluster, type PrivateClusterOptions, startCluster } from "./cluster.ts";
@@ -22,15 +22,6 @@ export interface RealClusterOptions extends Omit<PrivateClusterOptions, "bindAdd
   /** One, `node-1`, by default. */
   readonly nodes?: readonly NodeOptions[];
 }
-
-const API_SERVER_ARGS = [
-  // Names of nodes resolve nowhere.
-  "--kubelet-preferred-address-types=InternalIP",
-  // It reaches pods, and no address of a Service.
-  "--enable-aggregator-routing=true",
-  // Clients in pods reach it through the Service `kubernetes`.
-  "--endpoint-reconciler-type=lease",
-];
 
 /** Resolves when every node is ready. */
 export async function startRealCluster(options: RealClusterOptions = {}): Promise<RealCluster> {

@@ -42,7 +42,7 @@ test("every line of the tables of promises names what holds it", () => {
 test("describes every invariant and every fault, and no other", () => {
   expect([...firstCells("Invariants")].sort()).toEqual(INVARIANTS.map(({ name }) => name).sort());
   expect([...firstCells("Faults")].sort()).toEqual(
-    faultsFor("ollama")
+    faultsFor("ollama", 1)
       .map(({ kind }) => kind)
       .sort(),
   );
