@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { request } from "node:http";
+import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
@@ -238,6 +239,20 @@ test("a tunnel leads to a host a number of times, and for a time", async () => {
   const next = await open();
   expect(next).toBeInstanceOf(Duplex);
   if (next instanceof Duplex) next.destroy();
+
+  // Who is refused and does not close its end of the connection does not keep its place.
+  const refused = connectTcp({ host: "127.0.0.1", port, allowHalfOpen: true });
+  onTestFinished(() => void refused.destroy());
+  refused.write(
+    "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: metalbridge-tunnel\r\n\r\n",
+  );
+  await once(refused.resume(), "end");
+  const reset = once(refused, "error");
+  await vi.waitFor(() => {
+    refused.write("more");
+    expect(refused.destroyed).toBe(true);
+  }, PATIENTLY);
+  expect((await reset)[0]).toMatchObject({ syscall: "write" });
 });
 
 test("the API server is asked about few tokens at once, and no token is admitted while it cannot be asked", async () => {

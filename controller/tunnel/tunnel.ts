@@ -130,5 +130,6 @@ function refuse(socket: Duplex, status: string, why: string): void {
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Connection: close",
   ];
-  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  // Not left half open: whoever does not close the other half would keep a place for ever.
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
