@@ -52,13 +52,15 @@ async function answerAll(
   });
 }
 
-/** By the host's name, or by the first digits of its key, which the machine shows. */
-function requestOf(waiting: readonly HostJoinRequest[], name: string): HostJoinRequest {
-  const named = waiting.filter(({ spec }) => spec.hostName === name);
-  const found =
-    named.length > 0 || name.length < KEY_DIGITS
-      ? named
-      : waiting.filter(({ metadata }) => metadata.name.startsWith(name));
+/**
+ * By the host's name, or by the first digits of its key, which the machine shows. A machine chooses its name, also one that
+ * looks like the key of another: then both are meant.
+ */
+export function requestOf(waiting: readonly HostJoinRequest[], name: string): HostJoinRequest {
+  const found = waiting.filter(
+    ({ metadata, spec }) =>
+      spec.hostName === name || (name.length >= KEY_DIGITS && metadata.name.startsWith(name)),
+  );
   const [only, ...others] = found;
   if (only === undefined)
     throw new MetalbridgeError("JoinRequestNotFound", `no machine waits to join as ${name}`);
@@ -68,8 +70,9 @@ function requestOf(waiting: readonly HostJoinRequest[], name: string): HostJoinR
     "NameAmbiguous",
     `${found.length} machines ask to join as ${name}: ${keys.join(", ")}`,
     {
+      // None of them as an example: it may be the one that is not meant.
       summary: "name the one by its key, which `metalbridge join` shows on the machine",
-      command: `metalbridge host approve ${keyOf(only.metadata.name)}`,
+      command: "metalbridge host approve <key>",
     },
   );
 }
