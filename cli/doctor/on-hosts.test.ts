@@ -1,8 +1,10 @@
+import { type IncomingMessage, request, type ServerResponse } from "node:http";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Result } from "../../src/doctor/check.ts";
-import { type HostReport, parseReport } from "./on-hosts.ts";
+import { serveModel } from "../../test/fixtures/model-server.ts";
+import { type HostReport, parseReport, readReport } from "./on-hosts.ts";
 import { exitCodeOfHosts, hostFields, renderHosts } from "./render-hosts.ts";
 
 const result = (status: Result["status"], code: string, finding = ""): Result =>
@@ -77,4 +79,27 @@ test("a host cannot answer with anything but a report, and one of a reasonable s
   fc.assert(fc.property(fc.jsonValue(), check));
   for (const body of bad)
     expect(() => parseReport(body, "mac")).toThrow(expect.objectContaining({ code: "RemoteRequestRefused" }));
+});
+
+test.each<[string, RegExp, (response: ServerResponse) => unknown]>([
+  [
+    "ends early",
+    /mac sent no whole report of doctor: aborted/,
+    (response) => response.write("{", () => response.destroy()),
+  ],
+  [
+    "is too long",
+    /mac sent no whole report of doctor: .* longer than 4194304 bytes/,
+    (response) => response.end("x".repeat(5 << 20)),
+  ],
+  ["does not end", /mac sent no whole report of doctor: aborted/, (response) => response.write("{")],
+])("a report that %s is the failure of its host, not of the command", async (_, why, send) => {
+  const host = await serveModel((_request, response) => void send(response));
+  const asked = request(host.url, { signal: AbortSignal.timeout(500) });
+  const answer = await new Promise<IncomingMessage>((resolve) => asked.once("response", resolve).end());
+  asked.on("error", () => undefined);
+  await expect(readReport(answer, "mac")).rejects.toMatchObject({
+    code: "RemoteHostUnreachable",
+    message: expect.stringMatching(why),
+  });
 });

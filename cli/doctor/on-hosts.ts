@@ -1,4 +1,5 @@
 /** `metalbridge doctor --host`: what doctor finds on other machines, run there by the agent and with its account's rights. */
+import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -93,22 +94,34 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
     const agent = `agent ${status?.info?.agentVersion ?? "of unknown version"}`;
     throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
   }
+  // Of all of it: a host that sends a byte now and then must not keep the report of the others.
+  const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
   const answer = await askHost({
-    ...{ cluster, host, direct, signal, timeoutMs: ANSWER_MS },
+    ...{ cluster, host, direct, signal: ends, timeoutMs: ANSWER_MS },
     path: "/v1/doctor",
     account: { namespace: NAMESPACE_SYSTEM, name: DOCTOR_ACCOUNT },
     role: "metalbridge-host-doctor",
   });
-  const { platform, tookMs, results, inventory } = parseReport(
-    await readBody(answer, MOST_BYTES),
-    metadata.name,
-  );
+  const { platform, tookMs, results, inventory } = await readReport(answer, metadata.name);
   return {
     ...{ host: metadata.name, platform, tookMs, inventory, fixed: [] },
     machine: "checked there by its agent, with its account's rights",
     // A code of a newer agent is shown as it is.
     results: results as readonly Result[],
   };
+}
+
+/** Throws RemoteHostUnreachable where it is cut, late or too long; RemoteRequestRefused. */
+export async function readReport(
+  answer: IncomingMessage,
+  host: string,
+): Promise<z.output<typeof reportSchema>> {
+  const body = await readBody(answer, MOST_BYTES).catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const message = `host ${host} sent no whole report of doctor: ${why}`;
+    throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });
+  });
+  return parseReport(body, host);
 }
 
 /** Throws RemoteRequestRefused. */
