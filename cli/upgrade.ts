@@ -99,7 +99,7 @@ async function here(command: Command, flags: Flags): Promise<void> {
 }
 
 function parseHosts(text: string): readonly string[] {
-  return text.split(",").filter(Boolean).map(parseHostName);
+  return text.split(",").map(parseHostName);
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {

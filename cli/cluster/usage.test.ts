@@ -17,6 +17,8 @@ test.each([
   [["upgrade", "--all"]],
   [["upgrade", "--all", "--hosts", "mini-1", "--archive", "release.tar.gz"]],
   [["upgrade", "--drain"]],
+  // An empty variable of a script: nothing would be upgraded, with success.
+  [["upgrade", "--hosts", "", "--archive", "release.tar.gz"]],
 ])("%j is refused with exit code 2", async (line) => {
   const { code, stderr } = await runProgram(line);
   expect(code).toBe(2);
