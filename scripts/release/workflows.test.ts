@@ -64,6 +64,11 @@ test.for(names)("%s: no expression is part of a script, where it could be code",
   for (const { run = "" } of stepsOf(name)) expect(run).not.toContain("${{");
 });
 
+test.for(names)("%s: what fails in front of a pipe fails its step", (name) => {
+  const pipes = stepsOf(name).filter(({ run = "" }) => /[^|]\|\s+\w/.test(run));
+  for (const { run } of pipes) expect(run).toMatch(/^set -o pipefail/);
+});
+
 test.for(names)("%s: every npm script and every file that it runs exists", (name) => {
   const { scripts } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
   for (const { run = "" } of stepsOf(name)) {
