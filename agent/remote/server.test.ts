@@ -10,6 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, TRAILER_END } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Clock } from "../../src/ports.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createIdentity } from "../peers/identity.ts";
@@ -155,6 +156,32 @@ test("doctor runs once for all who ask meanwhile and shortly after, and its fail
     async () => expect((await ask(port, "/v1/doctor", token)).statusCode).toBe(500),
     PATIENTLY,
   );
+});
+
+test("an answer that nobody reads is cut off", async () => {
+  const log = { ...REMOTE_LIMITS.log, stallMs: 300 };
+  const report = "x".repeat(32 << 20);
+  const { promise: isCut, resolve } = Promise.withResolvers<void>();
+  const after: Clock["after"] = (ms, act) =>
+    systemClock.after(ms, () => {
+      act();
+      if (ms === log.stallMs) resolve();
+    });
+  const { port } = await host({
+    ...{ doctor: async () => report, clock: { ...systemClock, after } },
+    limits: { ...REMOTE_LIMITS, log },
+  });
+  const slow = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  slow.on("error", () => undefined);
+  slow.pause();
+  slow.write(
+    `GET /v1/doctor HTTP/1.1\r\nauthorization: Bearer ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}\r\n\r\n`,
+  );
+  await isCut;
+  const ended = new Promise((resolve) => slow.once("close", resolve));
+  slow.resume();
+  await ended;
+  expect(slow.bytesRead).toBeLessThan(report.length);
 });
 
 test("what is off is not there, and what is no HTTP gets no answer", async () => {

@@ -61,7 +61,7 @@ type Handle = (response: ServerResponse, namespace: string, name: string) => Pro
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startRemoteServer(options: RemoteServerOptions): Promise<number> {
-  const { identity, log, limits = REMOTE_LIMITS } = options;
+  const { identity, log, clock, limits = REMOTE_LIMITS } = options;
   const { key, cert } = identity;
   const logs = createLogs(options);
   const doctor = createDoctor(options);
@@ -79,6 +79,12 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
           log.warn({ err }, "cannot answer a remote request");
           if (response.headersSent) response.destroy();
           else refuse(response, { status: 500, message: "the agent could not answer; see its log" });
+        })
+        .finally(() => {
+          // What is still to be sent costs memory until it is read.
+          if (response.closed) return;
+          const cancel = clock.after(limits.log.stallMs, () => response.destroy());
+          response.once("close", cancel);
         });
     },
   );
