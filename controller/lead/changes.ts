@@ -1,5 +1,5 @@
 /** Maps each change that a watch shows to the queue keys that it affects. */
-import { ANNOTATION_LOST } from "../../src/api/group.ts";
+import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -14,6 +14,7 @@ import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/sign.ts";
 import type { LeaseSigns } from "../host/signs.ts";
 import type { ServiceMemory } from "../paths/mac/memory.ts";
+import { isNodeReady } from "../paths/pods/nodes-away.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, secretsOf } from "../secrets/secret-access.ts";
 import type { Queues } from "./queues.ts";
@@ -77,6 +78,8 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     },
     onNode: (node, before) => {
       if (!isDeepEqual(node && readNode(node), before && readNode(before))) enqueueAuto(state);
+      const name = node?.metadata.name ?? before?.metadata.name;
+      if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(state, name);
     },
     onNodeReport: (report, before) => {
       if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(state);
@@ -130,6 +133,15 @@ function enqueueServicesOn({ working }: LeaderState, host: string): void {
     working?.queues.services.enqueue(
       keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     );
+  }
+}
+
+/** Their pods are marked as not ready in the same moment, and either watch may be ahead. */
+function enqueueServicesOfPodsOn({ working }: LeaderState, node: string | undefined): void {
+  for (const { metadata, spec } of working?.caches.pods.list() ?? []) {
+    const name = metadata.labels?.[LABEL_SERVICE];
+    if (spec.nodeName === node && name !== undefined)
+      working?.queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
   }
 }
 

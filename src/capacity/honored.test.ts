@@ -34,6 +34,13 @@ test("on Macs the fields of pods are named", () => {
   ]);
 });
 
+test("how long hosts may be lost says nothing of nodes", () => {
+  const unhonored = (fields: Record<string, unknown>) => unhonoredFields(spec(fields), "linux", "llamacpp");
+  expect(unhonored({ hostLostSeconds: 60 })).toEqual(["spec.hostLostSeconds"]);
+  expect(unhonored({ hostLostSeconds: 300 })).toEqual([]);
+  expect(unhonored({ hostLostSeconds: 60, placement: { on: "Auto" } })).toEqual([]);
+});
+
 test("empty lists and objects ask for nothing, a written false does", () => {
   expect(
     unhonoredFields(spec({ tolerations: [], podLabels: {}, skipModelInit: false }), "metal", "llamacpp"),

@@ -1,5 +1,6 @@
 /** Which fields of InferenceService.spec a path honours today. The rest is named in SpecHonored=False, never dropped in silence. */
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { linuxFields } from "../api/inference-service/linux.ts";
 import { isOwnKey } from "../api/owned.ts";
@@ -82,6 +83,8 @@ function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
   return [
     ...(hasHostChoice(spec) ? ["placement"] : []),
+    // Of nodes, tolerations say it.
+    ...(hasOwnHostLimit(spec) ? ["hostLostSeconds"] : []),
     ...RUNTIME_FIELDS.filter((field) => !honoured.includes(field) && isSet(spec, field)),
     ...NOT_BUILT.filter((field) => isSet(spec, field)),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
@@ -95,6 +98,10 @@ function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
 function hasHostChoice(spec: InferenceServiceSpec): boolean {
   const { hosts, hostSelector } = spec.placement;
   return (hosts !== undefined && hosts.length > 0) || hostSelector !== undefined;
+}
+
+function hasOwnHostLimit({ hostLostSeconds, placement }: InferenceServiceSpec): boolean {
+  return hostLostSeconds !== HOST_LOST_SECONDS_DEFAULT && placement.on !== "Auto";
 }
 
 /** An empty list or object asks for nothing, and neither does `skipModelInit: false`; `flashAttention: false` does. */

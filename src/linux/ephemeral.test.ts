@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { modelSchema } from "../api/model.ts";
 import { ephemeralWeights, weightsFilledByPods } from "./ephemeral.ts";
 import { inputOf, type WorkloadWish } from "./fixtures/workload-input.ts";
+import { resolvePods } from "./resolve.ts";
 import { buildWorkload } from "./workload.ts";
 
 const cpu = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
@@ -105,4 +106,29 @@ test("the init container writes as the user of its pod, whose folders earlier po
     expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true });
     expect(Object.keys(securityContext).filter((key) => key.startsWith("runAs"))).toEqual([]);
   }
+});
+
+test("a pod whose own volume is smaller than the weights is refused instead of being evicted again and again", () => {
+  const build = (ephemeralStorage: string) =>
+    filling({
+      service: { modelCache: { persistence: "Ephemeral" }, resources: { ephemeralStorage } },
+      ...{ status: { files: ["m.gguf"], sizeBytes: 2 ** 30 }, fetched: true },
+    });
+  expect(() => build("1000Mi")).toThrow(
+    /downloads 1 GiB of weights, and .*ephemeralStorage is 1000Mi: raise it/,
+  );
+  expect(build("2Gi").template.spec.volumes).toContainEqual({
+    name: "cache",
+    emptyDir: { sizeLimit: "2Gi" },
+  });
+});
+
+test("no pod is made for the claim that a Model had before it was seen that its service names another", () => {
+  const { service, model, settings } = inputOf({
+    ...{ service: { modelCache: { claimName: "mine" } }, model: cpu, settings: { fetch } },
+    status: { phase: "Ready", format: "gguf", files: ["m.gguf"], cache: filledByPods("m-model-cache") },
+  });
+  expect(resolvePods({ service, model, settings, loraModels: [] })).toMatchObject({
+    ...{ at: "blocked", code: "ModelNotReady", message: expect.stringContaining("not on claim mine yet") },
+  });
 });

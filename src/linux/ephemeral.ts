@@ -1,8 +1,9 @@
 /** Weights that init containers of the pod fetch, to a volume of the pod itself or to a claim. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
-import { canonicalQuantity } from "../api/fields/quantity.ts";
+import { canonicalQuantity, parseQuantity, type Quantity } from "../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import { formatBytes } from "../bytes.ts";
 import type { Container } from "../kube/workload-objects.ts";
 import { fileNameOf, parseSource } from "../models/source/source.ts";
 import { ownClaimName } from "./cache-claim.ts";
@@ -108,6 +109,7 @@ export function fetchingOf(
   const inPod = downloads.flatMap(({ model, claimName }) => (claimName === undefined ? [model] : []));
   const claim = downloads.find(({ claimName }) => claimName !== undefined)?.claimName;
   if (inPod.length === 0) return { initContainers, volumes: caVolumes(fetch), claim };
+  checkRoom(resources?.ephemeralStorage, inPod);
   const sizeLimit = canonicalQuantity(resources?.ephemeralStorage ?? roomFor(inPod) ?? fetch.cacheSize);
   return {
     initContainers,
@@ -115,6 +117,15 @@ export function fetchingOf(
     sizeLimit,
     claim,
   };
+}
+
+/** Else the kubelet evicts each pod soon after it has served its first requests. */
+function checkRoom(given: Quantity | undefined, models: readonly Model[]): void {
+  const needed = models.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0);
+  const bytes = given === undefined ? undefined : parseQuantity(given);
+  if (bytes === undefined || bytes >= needed) return;
+  const message = `each pod downloads ${formatBytes(needed)} of weights, and spec.resources.ephemeralStorage is ${given}: raise it`;
+  throw new MetalbridgeError("DiskFull", message);
 }
 
 function roomFor(models: readonly Model[]): string | undefined {

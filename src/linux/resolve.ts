@@ -12,6 +12,7 @@ import { toEngineSettings } from "../capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
 import type { Loading } from "../fitness/replica-fit.ts";
 import type { Deployment } from "../kube/workload-objects.ts";
+import { parseSource } from "../models/source/source.ts";
 import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -176,7 +177,17 @@ function weightsFor(
       return blockedBy(error);
     }
   }
-  return weightsOnClaim(model);
+  return otherClaim(service, model) ?? weightsOnClaim(model);
+}
+
+/** A Model that was seen before its service has a claim of its own: no pod is made for that one. */
+function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): Blocked | undefined {
+  const { claimName: wanted } = modelCache ?? {};
+  const { claimName, message } = model.status?.cache ?? {};
+  if (wanted === undefined || claimName === undefined || wanted === claimName) return undefined;
+  if (parseSource(model.spec.source).kind === "pvc") return undefined;
+  const text = `Model ${model.metadata.name} is not on claim ${wanted} yet: ${message ?? ""}`;
+  return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
 function weightsOnClaim(model: Model): Weights | Blocked {

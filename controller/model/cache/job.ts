@@ -66,6 +66,13 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
   return troubleOf("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
 }
 
+/** Of the newest pod that has failed. */
+export function lastFailure(pods: readonly Pod[]): Trouble | undefined {
+  const last = newest(pods.filter(({ status }) => status?.phase === "Failed"));
+  const isFailure = (result: FetchResult) => !isFetched(result);
+  return last && describeFailure(newestResult([last], isFailure), undefined, last);
+}
+
 const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
   "SourceUnauthorized",
   "SourceForbidden",

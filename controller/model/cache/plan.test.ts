@@ -106,15 +106,32 @@ test("a Job that loops without a result is named with the end of its last pod", 
   expect(state.status.message).toMatch(/BackoffLimitExceeded.*OOMKilled, exit code 137; a new Job resumes/);
 });
 
-test("a retry within the Job shows the cause of the attempt before", () => {
+test("a retry within the Job shows the cause of the attempt before until it gets further than that", () => {
   const running: Pod = {
     metadata: { name: "new", creationTimestamp: "2027" },
     spec: { containers: [] },
     status: { phase: "Running" },
   };
-  const { state, running: shown } = plan({ job: job(), pods: [pod(75, failure(true)), running] });
-  expect(state).toMatchObject({ status: { phase: "Downloading" }, trouble: { code: "SourceUnreachable" } });
-  expect(shown).toBe(running);
+  const cache = {
+    phase: "Downloading",
+    reason: "Downloading",
+    message: "",
+    claimName: "c",
+    folder: "f",
+  } as const;
+  const planAt = (bytes: number | undefined) => {
+    const progress = bytes === undefined ? undefined : { bytes, totalBytes: 9_000 };
+    const earlier = model("u", { cache: { ...cache, key, bytes: 5_000 } });
+    return plan({ model: earlier, job: job(), pods: [pod(75, failure(true)), running], progress });
+  };
+  for (const { state, running: shown } of [undefined, 0, 5_000].map(planAt)) {
+    expect(state.status).toMatchObject({ phase: "Pending", reason: "SourceUnreachable", bytes: 5_000 });
+    expect(shown).toBe(running);
+  }
+  expect(planAt(6_000).state).toMatchObject({
+    status: { phase: "Downloading", bytes: 6_000, totalBytes: 9_000 },
+    trouble: { code: "SourceUnreachable" },
+  });
 });
 
 test("weights that are Ready need no Job, until the claim is another one", () => {
@@ -330,28 +347,11 @@ describe("a volume that one node mounts", () => {
   });
 });
 
-describe("a pod of the Job that ends without a result", () => {
-  const killed = pod(137, "", 9);
-
-  test("is named while the Job waits to start the next one, and while that one runs", () => {
-    const text = expect.stringMatching(
-      /left no result; its last pod ended with OOMKilled, exit code 137; .*memory/,
-    );
-    const named = { code: "DownloadFailed", message: text };
-    expect(plan({ job: job(), pods: [killed] }).state).toMatchObject({
-      status: { phase: "Pending", reason: "DownloadFailed", message: text },
-      trouble: named,
-    });
-    const running: Pod = {
-      metadata: { name: "new", creationTimestamp: "2027" },
-      spec: { containers: [] },
-      status: { phase: "Running" },
-    };
-    expect(plan({ job: job(), pods: [killed, running] }).state).toMatchObject({
-      status: { phase: "Downloading" },
-      trouble: named,
-    });
-  });
+test("a pod of the Job that ends without a result is named while the Job waits to start the next one", () => {
+  const message = expect.stringMatching(/its last pod ended with OOMKilled, exit code 137; .*memory/);
+  const { status, trouble } = plan({ job: job(), pods: [pod(137, "", 9)] }).state;
+  expect(status).toMatchObject({ phase: "Pending", reason: "DownloadFailed", message });
+  expect(trouble).toEqual({ code: "DownloadFailed", message: status.message });
 });
 
 describe("a mesh's sidecar beside the download", () => {

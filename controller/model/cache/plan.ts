@@ -18,11 +18,13 @@ import {
   imageKey,
   type VolumeWish,
 } from "../../../src/linux/model-cache.ts";
+import { withoutAbsent } from "../../service/phase.ts";
 import {
   describeFailure,
   endOf,
   fetchEnd,
   isHeldOpen,
+  lastFailure,
   needsOtherSecret,
   newest,
   newestResult,
@@ -30,6 +32,7 @@ import {
   type Trouble,
   troubleOf,
 } from "./job.ts";
+import type { DownloadProgress } from "./progress.ts";
 import { delayAfter, isResized, retryDelay, sizeOf } from "./retry.ts";
 
 export type SeenClaim =
@@ -56,7 +59,7 @@ export interface CacheObservation {
   readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
   readonly isSourceKnown: boolean;
-  readonly progress: { readonly bytes: number; readonly totalBytes?: number | undefined } | undefined;
+  readonly progress: DownloadProgress | undefined;
   readonly nowMs: number;
 }
 
@@ -298,34 +301,33 @@ function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, becaus
   return { state: waiting(place, "WaitingForDownload", message), steps: [], recheckAfterMs: waitMs };
 }
 
-function planActive({ pods, jobTrouble, progress, model }: CacheObservation, place: Place): CachePlan {
-  const before = model.status?.cache;
+function planActive(seen: CacheObservation, place: Place): CachePlan {
+  const { pods, jobTrouble, progress } = seen;
   const pod = newest(pods.filter(isLive));
-  const last = newest(pods.filter(({ status }) => status?.phase === "Failed"));
-  const failure =
-    last &&
-    describeFailure(
-      newestResult([last], (result) => !isFetched(result)),
-      undefined,
-      last,
-    );
-  if (pod?.status?.phase === "Running") {
-    const { bytes, totalBytes }: Partial<CacheState["status"]> =
-      progress ?? (before?.key === place.key ? (before ?? {}) : {});
+  const failure = lastFailure(pods);
+  const running = pod?.status?.phase === "Running" ? pod : undefined;
+  const known = knownBytes(seen.model, place);
+  // An attempt that gets no further than the last one fails as that did.
+  if (running !== undefined && (failure === undefined || (progress?.bytes ?? 0) > (known.bytes ?? 0))) {
     const status = {
       ...{ ...place, phase: "Downloading" as const, reason: "Downloading" },
-      message: describeProgress(bytes, totalBytes),
-      ...(bytes === undefined ? {} : { bytes }),
-      ...(totalBytes === undefined ? {} : { totalBytes }),
+      message: describeProgress(progress ?? known),
+      ...(progress ?? known),
     };
-    return { state: { status, trouble: failure }, steps: [], running: pod };
+    return { state: { status: withoutAbsent(status), trouble: failure }, steps: [], running };
   }
   const trouble = (pod === undefined ? jobTrouble : startTrouble(pod)) ?? failure;
   const state =
     trouble === undefined
       ? waiting(place, "StartingDownload", "waiting for the pod of the download Job")
-      : troubled(place, trouble, "Pending");
-  return { state, steps: [], ...(pod === undefined ? { recheckAfterMs: RECHECK_MS } : {}) };
+      : troubled(withoutAbsent({ ...place, ...known }), trouble, "Pending");
+  return { state, steps: [], running, recheckAfterMs: pod === undefined ? RECHECK_MS : undefined };
+}
+
+/** Of this download, so far. */
+function knownBytes({ status }: Model, { key }: Place): Partial<DownloadProgress> {
+  const { cache } = status ?? {};
+  return cache?.key === key ? withoutAbsent({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
 }
 
 function isLive({ status }: Pod): boolean {
@@ -382,9 +384,9 @@ function waiting(place: Place, reason: string, message: string): CacheState {
   return { status: { ...place, phase: "Pending", reason, message } };
 }
 
-function describeProgress(bytes: number | undefined, totalBytes: number | undefined): string {
+function describeProgress({ bytes, totalBytes = 0 }: Partial<DownloadProgress>): string {
   if (bytes === undefined) return "downloading";
-  if (totalBytes === undefined || totalBytes === 0) return `downloading: ${formatBytes(bytes)}`;
+  if (totalBytes === 0) return `downloading: ${formatBytes(bytes)}`;
   const percent = Math.floor((100 * bytes) / totalBytes);
   return `downloading: ${formatBytes(bytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
 }

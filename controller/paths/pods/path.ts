@@ -38,6 +38,7 @@ import {
   type NodesSeen,
   settle,
 } from "./nodes.ts";
+import { nodeTrouble, readEndTrouble } from "./nodes-away.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { isMakingRoom, type PodsSeen, readPods } from "./pods.ts";
@@ -140,11 +141,12 @@ function inputOf({ caches, linux }: PodsPorts, { service, own }: LiveService): P
   };
 }
 
-/** With what only Events say, while a pod waits for its volumes. */
-async function seePods({ client, clock }: PodsPorts, own: readonly Pod[]) {
+/** With what their nodes say, and what only Events say: while a pod waits for its volumes, and after its node has stopped it. */
+async function seePods({ caches, client, clock }: PodsPorts, own: readonly Pod[]) {
   const seen = readPods(own);
-  const { trouble, recheckAfterMs } = await readMountTrouble(client, own, clock.nowMs());
-  return { pods: { ...seen, trouble: seen.trouble ?? trouble }, recheckAfterMs };
+  const { trouble: mounting, recheckAfterMs } = await readMountTrouble(client, own, clock.nowMs());
+  const known = nodeTrouble(own, caches.nodes.get) ?? seen.trouble ?? mounting;
+  return { pods: { ...seen, trouble: known ?? (await readEndTrouble(client, own)) }, recheckAfterMs };
 }
 
 interface Seen {

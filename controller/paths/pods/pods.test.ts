@@ -101,6 +101,40 @@ test("the last line of a killed engine is shown, whatever it logged before", () 
   expect(message).toMatch(/\(OOMKilled\): prompt 3 done$/);
 });
 
+test("an engine that is killed for its memory has a remedy by whether it has a limit, its init container another", () => {
+  const state = { started: false, restartCount: 1, state: killed };
+  expect(engine(state)?.remedy).toMatch(/^its node ran out of memory: set spec\.resources\.memory/);
+  const spec = { containers: [{ name: "engine", image: "i", resources: { limits: { memory: "96Mi" } } }] };
+  const limited = podWith({ containerStatuses: [{ name: "engine", ...state }] }, { spec });
+  expect(readPods([limited]).trouble?.remedy).toMatch(/^raise its memory limit of 96Mi/);
+  expect(init(state)?.remedy).toBe("raise spec.resources.memory of the Model");
+  const failed = { started: false, restartCount: 1, state: end(1, "Error", "0.00.061.310 E cannot load") };
+  expect(engine(failed)).toMatchObject({
+    message: expect.stringMatching(/: cannot load$/),
+    remedy: "read its log: kubectl logs chat-1 -c engine --previous",
+  });
+});
+
+test("a pod that has finished counts until a later one is ready, behind what is wrong with that one", () => {
+  const at = (second: number) => ({
+    name: `chat-${second}`,
+    creationTimestamp: `2026-01-01T00:00:0${second}Z`,
+  });
+  const evicted = podWith({ phase: "Failed", reason: "Evicted", message: "too much" }, { metadata: at(2) });
+  const completed = podWith({ phase: "Succeeded", containerStatuses: [] }, { metadata: at(2) });
+  const ready = (second: number) =>
+    podWith({ phase: "Running", conditions: [{ type: "Ready", status: "True" }] }, { metadata: at(second) });
+  expect(readPods([ready(1), evicted]).trouble).toEqual({
+    code: "PodEvicted",
+    message: "chat-2 was evicted: too much",
+  });
+  expect(readPods([evicted, ready(3)]).trouble).toBeUndefined();
+  const crashing = podWith({ containerStatuses: [{ name: "engine", state: killed }] }, { metadata: at(3) });
+  expect(readPods([evicted, crashing]).trouble?.code).toBe("PodCrashing");
+  // Only its Events say why.
+  expect(readPods([completed]).trouble).toBeUndefined();
+});
+
 test("a sidecar among the init containers counts as started once its probe has succeeded", () => {
   const sidecar = { name: "proxy", image: "i", restartPolicy: "Always" };
   const status: ContainerStatus = {

@@ -31,6 +31,8 @@ export interface PodTrouble {
   /** Of an init container that fetches the weights: what it reported. */
   readonly code: ErrorCode;
   readonly message: string;
+  /** Where it is another than the catalog's. */
+  readonly remedy?: string | undefined;
 }
 
 export interface PodsSeen {
@@ -53,7 +55,9 @@ const ENDED = new Set(["Succeeded", "Failed"]);
 export function readPods(pods: readonly Pod[]): PodsSeen {
   const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   const unscheduled = unscheduledOf(live.filter(isUnscheduled));
-  const trouble = live.map(troubleOf).find((one) => one !== undefined);
+  // Those that have finished are replaced already: what is wrong with the replacements says more.
+  const byEnd = [...live.filter((pod) => !hasEnded(pod)), ...live.filter((pod) => isLastEnd(pod, live))];
+  const trouble = byEnd.map(troubleOf).find((one) => one !== undefined);
   return {
     ready: live.filter(isReady).length,
     live: live.filter((pod) => !hasEnded(pod)).length,
@@ -70,6 +74,11 @@ export function isReady(pod: Pod): boolean {
 
 export function hasEnded({ status }: Pod): boolean {
   return ENDED.has(status?.phase ?? "");
+}
+
+/** It has finished, and no later pod is ready: what stopped it may still be the case. */
+export function isLastEnd(pod: Pod, pods: readonly Pod[]): boolean {
+  return hasEnded(pod) && !pods.some((other) => isReady(other) && createdMs(other) > createdMs(pod));
 }
 
 /** The engine of a pod, as its node reports it. */
@@ -187,28 +196,27 @@ export function requestsOf({ spec }: Pod): [string, string][] {
 function troubleOf(pod: Pod): PodTrouble | undefined {
   const { name } = pod.metadata;
   const { phase, reason, message = "" } = pod.status ?? {};
-  // An evicted pod stays as a record of itself; the Deployment has made another.
+  // Only Events say why its node has stopped it.
+  if (phase === "Succeeded") return undefined;
   if (phase === "Failed") {
-    if (reason === "Evicted" || reason === "Preempting" || reason === "NodeShutdown") return undefined;
+    if (reason === "Preempting" || reason === "NodeShutdown") return undefined;
+    if (reason === "Evicted")
+      return { code: "PodEvicted", message: truncate(`${name} was evicted: ${message}`, MAX_TEXT) };
     return { code: "PodFailed", message: truncate(`${name} failed: ${reason ?? ""} ${message}`, MAX_TEXT) };
   }
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   const sidecars = pod.spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === "Always") ?? [];
   const runsOnce = ({ name: of }: ContainerStatus) => sidecars.every((sidecar) => sidecar.name !== of);
   const troubles = [
-    ...initContainerStatuses.map((one) => containerTrouble(name, one, runsOnce(one))),
-    ...containerStatuses.map((one) => containerTrouble(name, one, false)),
+    ...initContainerStatuses.map((one) => containerTrouble(pod, one, runsOnce(one))),
+    ...containerStatuses.map((one) => containerTrouble(pod, one, false)),
   ];
   return troubles.find((one) => one !== undefined);
 }
 
-function containerTrouble(
-  pod: string,
-  container: ContainerStatus,
-  runsOnce: boolean,
-): PodTrouble | undefined {
+function containerTrouble(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodTrouble | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
-  const where = `${container.name} of ${pod}`;
+  const where = `${container.name} of ${pod.metadata.name}`;
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))
     return { code: "ImageUnavailable", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
   if (/^CreateContainer(Config)?Error$|^RunContainerError$/.test(reason))
@@ -223,7 +231,20 @@ function containerTrouble(
   const { restartCount = 0 } = container;
   const did = restartCount === 0 ? "exited" : `has restarted ${restartCount} times`;
   const text = `${where} ${did}${end}${said === "" ? "" : `: ${decisiveLine(said, exitCode)}`}`;
-  return { code: "PodCrashing", message: truncate(text, MAX_TEXT) };
+  const remedy =
+    why === "OOMKilled"
+      ? oomRemedy(pod, container.name)
+      : `read its log: kubectl logs ${pod.metadata.name} -c ${container.name} --previous`;
+  return { code: "PodCrashing", message: truncate(text, MAX_TEXT), remedy };
+}
+
+/** Our engines have no limit of their own. */
+function oomRemedy({ spec }: Pod, container: string): string {
+  if (container.startsWith(FETCH_CONTAINER)) return "raise spec.resources.memory of the Model";
+  const limit = spec.containers.find(({ name }) => name === container)?.resources?.limits?.memory;
+  if (limit === undefined)
+    return "its node ran out of memory: set spec.resources.memory to what the engine needs, so that pods go where there is room, or lower contextSize or parallelSlots";
+  return `raise its memory limit of ${limit}, which a LimitRange of the namespace or an admission webhook has set, or lower contextSize or parallelSlots; then delete the pod`;
 }
 
 /**
@@ -253,8 +274,11 @@ const SIGNALS = 128;
 function decisiveLine(text: string, exitCode = 0): string {
   const lines = text.trim().split("\n");
   const named = exitCode > SIGNALS ? undefined : lines.findLast((line) => NAMES_ERROR.test(line));
-  return (named ?? lines.at(-1) ?? "").trim();
+  return (named ?? lines.at(-1) ?? "").trim().replace(LOG_PREFIX, "");
 }
+
+/** Of some engines: time since the start, and level. */
+const LOG_PREFIX = /^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] /;
 
 function conditionOf({ status }: Pod, type: string) {
   return status?.conditions?.find((condition) => condition.type === type);

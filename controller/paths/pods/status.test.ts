@@ -144,12 +144,7 @@ const safetensors = { format: "safetensors", hardware: cuda };
 
 test.each<[string, Case, string, RegExp]>([
   ["no key is asked for", {}, "False NoAuth", /set spec\.auth/],
-  [
-    "llama-server",
-    { spec: { auth: AUTH } },
-    "True EngineChecksKeys",
-    /without one: \/health and OPTIONS/,
-  ],
+  ["llama-server", { spec: { auth: AUTH } }, "True EngineChecksKeys", /without one: \/health and OPTIONS/],
   [
     "sglang",
     { ...safetensors, spec: { auth: AUTH, runtime: "sglang" } },

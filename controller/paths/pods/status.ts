@@ -1,5 +1,5 @@
 /** The whole status of a service that runs as pods. Pure and total. */
-import { errorCatalogue } from "../../../src/api/errors.ts";
+import { type ErrorCode, errorCatalogue } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
@@ -112,10 +112,16 @@ function waiting(input: StatusInput): PhaseStatus | undefined {
 function troubled(input: StatusInput): PhaseStatus | undefined {
   const { trouble } = input.pods;
   if (trouble === undefined || isComplete(input)) return undefined;
-  const remedy = trouble.code === "VolumeNotMounted" ? `. To do: ${errorCatalogue[trouble.code].do}` : "";
-  const message = `${readyText(input)}; ${trouble.message}${remedy}`;
-  return { phase: "Degraded", reason: trouble.code, message };
+  const { code, remedy = REMEDIES[code] ?? errorCatalogue[code].do } = trouble;
+  const message = `${readyText(input)}; ${trouble.message}. To do: ${remedy}`;
+  return { phase: "Degraded", reason: code, message };
 }
+
+/** For pods alone; the catalog's remedy is for hosts too. */
+const REMEDIES: Partial<Record<ErrorCode, string>> = {
+  DiskFull:
+    "enlarge the claim with kubectl patch pvc, or with spec.modelCache.persistence Ephemeral raise spec.resources.ephemeralStorage",
+};
 
 /** The old pods serve on, with the old template. */
 function deferred({ deferral }: StatusInput): PhaseStatus | undefined {

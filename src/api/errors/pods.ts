@@ -46,7 +46,7 @@ export const podErrors = {
   },
   UnbindableModelCache: {
     what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce all pods that mount a volume run on one node.",
-    do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on more nodes than one use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or free devices and memory on the volume's node; a claim on a node or in a zone that the pods cannot use is created again once it is deleted",
+    do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on more nodes than one use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or uncordon the volume's node, or free devices and memory on it; a claim on a node or in a zone that the pods cannot use is created again once it is deleted",
     command: "kubectl describe pvc -n NAMESPACE",
   },
   VolumeNotMounted: {
@@ -70,14 +70,24 @@ export const podErrors = {
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodCrashing: {
-    what: "A container of a pod has exited, and has not started since; the message has its last exit code and last line. OOMKilled: it used more memory than its limit.",
-    do: "read its log; for the container fetch raise spec.resources.memory of the Model if it was OOMKilled",
+    what: "A container of a pod has exited, and has not started since; the message has its last exit code and last line. OOMKilled: it used more memory than its limit, or the node ran out of memory.",
+    do: "read its log; if it was OOMKilled, raise spec.resources.memory, of the Model for the container fetch and of the service for the engine, or the limit that a LimitRange of the namespace sets",
     command: "kubectl logs -l metalbridge.dev/service=NAME --previous",
   },
   PodFailed: {
     what: "A pod failed and was not restarted.",
     do: "read why",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  PodEvicted: {
+    what: "The kubelet of a node has evicted a pod, which used more disk than its limit, or whose node was short of memory or disk. The Deployment has replaced it, and the new pod is not ready.",
+    do: "raise spec.resources.ephemeralStorage or spec.resources.memory of the service, or free room on the node",
+    command: "kubectl get events --field-selector reason=Evicted",
+  },
+  NodeNotReady: {
+    what: "The node of a pod does not report to the API server: it is down, or cut off. Its pods count as not ready and get no requests through the Service, also if they still run.",
+    do: "bring the node back; its pods are rescheduled once their toleration of node.kubernetes.io/unreachable expires (300 s unless spec.tolerations has tolerationSeconds), or within a minute after you delete the Node object of a node that will not return",
+    command: "kubectl describe node NODE",
   },
   NoLayersOnGPU: {
     what: "A pod has a GPU, and its engine found none that it can use: it computes on the CPU.",
