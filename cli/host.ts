@@ -58,7 +58,7 @@ export function configureHost(command: Command): void {
   addClusterFlags(command.command("reject"))
     .description("reject machines that wait to join")
     .argument("<host...>", "names of the hosts, or the first 16 digits of their keys")
-    .option("--because <text>", "what the machine is told")
+    .option("--because <text>", "the reason, which the machine reports")
     .action(hostReject);
   addClusterFlags(command.command("remove"))
     .description("remove a host with its account and rights: its credential ends at once")

@@ -53,7 +53,7 @@ export function configureTokens(command: Command): void {
     .requiredOption("--group <name>", "name of the group", parseHostName)
     .requiredOption("--limit <n>", `how many hosts may join with it, up to ${JOIN_LIMIT_MAX}`, parseLimit)
     .addOption(
-      new Option("--valid-for <time>", "how long machines may join, from 10m to 168h (default: 24h)")
+      new Option("--valid-for <time>", "how long machines may join, from 10m to 168h")
         .argParser(parseValidity)
         .default(DAY_MS, "24h"),
     )

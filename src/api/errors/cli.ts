@@ -179,7 +179,7 @@ export const cliErrors = {
     command: "metalbridge host token list",
   },
   JoinRequestNotFound: {
-    what: "No machine of this name waits for an approval: it was answered, its group's token has ended, or it has not asked yet.",
+    what: "No machine of this name waits for an approval: it has its answer, the token of its group was revoked, or it has not asked yet.",
     do: "list the machines that wait",
     command: "metalbridge host list",
   },

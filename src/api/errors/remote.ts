@@ -4,7 +4,7 @@ import type { ErrorEntry } from "./entry.ts";
 export const remoteErrors = {
   RemoteAccessOff: {
     what: "The host offers no remote logs, or no remote doctor: its administrator has not switched them on, its agent is older than this program, or it does not run.",
-    do: "set remoteAccess in the agent's configuration on that host and restart the agent, or run the command there",
+    do: "set remoteAccess in the agent's configuration on that host and restart the agent, or run the command on the host; to see what the host offers",
     command: "kubectl get host <host> -o jsonpath='{.status.remote}'",
   },
   RemoteAccessForbidden: {

@@ -8,6 +8,7 @@ import { engineErrors } from "./engine.ts";
 import { installErrors } from "./install.ts";
 import { placementErrors } from "./placement.ts";
 import { podErrors } from "./pods.ts";
+import { remoteErrors } from "./remote.ts";
 import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
 import { sourceErrors } from "./source.ts";
@@ -24,6 +25,7 @@ const sections = [
   cliErrors,
   doctorErrors,
   installErrors,
+  remoteErrors,
 ].map((section) => Object.keys(section));
 
 test("no code is defined in two sections, or one text would silently replace the other", () => {
