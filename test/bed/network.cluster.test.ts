@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { openNetwork, whyNoNetwork } from "./network.ts";
 
 const why = whyNoNetwork();
+const module = pathToFileURL(path.join(import.meta.dirname, "network.ts")).href;
 const namespaces = () => execFileSync("ip", ["netns", "list"], { encoding: "utf8" });
 const addresses = () =>
   Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address));
@@ -24,8 +25,22 @@ test.skipIf(why !== undefined)(`networks share no address, and leave nothing ${w
   for (const space of spaces) expect(namespaces()).not.toContain(space);
 });
 
+test.skipIf(why !== undefined)(
+  `a run in a PID namespace of its own leaves networks of others alone ${why ?? ""}`,
+  async () => {
+    await using network = await openNetwork(["a"]);
+    const script = `
+      const { openNetwork } = await import(${JSON.stringify(module)});
+      await (await openNetwork([]))[Symbol.asyncDispose]();`;
+    const inside = ["--pid", "--fork", "--mount-proc", process.execPath, "--input-type=module", "-e", script];
+    const { status, stderr } = spawnSync("unshare", inside, { encoding: "utf8" });
+    expect(status, stderr).toBe(0);
+    expect(addresses()).toContain(network.gateway);
+    expect(namespaces()).toContain(network.station("a").namespace);
+  },
+);
+
 test.skipIf(why !== undefined)(`the next network removes what a killed run left ${why ?? ""}`, async () => {
-  const module = pathToFileURL(path.join(import.meta.dirname, "network.ts")).href;
   const script = `
     const { openNetwork } = await import(${JSON.stringify(module)});
     const { station, gateway } = await openNetwork(["a"]);

@@ -1,5 +1,6 @@
 /** A network of a test's own: a bridge on this machine, and a namespace for each machine that the test plays. */
-import { existsSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readlinkSync } from "node:fs";
 import path from "node:path";
 import { run } from "./run.ts";
 
@@ -77,6 +78,7 @@ async function takeSubnet(): Promise<number> {
     const subnet = (first + step) % SUBNETS;
     try {
       await run("ip", ["link", "add", bridgeOf(subnet), "type", "bridge"]);
+      await run("ip", ["link", "set", bridgeOf(subnet), "alias", pidNamespace()]);
       return subnet;
     } catch (error) {
       cause = error;
@@ -109,13 +111,27 @@ async function addStation(subnet: number, index: number, { namespace, address }:
   await inside(["route", "add", "default", "via", `10.78.${subnet}.1`]);
 }
 
-/** A namespace's name holds the process that made it; once that is gone nothing else would remove it. */
 async function removeLeftovers(): Promise<void> {
   for (const namespace of await namespaces()) {
     const [subnet, pid] = namespace.slice(PREFIX.length).split("-").map(Number);
-    if (subnet === undefined || pid === undefined || existsSync(`/proc/${pid}`)) continue;
-    await remove(subnet, pid);
+    if (subnet !== undefined && pid !== undefined && isAbandoned(namespace)) await remove(subnet, pid);
   }
+}
+
+const NAME = /^mbtest-(\d+)-(\d+)-/;
+
+/** A namespace's name holds the process that made it; once that is gone nothing else would remove what has the name. */
+export function isAbandoned(name: string): boolean {
+  const [, subnet, pid] = NAME.exec(name) ?? [];
+  if (pid === undefined || existsSync(`/proc/${pid}`)) return false;
+  const bridge = spawnSync("ip", ["link", "show", bridgeOf(Number(subnet))], { encoding: "utf8" });
+  const [, owner] = /\balias (\S+)/.exec(bridge.stdout) ?? [];
+  // A process of another PID namespace is not seen here, whether it lives or not.
+  return owner === undefined || owner === pidNamespace();
+}
+
+function pidNamespace(): string {
+  return readlinkSync("/proc/self/ns/pid");
 }
 
 async function remove(subnet: number, pid: number): Promise<void> {
