@@ -18,6 +18,7 @@ import {
   leftoversIn,
   listEngines,
   PROGRAM,
+  recordedFrom,
   versionPlaces,
 } from "./store.ts";
 import { type Limits, passing, refused, type Tree, unpackEngine } from "./unpack.ts";
@@ -67,7 +68,8 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
     await linkProgram(store, partial, tree);
     const version = await store.readVersion(await realpath(versionPlaces(partial).program));
     const name = `${version}-${sha256.slice(0, SHORT)}`;
-    const record = { version, sha256, from: source.from, installedAt: store.now().toISOString(), ...tree };
+    const from = recordedFrom(source.from);
+    const record = { version, sha256, from, installedAt: store.now().toISOString(), ...tree };
     replaceFile(versionPlaces(partial).record, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o644 });
     await syncTree(
       partial,

@@ -46,6 +46,12 @@ export const versionPlaces = (folder: string) => ({
   program: `${folder}/${PROGRAM}`,
 });
 
+/** A URL without what may be a secret, such as the signature of a bucket: every account of the machine reads the record. */
+export function recordedFrom(from: string): string {
+  const url = /^https?:/.test(from) ? URL.parse(from) : null;
+  return url === null ? from : `${url.origin}${url.pathname}`;
+}
+
 /** Oldest first. A folder without a readable record is no version. */
 export async function listEngines(prefix: string): Promise<readonly InstalledEngine[]> {
   const { folder, current } = enginePlaces(prefix);

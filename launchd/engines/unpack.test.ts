@@ -1,7 +1,16 @@
 /** What an archive of an engine may hold, and what root refuses to unpack. */
-import { lstatSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type PackedEntry, packEntries } from "../../test/fixtures/engine-archive.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -89,6 +98,28 @@ test.each<[string, readonly PackedEntry[], RegExp]>([
   await using done = await unpack(entries);
   expect(done.tree).toMatchObject({ code: "EngineArchiveInvalid", message: expect.stringMatching(why) });
   expect(done.outside.sort()).toEqual(["a.tar.gz", "out"]);
+});
+
+test("whatever the paths and links of an archive are, nothing is written outside, and no link leads there", async () => {
+  const parts = fc.array(fc.constantFrom("a", "b", "c", "..", "."), { minLength: 1, maxLength: 5 });
+  const relative = parts.map((some) => some.join("/"));
+  const entry: fc.Arbitrary<PackedEntry> = fc.oneof(
+    relative.map((name) => ({ name, text: "x" })),
+    relative.map((name) => ({ name, type: "directory" }) as const),
+    { weight: 3, arbitrary: fc.tuple(relative, relative).map(([name, linkname]) => symlink(name, linkname)) },
+  );
+  const check = async (entries: readonly PackedEntry[]) => {
+    await using done = await unpack(entries);
+    expect(done.outside.sort()).toEqual(["a.tar.gz", "out"]);
+    if (done.tree instanceof Error) {
+      expect(done.tree).toMatchObject({ code: "EngineArchiveInvalid" });
+      return;
+    }
+    const real = realpathSync(done.folder);
+    for (const name of Object.keys(done.tree.links))
+      expect(realpathSync(path.join(real, name)).startsWith(`${real}/`)).toBe(true);
+  };
+  await fc.assert(fc.asyncProperty(fc.array(entry, { minLength: 1, maxLength: 6 }), check), { numRuns: 200 });
 });
 
 test.each([
