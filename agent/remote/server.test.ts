@@ -158,7 +158,7 @@ test("doctor runs once for all who ask meanwhile and shortly after, and its fail
   );
 });
 
-test("an answer that nobody reads is cut off", async () => {
+test("an answer that its client does not read is cut off", async () => {
   const log = { ...REMOTE_LIMITS.log, stallMs: 300 };
   const report = "x".repeat(32 << 20);
   const { promise: isCut, resolve } = Promise.withResolvers<void>();

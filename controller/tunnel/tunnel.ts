@@ -130,6 +130,6 @@ function refuse(socket: Duplex, status: string, why: string): void {
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Connection: close",
   ];
-  // Not left half open: whoever does not close the other half would keep a place for ever.
+  // Not left half open: whoever does not close the other half would keep a place indefinitely.
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }

@@ -1,11 +1,16 @@
 /** Manifests in examples/ and in the pages are what the real API server takes, strictly. */
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { API_VERSION } from "../../src/api/group.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { documentedManifests, exampleManifests, type Found } from "./manifests.ts";
 
 const found = [...exampleManifests(), ...documentedManifests()];
+
+/** A namespace of users, which roles of an example are for. */
+beforeAll(async () => {
+  await sharedCluster().kubectl(["create", "namespace", "team-a"]);
+});
 
 function apply({ object }: Pick<Found, "object">): Promise<string> {
   const args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-"];
