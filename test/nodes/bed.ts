@@ -46,7 +46,7 @@ export interface PodsBed extends AsyncDisposable {
   readonly apply: (name: string, service?: object, model?: object) => Promise<void>;
   readonly patch: (what: string, change: object) => Promise<void>;
   /** Until the status matches. */
-  readonly until: (name: string, status: object) => Promise<void>;
+  readonly until: (name: string, status: object, wait?: typeof WAIT) => Promise<void>;
   readonly untilModel: (name: string, status: object) => Promise<void>;
   readonly pods: (service: string) => Promise<readonly Pod[]>;
   readonly url: (service: string) => Promise<string>;
@@ -86,9 +86,9 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     const { clusterIP, ports } = (await reader.get(SERVICES, service)).spec;
     return `http://${clusterIP}:${ports[0].port}`;
   };
-  const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object) => {
+  const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object, wait = WAIT) => {
     const matches = async () => expect((await reader.get(kind, name)).status).toMatchObject(status);
-    await vi.waitFor(matches, WAIT).catch(async (error) => {
+    await vi.waitFor(matches, wait).catch(async (error) => {
       const seen = await kubectl(["get", "isvc,models,jobs,pods,pvc,events", "-n", NAMESPACE, "-o", "yaml"]);
       throw new Error(`${error}\n${seen}\n${farm.controller().log().slice(-4_000)}`);
     });
@@ -111,7 +111,7 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     patch: async (what, change) => {
       await kubectl(["patch", what, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify(change)]);
     },
-    until: (name, status) => untilStatus(INFERENCE_SERVICES, name, status),
+    until: (name, status, wait) => untilStatus(INFERENCE_SERVICES, name, status, wait),
     untilModel: (name, status) => untilStatus(MODELS, name, status),
     pods: (service) => reader.list(PODS, `metalbridge.dev/service=${service}`),
     ask: async (node, service, asked = { max_tokens: 8 }) => {
