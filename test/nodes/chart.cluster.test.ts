@@ -4,6 +4,7 @@ import { cpus, totalmem } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
+import { containerMemory } from "../bed/node/cgroups.ts";
 import { run } from "../bed/run.ts";
 import { everything, newSince } from "../chart/everything.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
@@ -129,8 +130,9 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     for (const pod of await bed.pods(NAMESPACE, OURS)) {
       const part = partOf(pod);
       const [pid = 0] = [...(await bed.node.containers(NAMESPACE, pod.metadata.name)).values()].flat();
-      const { rss, workingSet } = memoryOf(pid);
-      await annotate(`${pod.metadata.name}: RSS ${rss} MB, working set ${workingSet} MB`);
+      const { rssMegabytes: rss, workingSetMegabytes: workingSet } = containerMemory(pid);
+      const seen = [rss, workingSet].map((megabytes) => megabytes.toFixed(0));
+      await annotate(`${pod.metadata.name}: RSS ${seen[0]} MB, working set ${seen[1]} MB`);
       expect(rss, part).toBeLessThanOrEqual(MOST_RSS[part]);
       expect(pod.status?.containerStatuses).toMatchObject([{ restartCount: 0, ready: true }]);
     }
@@ -173,17 +175,6 @@ function partOf(pod: { readonly metadata: { readonly labels?: Readonly<Record<st
 
 function uidOf({ metadata }: { readonly metadata: { readonly uid?: string } }) {
   return metadata.uid;
-}
-
-/** In MB, of the container's cgroup: what the kubelet reports as its RSS, and as its working set, which has program files too. */
-function memoryOf(pid: number) {
-  const group = /:memory:(.*)/.exec(readFileSync(`/proc/${pid}/cgroup`, "utf8"))?.[1] ?? "";
-  const read = (file: string) => readFileSync(path.join("/sys/fs/cgroup/memory", group, file), "utf8");
-  const stat = read("memory.stat");
-  const bytes = (name: string) => Number(new RegExp(`^total_${name} (\\d+)`, "m").exec(stat)?.[1]);
-  const megabytes = (count: number) => Math.round(count / 1e6);
-  const workingSet = Number(read("memory.usage_in_bytes")) - bytes("inactive_file");
-  return { rss: megabytes(bytes("rss")), workingSet: megabytes(workingSet) };
 }
 
 /** The last block of commands in the section on uninstalling. */

@@ -58,6 +58,22 @@ export function findCgroup(name: string, last: string): string | undefined {
   return below(path.join(ROOT, "memory", name));
 }
 
+export interface ContainerMemory {
+  readonly rssMegabytes: number;
+  /** With the program files that it was the first of its node to read. */
+  readonly workingSetMegabytes: number;
+}
+
+/** As the kubelet counts it, by a process of the container, as this machine numbers it. */
+export function containerMemory(pid: number): ContainerMemory {
+  const group = /:memory:(.*)/.exec(readFileSync(`/proc/${pid}/cgroup`, "utf8"))?.[1] ?? "";
+  const read = (file: string) => readFileSync(path.join(ROOT, "memory", group, file), "utf8");
+  const stat = read("memory.stat");
+  const bytes = (name: string) => Number(new RegExp(`^total_${name} (\\d+)`, "m").exec(stat)?.[1]);
+  const workingSet = Number(read("memory.usage_in_bytes")) - bytes("inactive_file");
+  return { rssMegabytes: bytes("rss") / 1e6, workingSetMegabytes: workingSet / 1e6 };
+}
+
 async function removeTree(folder: string): Promise<void> {
   for (const name of groupsIn(folder)) await removeTree(path.join(folder, name));
   for (const until = performance.now() + LIMIT_MS; existsSync(folder); await pause(20)) {
