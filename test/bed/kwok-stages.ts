@@ -21,6 +21,7 @@ const EXIT_CODE = `${PREFIX}/exit-code`;
 const MESSAGE = `${PREFIX}/message`;
 const AFTER = `${PREFIX}/after`;
 /** A condition that remembers which outcome a pod has reached. */
+const POD_IP = `${PREFIX}/pod-ip`;
 const REACHED = `${PREFIX}/reached`;
 
 export interface PodScript {
@@ -31,6 +32,8 @@ export interface PodScript {
   readonly message?: string;
   /** Before each step: "1.5s"; at once unless given, but for the end of a pod: 200ms, and an eviction: 1s. */
   readonly after?: string;
+  /** Where something real answers in its place. */
+  readonly podIP?: string;
 }
 
 /** For `metadata.annotations` of a pod or of a pod template. */
@@ -40,6 +43,7 @@ export function scriptAnnotations(script: PodScript): Readonly<Record<string, st
     ...(script.exitCode === undefined ? {} : { [EXIT_CODE]: String(script.exitCode) }),
     ...(script.message === undefined ? {} : { [MESSAGE]: script.message }),
     ...(script.after === undefined ? {} : { [AFTER]: script.after }),
+    ...(script.podIP === undefined ? {} : { [POD_IP]: script.podIP }),
   };
 }
 
@@ -307,9 +311,10 @@ containerStatuses:
 - { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: ${isReady}, started: ${started}, restartCount: ${restarts}, state: ${state} }
 {{ end }}
 {{ if not .status.podIP }}
+{{ $ip := index $notes "${POD_IP}" }}
 {{ $ips := PodIPsWith .spec.nodeName (or .spec.hostNetwork false) .metadata.uid .metadata.name .metadata.namespace }}
-podIP: {{ index $ips 0 | Quote }}
-podIPs: [{ ip: {{ index $ips 0 | Quote }} }]
+podIP: {{ or $ip (index $ips 0) | Quote }}
+podIPs: [{ ip: {{ or $ip (index $ips 0) | Quote }} }]
 {{ end }}
 ${more}`;
 }
