@@ -227,6 +227,33 @@ describe("a pod on a node", () => {
     expect(broken(...up, at(10, "pod", { isReady: false }))).toEqual(["counts-of-services"]);
   });
 
+  test("that is being deleted gets requests only while no other is ready, and may be gone before they arrive", () => {
+    const other = { service: "podded", replica: "podded-2", host: "node-2", endpoint: "10.85.1.2:8080" };
+    const [two, engine] = [
+      { name: "podded-2", uid: "uid-2" },
+      { host: "node-2", uid: "uid-2", pid: 301 },
+    ];
+    const both = [at(1, "engine", engine), at(2, "pod", two), at(2, "slice", other), counted(2, 2)];
+    const deleted = [
+      at(20, "pod", { isDeleting: true }),
+      at(20, "slice", { ...place, isServing: false }),
+      at(26, "engine", { ...pod, change: "gone" }),
+    ];
+    const lost = at(27, "request", {
+      ...failed(),
+      startedAt: 26_900,
+      service: "podded",
+      endpoint: place.endpoint,
+    });
+    const gone = [
+      at(10, "engine", { ...engine, change: "killed" }),
+      at(10.1, "slice", { ...other, isServing: false }),
+      at(10.1, "pod", { ...two, isReady: false }),
+    ];
+    expect(broken(...up, ...both, ...gone, counted(10.2, 1), ...deleted, counted(20, 0), lost)).toEqual([]);
+    expect(broken(...up, ...both, ...deleted, counted(20, 1), lost)).toEqual(["requests"]);
+  });
+
   test("serves on without its kubelet, which reports its end once it is back, or until its node is unreachable", () => {
     const stopped = at(9, "part", { part: "kubelet", host: "node-1", change: "ended" });
     const back = at(40, "part", { part: "kubelet", host: "node-1" });

@@ -50,14 +50,20 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
     return known;
   };
   const judge = (request: RequestEvent): Omit<Judged, "request"> => {
-    if (request.endpoint === undefined) {
+    const without = () => {
       const isKnown = knownToProxy(recording, request, now);
       const over = ({ host }: SliceEvent): readonly Span[] => leaseOver(recording, host, now);
-      return { excuse: excuseWithout(request, slices, harmsFor, { isKnown, leaseOver: over }) };
-    }
+      return excuseWithout(request, slices, harmsFor, { isKnown, leaseOver: over });
+    };
+    if (request.endpoint === undefined) return { excuse: without() };
     const slice = sliceOf(request, slices);
     if (slice === undefined) return { excuse: undefined };
-    return { replica: slice.replica, excuse: excuseAt(request, slice, slices, harmsFor(slice)) };
+    const excuse = excuseAt(request, slice, slices, harmsFor(slice));
+    // Where no pod is ready, kube-proxy sends to one that is being deleted.
+    const isLeaving = eventsOf(recording, "pod").some(
+      ({ name, isDeleting, at }) => name === slice.replica && isDeleting && at <= request.startedAt,
+    );
+    return { replica: slice.replica, excuse: excuse ?? (isLeaving ? without() : undefined) };
   };
   return eventsOf(recording, "request")
     .filter(({ outcome }) => outcome === "failed")
