@@ -1,6 +1,6 @@
 /** Brings a release into the versions folder. A version appears there whole, by one rename, or not at all. */
-import { constants } from "node:fs";
-import { chmod, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { chmodSync, constants, copyFileSync, mkdirSync, statSync } from "node:fs";
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type Command, type CommandResult, reasonOf } from "../command.ts";
@@ -139,7 +139,7 @@ async function copyInto(versions: string, folder: string, manifest: Manifest): P
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true });
-    await copyRelease(folder, partial, manifest);
+    copyRelease(folder, partial, manifest);
     // The copies: what is started later is what was checked.
     await checkFiles(partial, manifest);
     await publish(partial, versions, manifest);
@@ -191,13 +191,14 @@ export async function replaceFolder(from: string, to: string): Promise<void> {
   await syncPath(dirname(to));
 }
 
-async function copyRelease(from: string, to: string, { files }: Manifest): Promise<void> {
-  for (const path of [MANIFEST, ...Object.keys(files)]) {
-    const target = join(to, path);
-    await mkdir(dirname(target), { recursive: true });
-    await copyFile(join(from, path), target, constants.COPYFILE_FICLONE);
-    const { mode } = await stat(join(from, path));
-    await chmod(target, (mode & 0o111) === 0 ? 0o644 : 0o755);
+/** Synchronous, as the sums are. */
+function copyRelease(from: string, to: string, { files }: Manifest): void {
+  const paths = [MANIFEST, ...Object.keys(files)];
+  for (const folder of foldersOf(paths)) mkdirSync(join(to, folder), { recursive: true });
+  for (const path of paths) {
+    const [source, target] = [join(from, path), join(to, path)];
+    copyFileSync(source, target, constants.COPYFILE_FICLONE);
+    chmodSync(target, (statSync(source).mode & 0o111) === 0 ? 0o644 : 0o755);
   }
 }
 
