@@ -31,6 +31,8 @@ const QUICK = [
 ];
 /** Set for a process that already has these flags. */
 const IS_SMALL = "METALBRIDGE_IS_SMALL";
+/** Set by `npm test`, which has built the bundle: its thousand starts do not look for newer sources. */
+const USE_BUNDLE = "METALBRIDGE_USE_BUNDLE";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
@@ -87,11 +89,11 @@ function smallEnvironment() {
   return { MALLOC_ARENA_MAX: "1", ...process.env, [IS_SMALL]: "1" };
 }
 
-/** The bundle starts in a third of the time; newer sources win during development. */
+/** The bundle starts in a tenth of the time; newer sources win during development. */
 function entry() {
   const bundle = join(root, "dist", "metalbridge.mjs");
   const sources = join(root, "cli", "main.ts");
-  if (!existsSync(sources)) return bundle;
+  if (!existsSync(sources) || process.env[USE_BUNDLE] !== undefined) return bundle;
   if (!existsSync(bundle)) return sources;
   return newestSourceMs() > statSync(bundle).mtimeMs ? sources : bundle;
 }

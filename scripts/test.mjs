@@ -40,6 +40,8 @@ function runVitest(parts, args) {
   const env = {
     ...process.env,
     METALBRIDGE_LLAMA_SERVER: parts.llamaServer,
+    // Built a moment ago. Sources that are edited during the run take effect with the next one.
+    METALBRIDGE_USE_BUNDLE: "1",
     ...(parts.prometheus === undefined ? {} : { METALBRIDGE_PROMETHEUS: parts.prometheus }),
     // Programs that tests start by `#!/usr/bin/env node` get the same Node.
     PATH: `${dirname(parts.node)}:${process.env.PATH}`,

@@ -76,6 +76,12 @@ export const environmentVariables: readonly Variable[] = [
       "The actionlint that checks the workflows in tests, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_USE_BUNDLE",
+    readBy: "every verb",
+    meaning:
+      "In a checkout, set to any value: run `dist/` as it is, even where sources are newer. `npm test` sets it after the build.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",
