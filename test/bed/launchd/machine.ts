@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import {
   chmodSync,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -16,8 +17,10 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { build } from "esbuild";
+import { packageRoot } from "../../../local/package-root.ts";
 import { bundleInto, REQUIRE } from "../../../scripts/bundle.ts";
 import { fillRelease } from "../../../scripts/release/folder.ts";
+import { bundleIsFresh } from "../../../scripts/setup/bundle.mjs";
 import { type Directory, startDirectory } from "./directory.ts";
 import { type Launchd, type LaunchdOptions, startLaunchd } from "./launchd.ts";
 import { plutil } from "./plutil.ts";
@@ -143,12 +146,22 @@ export interface Releases extends AsyncDisposable {
   readonly bundle: (source: string) => Promise<string>;
 }
 
+/** Without source maps, which are half of the files that each installation copies, hashes and syncs. */
+async function bundleFor(folder: string): Promise<void> {
+  const dist = path.join(packageRoot(), "dist");
+  if (process.env.METALBRIDGE_USE_BUNDLE === undefined && !bundleIsFresh(packageRoot()))
+    await bundleInto(folder);
+  else cpSync(dist, folder, { recursive: true });
+  for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }))
+    if (name.endsWith(".map")) rmSync(path.join(folder, name));
+}
+
 /** The bundle and Node are made once and shared. */
 export async function prepareReleases(): Promise<Releases> {
   const folder = mkdtempSync(path.join(tmpdir(), "mb-releases-"));
   chmodSync(folder, 0o755);
   const bundle = path.join(folder, "bundle");
-  await bundleInto(bundle);
+  await bundleFor(bundle);
   // Copied, because an account of the machine may not reach this checkout.
   const node = path.join(folder, "node");
   copyFileSync(process.execPath, node);
