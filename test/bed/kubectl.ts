@@ -27,16 +27,20 @@ export class KubectlFailed extends Error {
 
 export type Kubectl = (args: readonly string[], options?: KubectlOptions) => Promise<string>;
 
+/** It lives for a moment: collecting garbage would take a sixth of its CPU time. */
+const NO_COLLECTION = { GOGC: "off", GOMEMLIMIT: "512MiB" };
+
 /** A function that runs kubectl and resolves with its stdout. */
 export function kubectlFor(kubeconfig: string): Kubectl {
   const { kubectl } = findClusterParts(readPartsConfig());
+  const { PATH, HOME } = process.env;
   return (args, options = {}) =>
     new Promise((resolve, reject) => {
       const child = execFile(
         kubectl ?? "kubectl",
         [...args],
         {
-          env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: kubeconfig, ...options.env },
+          env: { ...NO_COLLECTION, PATH, HOME, KUBECONFIG: kubeconfig, ...options.env },
           timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 90_000,
           maxBuffer: 64 * 1024 * 1024,
         },

@@ -13,7 +13,7 @@ import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { type Kubectl, kubectlFor } from "../bed/kubectl.ts";
 import { freePort } from "../bed/ports.ts";
 import { compactEtcd } from "./etcd-compaction.ts";
-import { createNamespace, type TestNamespace } from "./namespace.ts";
+import { namespacesOf, type TestNamespace } from "./namespace.ts";
 import { quietLog } from "./quiet-log.ts";
 import { copyTemplate } from "./template.ts";
 
@@ -129,5 +129,5 @@ export function one<T extends PrivateCluster>(start: () => Promise<T>): () => T 
 
 function testCluster(kubeconfig: string): TestCluster {
   const kubectl = kubectlFor(kubeconfig);
-  return { kubeconfig, kubectl, namespace: () => createNamespace(kubectl) };
+  return { kubeconfig, kubectl, namespace: namespacesOf(kubeconfig) };
 }

@@ -1,19 +1,36 @@
 /** A namespace of its own for each test, removed after it. */
 import { randomBytes } from "node:crypto";
-import type { Kubectl } from "../bed/kubectl.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+
+const TIMEOUT_MS = 60_000;
 
 export interface TestNamespace extends AsyncDisposable {
   readonly name: string;
 }
 
-/** Created with a unique name; disposal requests the deletion without waiting for it, and ignores its failure. */
-export async function createNamespace(kubectl: Kubectl): Promise<TestNamespace> {
-  const name = `test-${randomBytes(5).toString("hex")}`;
-  await kubectl(["create", "namespace", name]);
-  return {
-    name,
-    [Symbol.asyncDispose]: async () => {
-      await kubectl(["delete", "namespace", name, "--wait=false", "--ignore-not-found"]).catch(() => {});
-    },
+/**
+ * Makes namespaces with a unique name over one kept connection, whose idle socket keeps no process alive. Disposal requests
+ * the deletion without waiting for it, and ignores its failure.
+ */
+export function namespacesOf(kubeconfigPath: string): () => Promise<TestNamespace> {
+  let opened: ReturnType<typeof connect> | undefined;
+  return async () => {
+    opened ??= connect({ kubeconfigPath });
+    const { request } = await opened;
+    const name = `test-${randomBytes(5).toString("hex")}`;
+    const path = `/api/v1/namespaces/${name}`;
+    // A patch is repeated on a new socket where the API server was restarted.
+    const made = await request({
+      ...{ method: "PATCH", path: `${path}?fieldManager=tests`, timeoutMs: TIMEOUT_MS },
+      contentType: "application/apply-patch+yaml",
+      body: JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name } }),
+    });
+    if (!made.ok) throw new Error(`namespace ${name}: ${made.error.message}`);
+    return {
+      name,
+      [Symbol.asyncDispose]: async () => {
+        await request({ method: "DELETE", path, timeoutMs: TIMEOUT_MS });
+      },
+    };
   };
 }

@@ -16,6 +16,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode } from "../bed/kwok.ts";
+import { type Objects, openObjects } from "../bed/objects.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
@@ -50,6 +51,8 @@ export interface Bench extends AsyncDisposable {
   /** A second one, which waits for leadership. */
   readonly standby: (log: Log) => Promise<Controller>;
   readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
+  /** Of an administrator. */
+  readonly objects: Objects;
   readonly apply: (object: object) => Promise<void>;
   readonly service: (namespace: string, name: string) => Promise<InferenceService>;
   readonly replicas: (namespace: string) => Promise<InferenceReplica[]>;
@@ -93,9 +96,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     startOne(kubeconfig, { clock, log, flags: { ...flags, ...further } });
   let controller = await startController(own);
   await controller.whenWorking();
-  const apply = async (object: object) => {
-    await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
-  };
+  const objects = await openObjects(cluster.kubeconfig);
   const service = async (namespace: string, name: string) => {
     const result = await client.get(INFERENCE_SERVICES, { namespace, name });
     if (!result.ok) throw new Error(result.error.message);
@@ -110,7 +111,8 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     markReady: (namespace, name, status) => markReady(client, namespace, name, status),
     client,
     connection,
-    apply,
+    objects,
+    apply: objects.apply,
     service,
     agent: async (host, options = {}) => {
       // Where the clock is stepped only the test knows when time passes.
@@ -131,7 +133,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     },
     controllerKubeconfig: own,
     stopController: () => controller.stop(),
-    model: (namespace, name, options) => makeModel(client, apply, namespace, name, options),
+    model: (namespace, name, options) => makeModel(client, objects.apply, namespace, name, options),
     replicas: async (namespace) => {
       const result = await client.list(INFERENCE_REPLICAS, { namespace });
       if (!result.ok) throw new Error(result.error.message);
@@ -147,6 +149,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
       for (const agent of agents) agent.fallSilent();
       await controller.stop();
       connection.close();
+      objects[Symbol.dispose]();
       await cluster[Symbol.asyncDispose]();
     },
   };

@@ -35,9 +35,8 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-  const { get, podsOf, uidsOf, watchAvailable } = looksAt(NS, () => bench.cluster.kubectl);
-  const patch = (what: string, change: object) =>
-    bench.cluster.kubectl(["patch", what, "-n", NS, "--type=merge", "-p", JSON.stringify(change)]);
+  const { get, podsOf, uidsOf, watchAvailable } = looksAt(NS, () => bench);
+  const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
 
   test("two of three pods with GPUs serve throughout, where all GPUs are in use", async () => {
     await bench.apply(inferenceService(NS, "three", { modelRef: "cuda", replicas: 3 }));

@@ -70,17 +70,17 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
 
   const until = (ns: string, name: string, expected: object) =>
     bench.serviceUntil(ns, name, ({ status }) => expect(status).toMatchObject(expected));
-  const get = async (ns: string, what: string) =>
-    JSON.parse(await bench.cluster.kubectl(["get", what, "-n", ns, "-o", "json"]));
-  const patch = (ns: string, what: string, change: object) =>
-    bench.cluster.kubectl(["patch", what, "-n", ns, "--type=merge", "-p", JSON.stringify(change)]);
+  const get = (ns: string, what: string) => bench.objects.get(ns, what);
+  const patch = (ns: string, what: string, change: object) => bench.objects.patch(ns, what, change);
 
   test("a service becomes Ready, follows its spec, scales and is deleted with everything", async () => {
     const ns = await namespace("life");
     await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
     await until(ns, "chat", { phase: "Ready", ready: "2/2", runtime: "llamacpp" });
-    const ports = ["get", "endpointslices", "-n", ns, "-o", "jsonpath={.items[*].ports[*].port}"];
-    await vi.waitFor(async () => expect(await bench.cluster.kubectl(ports)).toBe("8080"), WAIT);
+    await vi.waitFor(async () => {
+      const { items } = await get(ns, "endpointslices");
+      expect(items.flatMap((slice: { ports?: object[] }) => slice.ports)).toMatchObject([{ port: 8080 }]);
+    }, WAIT);
 
     await patch(ns, "isvc/chat", { spec: { replicas: 3, contextSize: 2048 } });
     await until(ns, "chat", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });

@@ -75,12 +75,8 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
     const until = (name: string, expected: object) =>
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = looksAt(
-      NS,
-      () => bench.cluster.kubectl,
-    );
-    const patch = (what: string, change: object) =>
-      bench.cluster.kubectl(["patch", what, "-n", NS, "--type=merge", "-p", JSON.stringify(change)]);
+    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = looksAt(NS, () => bench);
+    const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);
       expect(end).toMatchObject({ code: 0 });
