@@ -73,7 +73,7 @@ async function observe(
   const hosts = [...bed.hosts.values()];
   const engines = watchEngines(recorder, hosts, [...bed.nodes.values()]);
   cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
-  cleanups.push(watchAudit(recorder, bed.auditFile));
+  cleanups.push(watchAudit(recorder, bed.auditFile, bed.network.station(CLIENTS)));
   const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);

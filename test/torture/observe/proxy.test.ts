@@ -27,10 +27,11 @@ test("the audit log says when a watch of kube-proxy begins and ends, and of no o
       ...{ kind: "Event", apiVersion: "audit.k8s.io/v1", level: "Metadata", stage, verb: "watch" },
       ...{ userAgent: "kube-proxy/v1.36.3 (linux/amd64) kubernetes/0000000" },
       objectRef: { resource: "endpointslices", apiGroup: "discovery.k8s.io", apiVersion: "v1" },
+      sourceIPs: ["10.78.65.13"],
       stageTimestamp: "1970-01-01T00:00:07.250000Z",
       ...more,
     });
-  const watch = { at: 7_250, resource: "endpointslices" };
+  const watch = { at: 7_250, address: "10.78.65.13", resource: "endpointslices" };
   expect(parseAudit(line("ResponseStarted"))).toEqual({ ...watch, isOpen: true });
   expect(parseAudit(line("ResponseComplete"))).toEqual({ ...watch, isOpen: false });
   expect(parseAudit(line("RequestReceived"))).toBeUndefined();

@@ -46,8 +46,8 @@ export function auditWatches(dir: string): { readonly args: readonly string[]; r
   return { args: [`--audit-policy-file=${policy}`, `--audit-log-path=${file}`], file };
 }
 
-/** Notes when a watch of kube-proxy begins and ends; ends with the returned function. */
-export function watchAudit(recorder: Recorder, file: string): () => void {
+/** Notes when a watch of the kube-proxy at that address begins and ends: nodes have others. Ends with the returned function. */
+export function watchAudit(recorder: Recorder, file: string, { address: of }: Pick<Station, "address">): () => void {
   let offset = 0;
   let rest = "";
   const timer = setInterval(() => {
@@ -56,8 +56,8 @@ export function watchAudit(recorder: Recorder, file: string): () => void {
     const lines = (rest + read.toString("utf8")).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const { at, ...event } = parseAudit(line) ?? {};
-      if (at !== undefined && "resource" in event)
+      const { at, address, ...event } = parseAudit(line) ?? {};
+      if (at !== undefined && address === of && "resource" in event)
         recorder.note({ type: "proxyWatch", ...event }, recorder.fromEpoch(at));
     }
   }, EVERY_MS);
@@ -68,6 +68,7 @@ const auditSchema = z.object({
   stage: z.enum(["ResponseStarted", "ResponseComplete", "Panic"]),
   userAgent: z.string().startsWith("kube-proxy/"),
   objectRef: z.object({ resource: z.enum(PROXY_RESOURCES) }),
+  sourceIPs: z.tuple([z.string()]),
   stageTimestamp: z.string().transform((text) => Date.parse(text)),
 });
 
@@ -76,8 +77,9 @@ export function parseAudit(line: string) {
   if (line === "") return undefined;
   const parsed = auditSchema.safeParse(JSON.parse(line));
   if (!parsed.success) return undefined;
-  const { stage, objectRef, stageTimestamp } = parsed.data;
-  return { at: stageTimestamp, resource: objectRef.resource, isOpen: stage === "ResponseStarted" };
+  const { stage, objectRef, sourceIPs, stageTimestamp } = parsed.data;
+  const [address] = sourceIPs;
+  return { at: stageTimestamp, address, resource: objectRef.resource, isOpen: stage === "ResponseStarted" };
 }
 
 function readFrom(file: string, offset: number): Buffer {
