@@ -51,6 +51,14 @@ test("one host is shown in full, with what was not run there and the command for
   );
 });
 
+test("one host that cannot be asked is shown with its remedy, without the command that was just run", () => {
+  const lines = renderHosts([absent], false).split("\n");
+  expect(lines[0]).toBe("mac-4: not checked");
+  expect(lines[2]).toMatch(/^error {4}RemoteAccessOff: host mac-4 offers nothing$/);
+  expect(lines[3]).toMatch(/^ {9}fix: .*remoteAccess/);
+  expect(lines.join("\n")).not.toContain("doctor --host");
+});
+
 test("exit codes and JSON are those of the worst host; one that cannot be asked has failed", () => {
   expect([[well], [well, warned], [warned, failing], [well, absent]].map(exitCodeOfHosts)).toEqual([
     0, 3, 1, 1,

@@ -1,5 +1,5 @@
 /** doctor's reports of several hosts, those that need something first. Pure. */
-import { describeError } from "../../src/api/errors.ts";
+import { describeError, type MetalbridgeError } from "../../src/api/errors.ts";
 import type { Result } from "../../src/doctor/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
@@ -12,8 +12,10 @@ const RANK = ["error", "warning", "unknown", "note"] as const;
 export function renderHosts(reports: readonly HostReport[], isAll: boolean): string {
   const [only] = reports;
   if (only === undefined) return "there are no hosts";
-  if (reports.length === 1 && "report" in only)
-    return `${renderReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`;
+  if (reports.length === 1)
+    return "report" in only
+      ? `${renderReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`
+      : renderUnchecked(only.host, only.error);
   const rows = reports.flatMap(rowsOf).sort(([, a = ""], [, b = ""]) => rank(a) - rank(b));
   const well = reports.filter((one) => rowsOf(one).length === 0).map(({ host }) => host);
   const table = rows.length === 0 ? [] : alignColumns([["HOST", "STATUS", "CODE", "FINDING"], ...rows]);
@@ -21,6 +23,12 @@ export function renderHosts(reports: readonly HostReport[], isAll: boolean): str
     well.length === 0 ? [] : [`${well.length} of ${reports.length} hosts well: ${well.join(", ")}`];
   const more = rows.length === 0 ? [] : ["why and what to do: metalbridge doctor --host <name>"];
   return [...table, ...good, ...more].join("\n");
+}
+
+function renderUnchecked(host: string, { code, message, remedy }: MetalbridgeError): string {
+  const command = remedy.command === undefined ? [] : [`           ${remedy.command}`];
+  const head = [`${host}: not checked`, "", `error    ${code}: ${message}`];
+  return [...head, `         fix: ${remedy.summary}`, ...command].join("\n");
 }
 
 /** For scripts: a list, also of one. */
