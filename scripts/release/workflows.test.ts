@@ -11,6 +11,7 @@ interface Step {
   readonly name?: string;
   readonly run?: string;
   readonly uses?: string;
+  readonly with?: Readonly<Record<string, unknown>>;
 }
 
 interface Job {
@@ -96,4 +97,19 @@ test("the release workflow publishes every file that npm run release writes", ()
   const forRegistry = ["chart", "image"];
   const expected = [...releaseFiles("1.2.3").filter((name) => !forRegistry.includes(name)), ...more];
   expect([...new Set(published)].sort()).toEqual([...new Set(expected)].sort());
+});
+
+test("what is published has the sums of both builds, which the job loads itself", () => {
+  const steps = Object.fromEntries(jobsOf("release.yml")).publish?.steps ?? [];
+  const indexOf = (isIt: (step: Step) => unknown) => steps.findIndex(isIt);
+  const sums = indexOf((step) => step.with?.pattern === "sums-*");
+  const compared = indexOf(({ run = "" }) =>
+    ["one", "two"].every((build) => run.includes(`diff sums-${build}/SHA256SUMS release/SHA256SUMS`)),
+  );
+  const checked = indexOf(({ run }) => run?.startsWith("sha256sum --check --strict"));
+  const pushed = indexOf(({ run }) => run?.includes("push.ts"));
+  expect(sums).toBeGreaterThan(-1);
+  expect(compared).toBeGreaterThan(sums);
+  expect(checked).toBeGreaterThan(compared);
+  expect(pushed).toBeGreaterThan(checked);
 });
