@@ -81,7 +81,7 @@ async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffe
   const tell = (line: string) => writeErr(`${line}\n`);
   if (!existsSync(dir)) tell("the engine has not been started yet; waiting for its first line");
   while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
-  const reader = new LogReader(dir, wanted);
+  const reader = await LogReader.open(dir, wanted, signal);
   let losses = 0;
   while (!signal.aborted) {
     yield* reader.read();

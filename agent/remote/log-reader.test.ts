@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSyn
 import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { rotateLog } from "../instances/process/log-rotation.ts";
 import { LogReader, type Wanted } from "./log-reader.ts";
 
@@ -23,12 +23,13 @@ function textOf(reader: LogReader): string {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-const readerFrom = (wanted: Wanted) => new LogReader(dir, wanted);
+const readerFrom = (wanted: Wanted, signal = new AbortController().signal) =>
+  LogReader.open(dir, wanted, signal);
 
 describe("reading on", () => {
-  it("takes the end of what was rotated away, then the new log", () => {
+  it("takes the end of what was rotated away, then the new log", async () => {
     append(numbered(0, 100));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     expect(textOf(reader)).toBe(numbered(0, 100));
     append(numbered(100, 50));
     rotateLog(dir, { maxBytes: 1_000, keep: 3 });
@@ -37,9 +38,9 @@ describe("reading on", () => {
     expect(reader.losses).toBe(0);
   });
 
-  it("handles several rotations between two reads, each of which drops the head beyond the limit", () => {
+  it("handles several rotations between two reads, each of which drops the head beyond the limit", async () => {
     append(numbered(0, 10));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     expect(textOf(reader)).toBe(numbered(0, 10));
     for (let round = 0; round < 3; round += 1) {
       append(numbered(10 + round * 100, 100));
@@ -52,10 +53,10 @@ describe("reading on", () => {
     expect(reader.losses).toBe(1);
   });
 
-  it("finds its place in a log that says the same thing all the time", () => {
+  it("finds its place in a log that says the same thing all the time", async () => {
     const same = "srv  update_slots: all slots are idle\n";
     append(same.repeat(5_000));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     textOf(reader);
     append(same.repeat(7));
     rotateLog(dir, { maxBytes: statSync(path.join(dir, "log")).size - 1, keep: 1 });
@@ -63,18 +64,18 @@ describe("reading on", () => {
     expect(textOf(reader)).toBe(same.repeat(9));
   });
 
-  it("sees a rotation after which the log has grown beyond where it was", () => {
+  it("sees a rotation after which the log has grown beyond where it was", async () => {
     append(numbered(0, 20));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     textOf(reader);
     rotateLog(dir, { maxBytes: 200, keep: 2 });
     append(numbered(20, 200));
     expect(textOf(reader)).toBe(numbered(20, 200));
   });
 
-  it("counts a truncation without a copy as a loss, and continues", () => {
+  it("counts a truncation without a copy as a loss, and continues", async () => {
     append(numbered(0, 100));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     textOf(reader);
     rotateLog(dir, { maxBytes: 10, keep: 0 });
     append(numbered(100, 1));
@@ -82,9 +83,9 @@ describe("reading on", () => {
     expect(reader.losses).toBe(1);
   });
 
-  it("waits for a copy that is still being put into place", () => {
+  it("waits for a copy that is still being put into place", async () => {
     append(numbered(0, 100));
-    const reader = readerFrom("current");
+    const reader = await readerFrom("current");
     textOf(reader);
     writeFileSync(path.join(dir, "log.tmp"), numbered(0, 102));
     writeFileSync(path.join(dir, "log"), numbered(102, 1));
@@ -95,8 +96,8 @@ describe("reading on", () => {
     expect(reader.losses).toBe(0);
   });
 
-  it("begins when the engine's first line comes", () => {
-    const reader = readerFrom("current");
+  it("begins when the engine's first line comes", async () => {
+    const reader = await readerFrom("current");
     expect(textOf(reader)).toBe("");
     append("first\n");
     expect(textOf(reader)).toBe("first\n");
@@ -111,19 +112,19 @@ describe("reading on", () => {
     { weight: 3, arbitrary: fc.constant({ do: "read" as const }) },
   );
 
-  it("never repeats a line, never swaps two, and misses none that the rotation has kept", () => {
+  it("never repeats a line, never swaps two, and misses none that the rotation has kept", async () => {
     const run = fc.record({
       operations: fc.array(operation, { maxLength: 40 }),
       keep: fc.integer({ min: 1, max: 4 }),
       maxBytes: fc.integer({ min: 100, max: 1_500 }),
     });
-    const check = (input: Run) => {
-      const { read, written, isWhole } = play(input);
+    const check = async (input: Run) => {
+      const { read, written, isWhole } = await play(input);
       const lines = [...read.matchAll(/^line (\d{6})$/gm)].map(([, number]) => Number(number));
       expect(lines).toEqual([...new Set(lines)].sort((a, b) => a - b));
       if (isWhole) expect(read).toBe(numbered(0, written));
     };
-    fc.assert(fc.property(run, check), { numRuns: 300, seed: 20_260_301 });
+    await fc.assert(fc.asyncProperty(run, check), { numRuns: 300, seed: 20_260_301 });
   });
 });
 
@@ -134,11 +135,11 @@ interface Run {
 }
 
 /** `isWhole`: no rotation left out anything that had not been read before. */
-function play({ operations, keep, maxBytes }: Run) {
+async function play({ operations, keep, maxBytes }: Run) {
   rmSync(dir, { recursive: true, force: true });
   dir = mkdtempSync(path.join(tmpdir(), "metalbridge-log-"));
   append("");
-  const reader = readerFrom("current");
+  const reader = await readerFrom("current");
   let written = 0;
   let read = "";
   let readOfLog = 0;
@@ -159,7 +160,7 @@ function play({ operations, keep, maxBytes }: Run) {
 }
 
 describe("where reading begins", () => {
-  const startText = (wanted: Wanted): string => textOf(readerFrom(wanted));
+  const startText = async (wanted: Wanted) => textOf(await readerFrom(wanted));
 
   beforeEach(() => {
     for (const [from, count] of [
@@ -173,26 +174,26 @@ describe("where reading begins", () => {
   });
 
   // A rotation keeps all of a log that is only somewhat over its limit.
-  it("is the newest part, or everything that is kept", () => {
-    expect(startText("current")).toBe(numbered(60, 5));
-    expect(startText("all").length).toBe(360 + 360 + 60);
+  it("is the newest part, or everything that is kept", async () => {
+    expect(await startText("current")).toBe(numbered(60, 5));
+    expect((await startText("all")).length).toBe(360 + 360 + 60);
   });
 
-  it.each([0, 1, 4, 5, 6, 34])("is %d lines before the end, across parts", (lines) => {
-    expect(startText({ lines })).toBe(numbered(65 - lines, lines));
+  it.each([0, 1, 4, 5, 6, 34])("is %d lines before the end, across parts", async (lines) => {
+    expect(await startText({ lines })).toBe(numbered(65 - lines, lines));
   });
 
-  it("is the oldest that is kept where more lines are asked for", () => {
-    expect(startText({ lines: 1_000_000 })).toBe(startText("all"));
+  it("is the oldest that is kept where more lines are asked for", async () => {
+    expect(await startText({ lines: 1_000_000 })).toBe(await startText("all"));
   });
 
-  it("counts a last line without an end", () => {
+  it("counts a last line without an end", async () => {
     append("half");
-    expect(startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
+    expect(await startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
   });
 
-  it("keeps the order of the files if a rotation renames them while the reader is blocked", () => {
-    const chunks = readerFrom("all").read();
+  it("keeps the order of the files if a rotation renames them while the reader is blocked", async () => {
+    const chunks = (await readerFrom("all")).read();
     let text = String(chunks.next().value);
     append(numbered(65, 30));
     rotateLog(dir, { maxBytes: 359, keep: 4 });
@@ -201,10 +202,52 @@ describe("where reading begins", () => {
     expect(text).toBe(numbered(0, 96));
   });
 
-  it("continues from there through a rotation", () => {
-    const reader = readerFrom({ lines: 2 });
+  it("continues from there through a rotation", async () => {
+    const reader = await readerFrom({ lines: 2 });
     rotateLog(dir, { maxBytes: 59, keep: 3 });
     append(numbered(65, 1));
     expect(textOf(reader)).toBe(numbered(63, 3));
+  });
+
+  it("lets the event loop turn after each chunk that it searches", async () => {
+    const megabytes = 16;
+    append("19 bytes of a line.\n".repeat((megabytes * 1024 * 1024) / 20));
+    let turns = 0;
+    const turn = (): void => {
+      turns += 1;
+      next = setImmediate(turn);
+    };
+    let next = setImmediate(turn);
+    onTestFinished(() => clearImmediate(next));
+    await readerFrom({ lines: 999_999_999 });
+    expect(turns).toBeGreaterThanOrEqual(megabytes * 4);
+  });
+
+  it("searches no further for a reader that has left", async () => {
+    const leave = new AbortController();
+    append("line\n".repeat(1024 * 1024));
+    let turns = 0;
+    const turn = (): void => {
+      turns += 1;
+      leave.abort();
+      next = setImmediate(turn);
+    };
+    let next = setImmediate(turn);
+    onTestFinished(() => clearImmediate(next));
+    await readerFrom({ lines: 999_999_999 }, leave.signal);
+    expect(turns).toBeLessThanOrEqual(3);
+  });
+
+  it("is the oldest that is kept where the log rotates during every search", async () => {
+    const rotate = (): void => {
+      append(numbered(0, 60));
+      rotateLog(dir, { maxBytes: 359, keep: 3 });
+      next = setImmediate(rotate);
+    };
+    let next = setImmediate(rotate);
+    onTestFinished(() => clearImmediate(next));
+    const reader = await readerFrom({ lines: 100_000 });
+    clearImmediate(next);
+    expect(textOf(reader)).toBe(textOf(await readerFrom("all")));
   });
 });

@@ -4,6 +4,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readSync, statSync } from "node:fs";
 import path from "node:path";
+import { setImmediate } from "node:timers/promises";
 
 /** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
 export type Wanted = "all" | "current" | { readonly lines: number };
@@ -13,6 +14,8 @@ const CHUNK_BYTES = 256 * 1024;
 const RECENT_BYTES = 64 * 1024;
 /** Polls for the copy of a truncated log, after which it counts as truncated without one. */
 const POLLS_FOR_COPY = 50;
+/** Searches for the first line wanted that a rotation may disturb. */
+const MAX_SEARCHES = 3;
 const NEWLINE = 0x0a;
 const NOTHING = Buffer.alloc(0);
 
@@ -39,9 +42,14 @@ export class LogReader {
   #place: Place;
   #polls = 0;
 
-  constructor(dir: string, wanted: Wanted) {
+  private constructor(dir: string, place: Place) {
     this.#dir = dir;
-    this.#place = startOf(dir, wanted);
+    this.#place = place;
+  }
+
+  /** Finds where to begin. The signal ends the search early, for a reader that has left. */
+  static async open(dir: string, wanted: Wanted, signal: AbortSignal): Promise<LogReader> {
+    return new LogReader(dir, await startOf(dir, wanted, signal));
   }
 
   /** True between a truncation and the arrival of the copy: call `read` again. */
@@ -109,45 +117,70 @@ export class LogReader {
   }
 }
 
-function startOf(dir: string, wanted: Wanted): Place {
+async function startOf(
+  dir: string,
+  wanted: Wanted,
+  signal: AbortSignal,
+  searches = MAX_SEARCHES,
+): Promise<Place> {
   const rotated = rotatedFiles(dir);
-  if (wanted === "all") return { offset: 0, recent: NOTHING, after: undefined };
+  // A log that rotates during every search is read whole: the lines wanted are among its lines.
+  if (wanted === "all" || searches === 0) return { offset: 0, recent: NOTHING, after: undefined };
   let start: Place = { offset: 0, recent: NOTHING, after: rotated[0]?.identity };
   if (wanted === "current") return start;
   let missing = wanted.lines;
   for (const [index, file] of [path.join(dir, "log"), ...rotated.map((one) => one.file)].entries()) {
-    const { lines, ...place } = lastLines(file, missing);
+    const { lines, ...place } = await lastLines(file, missing, signal);
     start = { ...place, after: rotated[index]?.identity };
     missing -= lines;
-    if (missing === 0) break;
+    if (missing === 0 || signal.aborted) break;
   }
   const isRotatedSince = rotatedFiles(dir)[0]?.identity !== rotated[0]?.identity;
-  return isRotatedSince ? startOf(dir, wanted) : start;
+  return isRotatedSince ? startOf(dir, wanted, signal, searches - 1) : start;
 }
 
-/** Where the last lines of a file begin, and how many it has of them. Holds one chunk at a time. */
-function lastLines(file: string, lines: number): Omit<Place, "after"> & { readonly lines: number } {
+/**
+ * Where the last lines of a file begin, and how many it has of them. Holds one chunk at a time, and yields to the event
+ * loop after each: the agent searches logs of any length for users of other machines.
+ */
+async function lastLines(
+  file: string,
+  lines: number,
+  signal: AbortSignal,
+): Promise<Omit<Place, "after"> & { readonly lines: number }> {
   const fd = openLog(file);
   if (fd === undefined) return { offset: 0, recent: NOTHING, lines: 0 };
   try {
     const { size } = fstatSync(fd);
-    const recentBefore = (offset: number) => readAt(fd, Math.max(0, offset - RECENT_BYTES), offset);
-    if (lines === 0) return { offset: size, recent: recentBefore(size), lines };
+    const startsAt = (offset: number) => ({
+      offset,
+      recent: readAt(fd, Math.max(0, offset - RECENT_BYTES), offset),
+      lines,
+    });
+    if (lines === 0) return startsAt(size);
     let found = 0;
-    for (let end = size; end > 0; end -= CHUNK_BYTES) {
+    // The newline at the very end ends the last line and begins none.
+    for (let end = size - 1; end > 0 && !signal.aborted; end -= CHUNK_BYTES) {
       const start = Math.max(0, end - CHUNK_BYTES);
       const chunk = readAt(fd, start, end);
-      for (let at = chunk.length - 1; at >= 0; at -= 1) {
-        // The newline at the very end ends the last line and begins none.
-        if (chunk[at] !== NEWLINE || start + at === size - 1) continue;
+      for (const at of newlinesBackwards(chunk)) {
         found += 1;
-        const offset = start + at + 1;
-        if (found === lines) return { offset, recent: recentBefore(offset), lines };
+        if (found === lines) return startsAt(start + at + 1);
       }
+      await setImmediate();
     }
     return { offset: 0, recent: NOTHING, lines: size === 0 ? 0 : found + 1 };
   } finally {
     closeSync(fd);
+  }
+}
+
+function* newlinesBackwards(chunk: Buffer): Generator<number> {
+  for (let rest = chunk; ; ) {
+    const at = rest.lastIndexOf(NEWLINE);
+    if (at === -1) return;
+    yield at;
+    rest = rest.subarray(0, at);
   }
 }
 

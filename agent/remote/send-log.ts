@@ -50,9 +50,9 @@ type Pumped = { readonly end: LogEnd | undefined; readonly losses: number };
 /** Without an end where the reader has left, or is too slow. */
 async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
   const { dir, wanted, follow, limits, clock, signal } = sent;
-  const reader = new LogReader(dir, wanted);
   const untilMs = clock.monotonicMs() + limits.mostMs;
   const wasThere = existsSync(dir);
+  const reader = await LogReader.open(dir, wanted, signal);
   const budget = { left: limits.mostBytes };
   const next = async (): Promise<LogEnd | "cut" | undefined> => {
     const stopped = await sendNew(response, reader, sent, budget);
