@@ -38,7 +38,7 @@ export function configureUpgrade(command: Command): void {
     .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
     .option(
       "--timeout <time>",
-      "how long the drain of a host may take, and then its health, such as 90s or 10m (default: 10m); 0: no limit",
+      "how long the drain of a host may take, then its SSH session (besides the copy), and then its health, such as 90s or 10m (default: 10m); 0: no limit",
       parseDuration,
     )
     .option("--ssh-user <name>", "account on the hosts (default: that of ssh)")

@@ -166,7 +166,9 @@ async function upgradeOn({ cluster, flags, archives, stop }: Means, { host, plat
   const ssh = { program: flags.sshProgram, user: flags.sshUser, options: flags.sshOption };
   const args = ["--timeout-seconds", String(flags.timeoutSeconds)];
   if (flags.allowDowngrade) args.push("--allow-downgrade");
-  return upgradeBySsh(ssh, { host, address, archive, args, signal: stop.again });
+  // On the host the new version may take the time to serve, and after it the previous one.
+  const timeoutMs = flags.timeout === 0 ? undefined : flags.timeout + 2 * flags.timeoutSeconds * 1_000;
+  return upgradeBySsh(ssh, { host, address, archive, args, timeoutMs, signal: stop.again });
 }
 
 /** By watches of the Host and its replicas. */

@@ -1,4 +1,4 @@
-/** One host from its drain to its health. Each step is bounded in time, or ends with the signal. */
+/** One host from its drain to its health. Each step is bounded in time, unless the user wants no limit, and ends with the signal. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Target } from "./plan.ts";
 import type { SessionEnd, UpgradeStep } from "./transport.ts";

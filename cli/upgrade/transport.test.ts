@@ -36,6 +36,7 @@ async function openHost(metalbridge: string) {
           host: "mac-1",
           archive,
           args: ["--timeout-seconds", "60"],
+          timeoutMs: 60_000,
           signal: new AbortController().signal,
           ...change,
         },
@@ -107,4 +108,29 @@ test.runIf(isRoot)("an upgrade that has begun ends on the host when its session 
   await ended;
   await vi.waitFor(() => expect(existsSync(host.at("done"))).toBe(true), { timeout: 10_000 });
   vi.unstubAllEnvs();
+});
+
+test("a session that never ends is ended at its limit, with the host and the step that it had reached", async () => {
+  await using folder = await temporaryFolder();
+  const program = path.join(folder.path, "ssh");
+  // Not even by the signal that ends ssh; its child has the streams too.
+  writeFileSync(program, '#!/bin/sh\ntrap "" TERM\necho @copy\necho @unpack\necho @upgrade\nsleep 1000\n', {
+    mode: 0o755,
+  });
+  const file = path.join(folder.path, "release.tar.gz");
+  writeFileSync(file, Buffer.alloc(1 << 20));
+  const session = {
+    ...{ host: "mac-1", args: [], timeoutMs: 100, signal: new AbortController().signal },
+    archive: { archive: file, sha256: "0".repeat(64), version: "1.1.0", platform: "linux-x64" },
+  };
+  const begun = Date.now();
+  const end = await upgradeBySsh({ program, options: [] }, session);
+  // With the time for 1 MiB.
+  expect(Date.now() - begun).toBeGreaterThan(1_000);
+  expect(end).toEqual({
+    ...{ how: "failed", step: "upgrade", code: "SshFailed", tail: "" },
+    message: expect.stringMatching(
+      /^the ssh session to mac-1 did not end within \d+s, at the step upgrade; .*continues/,
+    ),
+  });
 });

@@ -1,10 +1,12 @@
 /** Brings a release to a host and runs its upgrade there: one session of the administrator's own ssh, as root by sudo. */
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadArchive } from "../../launchd/release/stage.ts";
 import { type ErrorCode, errorCatalogue } from "../../src/api/errors.ts";
+import { formatSpan } from "../program/age.ts";
 
 export interface SshOptions {
   readonly program: string;
@@ -20,6 +22,8 @@ export interface Session {
   readonly archive: ReadArchive;
   /** Of `metalbridge upgrade` on the host. */
   readonly args: readonly string[];
+  /** Until the session is ended; the time that its copy may take comes on top. Undefined: no limit. */
+  readonly timeoutMs: number | undefined;
   /** Ends the session; an upgrade that has begun on the host continues there. */
   readonly signal: AbortSignal;
 }
@@ -42,6 +46,9 @@ const TAIL_LINES = 12;
 const TAIL_BYTES = 8_192;
 /** ssh's own exit code for a connection that failed. */
 const SSH_FAILED = 255;
+/** A copy may be as slow as that: 8 Mbit/s. */
+const MIN_COPY_BYTES_PER_MS = 1_000;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Free of quotes and backslashes, so that every login shell passes it on as it is. Once it runs, a lost connection stops
@@ -73,11 +80,19 @@ $folder/release/bin/metalbridge upgrade $* < /dev/null
 `;
 
 export async function upgradeBySsh(ssh: SshOptions, session: Session): Promise<SessionEnd> {
+  // A host whose sshd answers and whose upgrade hangs would never end it.
+  const limitMs = await limitOf(session);
   // A session of its own: the terminal's Ctrl-C would end ssh half-way.
   const child = spawn(ssh.program, sshArgs(ssh, session), { stdio: "pipe", detached: true });
   const abandon = () => child.kill("SIGTERM");
   session.signal.addEventListener("abort", abandon, { once: true });
   if (session.signal.aborted) abandon();
+  let isLate = false;
+  const endLate = () => {
+    isLate = true;
+    endNow(child);
+  };
+  const limit = limitMs === undefined ? undefined : setTimeout(endLate, limitMs);
   const [out, err] = [keepEnd(child.stdout), keepEnd(child.stderr)];
   const closed = new Promise<{ readonly exitCode: number | null; readonly error?: Error }>((resolve) => {
     child.once("error", (error) => resolve({ exitCode: null, error }));
@@ -86,12 +101,41 @@ export async function upgradeBySsh(ssh: SshOptions, session: Session): Promise<S
   // A host that refuses reads nothing; its exit code and standard error say why.
   await pipeline(createReadStream(session.archive.archive), child.stdin).catch(() => undefined);
   const { exitCode, error } = await closed;
+  clearTimeout(limit);
   session.signal.removeEventListener("abort", abandon);
   if (exitCode === 0) return { how: "upgraded" };
   const step = stepOf(out.seen());
   if (session.signal.aborted) return { how: "abandoned", step };
+  if (isLate && limitMs !== undefined)
+    return { how: "failed", step, tail: err.text(), ...explainLate(session, step, limitMs) };
   const tail = error === undefined ? err.text() : `${ssh.program}: ${error.message}`;
   return { how: "failed", step, tail, ...explain(step, exitCode, tail) };
+}
+
+/** Undefined: no limit. */
+async function limitOf({ archive, timeoutMs }: Session): Promise<number | undefined> {
+  if (timeoutMs === undefined) return undefined;
+  const size = await stat(archive.archive).then(
+    (file) => file.size,
+    () => 0,
+  );
+  return Math.min(timeoutMs + size / MIN_COPY_BYTES_PER_MS, MAX_TIMER_MS);
+}
+
+/** With whatever ssh has started: a proxy, or the programs of a wrapper. */
+function endNow({ pid, stdin, stdout, stderr }: ChildProcessWithoutNullStreams): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has just ended.
+  }
+  for (const stream of [stdin, stdout, stderr]) stream.destroy();
+}
+
+function explainLate({ host }: Session, step: UpgradeStep, limitMs: number) {
+  const begun = step === "upgrade" ? "; an upgrade that has begun there continues" : "";
+  const message = `the ssh session to ${host} did not end within ${formatSpan(limitMs)}, at the step ${step}${begun}`;
+  return { code: "SshFailed", message } as const;
 }
 
 /** What the administrator gives comes first: ssh takes the first value of each option. */

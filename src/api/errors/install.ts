@@ -120,7 +120,7 @@ export const installErrors = {
     command: "metalbridge describe host HOST",
   },
   SshFailed: {
-    what: "No ssh connection to the host: the name is unknown, the key is refused or unknown, or the host does not answer. ssh asks for no password here.",
+    what: "No ssh connection to the host: the name is unknown, the key is refused or unknown, or the host does not answer or does not finish in time. ssh asks for no password here.",
     do: "make `ssh HOST true` work without a question: load the key into ssh-agent, accept the host's key, or name the host in ~/.ssh/config",
   },
   SudoRefused: {
