@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type PackedEntry, packEntries } from "../../test/fixtures/engine-archive.ts";
@@ -133,6 +134,40 @@ test.each([
   await using done = await unpack(entries, limits);
   expect(done.tree).toMatchObject({ code: "EngineArchiveInvalid", message: expect.stringMatching(why) });
 });
+
+test.each<[string, () => Buffer]>([
+  ["zeros after its end", () => Buffer.alloc(64 << 20)],
+  ["headers for the next entry, which count as no entry", paxHeaders],
+])("an archive that decompresses to endless %s is refused at its limit", async (_, more) => {
+  await using scratch = await temporaryFolder();
+  const [archive, out] = [path.join(scratch.path, "a"), path.join(scratch.path, "out")];
+  await mkdir(out);
+  await packEntries(archive, [{ name: "a", text: "x" }]);
+  const tar = gunzipSync(readFileSync(archive)).subarray(0, 1_024);
+  writeFileSync(archive, gzipSync(Buffer.concat([tar, more(), Buffer.alloc(1_024)]), { level: 1 }));
+  await expect(unpackEngine(archive, out, { bytes: 1_000, entries: 10 })).rejects.toMatchObject({
+    code: "EngineArchiveInvalid",
+    message: expect.stringMatching(/decompresses to more than \d+ bytes/),
+  });
+});
+
+/** 64 MiB of them, each as large as the reader of the format accepts. */
+function paxHeaders(): Buffer {
+  const size = 4 << 20;
+  const head = Buffer.alloc(512);
+  const put = (text: string, at: number) => head.write(text, at, "latin1");
+  put("PaxHeader", 0);
+  put(`0000644\0${"0000000\0".repeat(2)}`, 100);
+  put(`${size.toString(8).padStart(11, "0")}\0${"0".repeat(11)}\0${" ".repeat(8)}x`, 124);
+  put("ustar\u000000", 257);
+  const sum = head.reduce((total, byte) => total + byte, 0);
+  put(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+  const record = `${size} comment=`;
+  const body = Buffer.alloc(size, "x");
+  body.write(record);
+  body.write("\n", size - 1);
+  return Buffer.concat(Array(16).fill(Buffer.concat([head, body])));
+}
 
 test("what is no archive, or ends too early, is refused", async () => {
   await using scratch = await temporaryFolder();

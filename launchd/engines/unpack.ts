@@ -29,6 +29,10 @@ export const LIMITS: Limits = { bytes: 8 * 2 ** 30, entries: 20_000 };
 const MAX_DEPTH = 32;
 const MAX_PATH = 1_024;
 const SET_ID = 0o6000;
+/** Headers and padding of an entry with a long path and a long link. */
+const ENTRY_BYTES = 4_096;
+/** Zeros at the end: archives are filled up to a whole record. */
+const END_BYTES = 2 ** 20;
 
 type Entry = Extract extends AsyncIterable<infer One> ? One : never;
 
@@ -36,7 +40,7 @@ type Entry = Extract extends AsyncIterable<infer One> ? One : never;
 export async function unpackEngine(archive: string, folder: string, limits = LIMITS): Promise<Tree> {
   const entries = extract();
   const [read, written] = await Promise.allSettled([
-    pipeline(createReadStream(archive), createGunzip(), entries),
+    pipeline(createReadStream(archive), createGunzip(), (chunks) => bounded(chunks, limits), entries),
     writeAll(entries, folder, limits),
   ]);
   // A refused entry ends the reading too: its reason is the one that counts.
@@ -44,6 +48,16 @@ export async function unpackEngine(archive: string, folder: string, limits = LIM
   if (read.status === "rejected") throw readError(read.reason);
   if (written.status === "rejected") throw written.reason;
   return written.value;
+}
+
+/** Also what is no entry: headers for the next one, padding, and what comes after the end. */
+function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: Limits): AsyncIterable<Buffer> {
+  const limit = bytes + entries * ENTRY_BYTES + END_BYTES;
+  let total = 0;
+  return passing(chunks, ({ length }) => {
+    total += length;
+    if (total > limit) throw refused(`the archive decompresses to more than ${limit} bytes`);
+  });
 }
 
 export function refused(why: string, cause?: unknown): MetalbridgeError {
@@ -151,7 +165,7 @@ const isOwn = (error: unknown): boolean =>
   error instanceof MetalbridgeError || (error instanceof Error && "syscall" in error);
 
 function readError(error: unknown): unknown {
-  if (error instanceof Error && "syscall" in error) return error;
+  if (isOwn(error)) return error;
   const why = error instanceof Error ? error.message : String(error);
   return refused(`it is no .tar.gz archive: ${why}`, error);
 }

@@ -1,9 +1,12 @@
 /** Layouts in a real registry: what arrives is what was packed; Helm pulls the chart. */
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { CHART, helmIn, helmProgram } from "../../test/chart/helm.ts";
 import { PASSWORD, registryProgram, startOciRegistry, USERNAME } from "../../test/fixtures/oci-registry.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -12,7 +15,7 @@ import { textEntry } from "./entries.ts";
 import { cachedLayer } from "./layer.ts";
 import { INDEX_TYPE, packImage, writeFolder } from "./layout.ts";
 import { pushLayout } from "./push.ts";
-import { credentialsFor, parseReference } from "./registry.ts";
+import { credentialsFor, parseReference, repositoryClient } from "./registry.ts";
 import { writeChart } from "./release.ts";
 
 const run = promisify(execFile);
@@ -116,6 +119,29 @@ describe.skipIf(registryProgram === undefined)("push (needs a registry: npm run 
       );
     },
   );
+});
+
+test.each<[string, RegExp, RequestListener]>([
+  ["answers without a token", /127[.0-9:]+\/token gave no token/, (_, response) => response.end("{}")],
+  ["answers with other text", /127[.0-9:]+\/token gave no token/, (_, response) => response.end("<html>")],
+  ["never answers", /127[.0-9:]+\/token did not answer within 0\.3 s/, () => undefined],
+])("a token server that %s is the error that is reported", async (_, why, tokens) => {
+  const server = createServer((request, response) => {
+    if (request.url?.startsWith("/token")) return tokens(request, response);
+    const realm = `Bearer realm="http://${request.headers.host}/token"`;
+    response.writeHead(401, { "www-authenticate": realm }).end();
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, "listening");
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const send = repositoryClient({ host, repository: "tiny" }, undefined, 300);
+  await expect(send("manifests/1.0.0")).rejects.toMatchObject({
+    name: "ReleaseError",
+    message: expect.stringMatching(why),
+  });
 });
 
 test.each(["metalbridge:1", "org/metalbridge:1", "ghcr.io/a", "ghcr.io/A:1", "ghcr.io/a:", ""])(

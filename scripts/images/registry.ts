@@ -3,8 +3,15 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
+import { z } from "zod";
 import { registryAt } from "../../src/models/source/registries.ts";
 import { ReleaseError } from "../release/release-error.ts";
+
+const TIMEOUT_MS = 60_000;
+/** An upload may be as slow as that: 2 Mbit/s. */
+const MIN_UPLOAD_BYTES_PER_MS = 250;
+
+const tokenSchema = z.object({ token: z.string().optional(), access_token: z.string().optional() });
 
 export interface Reference {
   readonly host: string;
@@ -64,7 +71,11 @@ function encode(name: string, password: string): string {
 export type Send = (url: string | URL, init?: RequestInit, expected?: readonly number[]) => Promise<Response>;
 
 /** Requests of one repository: addresses are relative to it. Throws ReleaseError for an answer that is not expected. */
-export function repositoryClient({ host, repository }: Reference, credentials: Credentials): Send {
+export function repositoryClient(
+  { host, repository }: Omit<Reference, "tag">,
+  credentials: Credentials,
+  timeoutMs = TIMEOUT_MS,
+): Send {
   const base = registryAt(host);
   let authorization = credentials === undefined ? undefined : `Basic ${credentials}`;
   return async (address, init = {}, expected = [200, 201, 202]) => {
@@ -74,13 +85,13 @@ export function repositoryClient({ host, repository }: Reference, credentials: C
       // An upload may be on another host, which gets its authorization in the address.
       if (authorization !== undefined && url.origin === new URL(base).origin)
         headers.set("authorization", authorization);
-      return fetch(url, { ...init, headers });
+      return request(url, { ...init, headers }, timeoutMs);
     };
     let response = await send();
     if (response.status === 401) {
       const challenge = response.headers.get("www-authenticate") ?? "";
       await response.body?.cancel();
-      authorization = await answerTo(challenge, { host, repository }, credentials);
+      authorization = await answerTo(challenge, { host, repository }, { credentials, timeoutMs });
       response = await send();
     }
     if (expected.includes(response.status)) return response;
@@ -92,10 +103,23 @@ export function repositoryClient({ host, repository }: Reference, credentials: C
   };
 }
 
+/** A blob may take longer, by its size. */
+async function request(url: URL, init: RequestInit, timeoutMs: number): Promise<Response> {
+  const size = init.body instanceof Blob ? init.body.size : 0;
+  const limitMs = timeoutMs + Math.ceil(size / MIN_UPLOAD_BYTES_PER_MS);
+  try {
+    return await fetch(url, { ...init, signal: AbortSignal.timeout(limitMs) });
+  } catch (cause) {
+    if (!(cause instanceof Error && cause.name === "TimeoutError")) throw cause;
+    const why = `${url.origin}${url.pathname} did not answer within ${limitMs / 1_000} s`;
+    throw new ReleaseError(why, "run the same command again", { cause });
+  }
+}
+
 async function answerTo(
   challenge: string,
   { host, repository }: Omit<Reference, "tag">,
-  credentials: Credentials,
+  { credentials, timeoutMs }: { readonly credentials: Credentials; readonly timeoutMs: number },
 ): Promise<string | undefined> {
   const basic = credentials === undefined ? undefined : `Basic ${credentials}`;
   const [, bearer] = /^bearer\s+(.*)$/is.exec(challenge) ?? [];
@@ -112,14 +136,15 @@ async function answerTo(
   const service = parameters.get("service");
   if (service !== undefined) url.searchParams.set("service", service);
   url.searchParams.set("scope", `repository:${repository}:pull,push`);
-  const response = await fetch(url, { headers: basic === undefined ? {} : { authorization: basic } });
-  if (!response.ok)
-    throw new ReleaseError(
-      `${url.origin}${url.pathname} gave no token: it answered ${response.status}`,
-      remedyFor(host, credentials),
-    );
-  const { token, access_token } = (await response.json()) as { token?: string; access_token?: string };
-  return `Bearer ${token ?? access_token}`;
+  const headers: HeadersInit = basic === undefined ? {} : { authorization: basic };
+  const response = await request(url, { headers }, timeoutMs);
+  const noToken = (why: string) =>
+    new ReleaseError(`${url.origin}${url.pathname} gave no token: ${why}`, remedyFor(host, credentials));
+  if (!response.ok) throw noToken(`it answered ${response.status}`);
+  const { data } = tokenSchema.safeParse(await response.json().catch(() => undefined));
+  const token = data?.token ?? data?.access_token;
+  if (token === undefined || token === "") throw noToken("there is none in its answer");
+  return `Bearer ${token}`;
 }
 
 function remedyFor(host: string, credentials: Credentials): string {
