@@ -4,7 +4,7 @@ import { createMatcher } from "../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { healthRoutes, listen, type Route, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
-import { connect } from "../src/kube/client/connect.ts";
+import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { runLeaderElection } from "../src/kube/leader.ts";
@@ -47,6 +47,8 @@ export interface ControllerOptions {
 const USER_AGENT = "metalbridge-controller";
 /** As many as passes of one queue: while hosts are lost, an answer that takes 200 ms would hold up the others. */
 const MAX_REQUESTS = 32;
+/** Lookups of hosts for tunnels, at the same time. */
+const TUNNEL_MAX_REQUESTS = 4;
 
 /**
  * Resolves after `signal` was aborted and the Lease is released. Rejects where it cannot start: kubeconfig,
@@ -56,11 +58,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = config.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
-  const target = { kubeconfigPath: config.kubeconfig, context: config.context };
-  const connection = await connect({
-    ...target,
-    ...{ userAgent: USER_AGENT, onAnswer: metrics.countAnswer, maxRequests: MAX_REQUESTS },
-  });
+  const target = {
+    ...{ kubeconfigPath: config.kubeconfig, context: config.context },
+    ...{ userAgent: USER_AGENT, onAnswer: metrics.countAnswer },
+  };
+  const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const state: Readiness = { waitingFor: "the API server", watches: () => [] };
@@ -83,7 +85,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         match,
         onListening: options.onPreflight,
       });
-    serveTunnel(options, client);
+    await serveTunnel(options, target);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
@@ -123,13 +125,20 @@ export async function runController(options: ControllerOptions): Promise<void> {
   }
 }
 
-/** Controllers that do not lead serve it too. */
-function serveTunnel(
+/**
+ * Controllers that do not lead serve it too. Its lookups have a connection of their own: whoever reaches its port must not
+ * delay the leader's requests.
+ */
+async function serveTunnel(
   { config, log, signal, clock = systemClock, onTunnel }: ControllerOptions,
-  client: KubeClient,
-): void {
+  target: ConnectOptions,
+): Promise<void> {
   const { tunnel, tunnelAddress: address, tunnelPort: port } = config;
-  if (tunnel) startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
+  if (!tunnel) return;
+  const connection = await connect({ ...target, maxRequests: TUNNEL_MAX_REQUESTS });
+  signal.addEventListener("abort", () => connection.close(), { once: true });
+  const client = createClient(connection, { userAgent: USER_AGENT });
+  startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
 }
 
 interface Readiness {

@@ -1,5 +1,6 @@
 /** What this host answers to users of the cluster who have no login on it. */
 import * as z from "zod";
+import { REMOTE_PORT } from "../../src/api/access/remote.ts";
 
 export const remoteAccess = z
   .strictObject({
@@ -19,7 +20,9 @@ export const remoteAccess = z
       .int()
       .min(1)
       .max(65_535)
-      .describe("Port on the host's address for both. It is open only while one of them is on.")
-      .default(20_998),
+      .describe(
+        "Port on the host's address for both. It is open only while one of them is on. The controller's tunnel connects to 20998 only: with another port, users need --direct.",
+      )
+      .default(REMOTE_PORT),
   })
   .prefault({});

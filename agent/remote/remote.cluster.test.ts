@@ -14,6 +14,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { addHost } from "../../test/bed/identity.ts";
 import { startProgram } from "../../test/cli/program.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { proxyCluster } from "../../test/fixtures/fault-proxy.ts";
 import { signToken } from "../../test/security/signed-token.ts";
 import { createAuthorize } from "./authorize.ts";
 import {
@@ -173,10 +174,19 @@ test("whoever answers in a host's place without its key gets no token", async ()
   const status = JSON.stringify({ status: { addresses: [address], remote } });
   await kubectl("patch", "host", "imposter", "--subresource=status", "--type=merge", "-p", status);
   const { stdout } = await run("olga", "doctor", "--host", "imposter", "--direct");
-  expect(stdout).toMatch(/RemoteHostUnreachable .*another certificate than its Host's status/);
+  expect(stdout).toMatch(/RemoteHostUnreachable: .*another certificate than its Host's status/);
+  // Nor does the tunnel lead to a port of the host's choice, at an address of its choice in a network of its spec.
+  const network = JSON.stringify({ spec: { addresses: [`${address}/24`] } });
+  await kubectl("patch", "host", "imposter", "--type=merge", "-p", network);
+  const chosen = JSON.stringify({ status: { remote: { ...remote, port: remotePort + 1 } } });
+  await kubectl("patch", "host", "imposter", "--subresource=status", "--type=merge", "-p", chosen);
+  const led = await run("olga", "doctor", "--host", "imposter");
+  expect(led.stdout).toMatch(
+    /RemoteHostUnreachable: .*on port \d+, and the tunnel connects to port \d+ only: use --direct/,
+  );
   await kubectl("patch", "host", "imposter", "--type=merge", "-p", '{"spec":{"addresses":["192.0.2.7"]}}');
   const elsewhere = await run("olga", "doctor", "--host", "imposter");
-  expect(elsewhere.stdout).toMatch(/RemoteAccessOff .*at no address that its spec allows/);
+  expect(elsewhere.stdout).toMatch(/RemoteAccessOff: .*at no address that its spec allows/);
 });
 
 test("the tunnel leads to hosts with remote access and speaks nothing else; the API server proxies to no address without a pod", async () => {
@@ -211,18 +221,19 @@ test("the tunnel leads to hosts with remote access and speaks nothing else; the 
   await expect(proxied("plain", "v1/doctor")).rejects.toThrow(/no endpoints available/);
 });
 
-test("a tunnel leads to a host a number of times, and for a time", async () => {
-  const connection = await connect({ kubeconfigPath: cluster().kubeconfig });
+/** A tunnel of its own, and what opens one to the host: a connection, or the status of the refusal. */
+async function ownTunnel(kubeconfigPath: string, perHost: number, hostPort?: number) {
+  const connection = await connect({ kubeconfigPath });
   const stop = new AbortController();
   onTestFinished(() => {
     stop.abort();
     connection.close();
   });
-  const limits = { total: 2, perHost: 1, connectMs: 5_000, longestMs: 1_500 };
+  const limits = { total: 2, perHost, connectMs: 5_000, longestMs: 1_500 };
   const port = await new Promise<number>((onListening) => {
     const { signal } = stop;
     const shared = { client: createClient(connection), clock: systemClock, log: quietLog, signal, limits };
-    startTunnel({ ...shared, address: "127.0.0.1", port: 0, onListening });
+    startTunnel({ ...shared, address: "127.0.0.1", port: 0, hostPort, onListening });
   });
   const open = () => {
     const upgrade = { connection: "Upgrade", upgrade: "metalbridge-tunnel" };
@@ -232,6 +243,34 @@ test("a tunnel leads to a host a number of times, and for a time", async () => {
       asked.once("response", ({ statusCode }) => resolve(statusCode));
     });
   };
+  return { port, open };
+}
+
+const upgradeOf = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: metalbridge-tunnel\r\n\r\n`;
+
+test("a tunnel keeps its place until its lookup has ended, also where its user has left", async () => {
+  await using proxy = await proxyCluster(cluster().kubeconfig, bench.place.root);
+  const { port, open } = await ownTunnel(proxy.kubeconfig, 1, remotePort);
+  proxy.stall(true);
+  const left = connectTcp({ host: "127.0.0.1", port });
+  left.write(upgradeOf(`/hosts/${hostName()}`));
+  await vi.waitFor(() => expect(proxy.open()).toBe(1), PATIENTLY);
+  left.destroy();
+  for (let times = 0; times < 3; times += 1) expect(await open()).toBe(429);
+  proxy.stall(false);
+  proxy.cut();
+  await vi.waitFor(async () => {
+    const next = await open();
+    expect(next).toBeInstanceOf(Duplex);
+    if (next instanceof Duplex) next.destroy();
+  }, PATIENTLY);
+});
+
+test("a tunnel leads to a host a number of times, and for a time", async () => {
+  const { port, open } = await ownTunnel(cluster().kubeconfig, 1, remotePort);
+  // This host's agent does not use the port that is the default of both.
+  expect(await (await ownTunnel(cluster().kubeconfig, 1)).open()).toBe(502);
   const first = await open();
   expect(await open()).toBe(429);
   expect(first).toBeInstanceOf(Duplex);
@@ -243,9 +282,7 @@ test("a tunnel leads to a host a number of times, and for a time", async () => {
   // Who is refused and does not close its end of the connection does not keep its place.
   const refused = connectTcp({ host: "127.0.0.1", port, allowHalfOpen: true });
   onTestFinished(() => void refused.destroy());
-  refused.write(
-    "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: metalbridge-tunnel\r\n\r\n",
-  );
+  refused.write(upgradeOf("/nothing"));
   await once(refused.resume(), "end");
   const reset = once(refused, "error");
   await vi.waitFor(() => {

@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
-import { TUNNEL_PROTOCOL } from "../../src/api/access/remote.ts";
+import { REMOTE_PORT, TUNNEL_PROTOCOL } from "../../src/api/access/remote.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { type RemotePlace, remotePlaceOf } from "../../src/api/remote-place.ts";
 import { keepTrying, listenOn } from "../../src/http/listener.ts";
@@ -22,6 +22,8 @@ export interface TunnelOptions {
   readonly signal: AbortSignal;
   readonly onListening?: ((port: number) => void) | undefined;
   readonly limits?: typeof TUNNEL_LIMITS;
+  /** The only port of hosts to which it leads. */
+  readonly hostPort?: number | undefined;
 }
 
 export const TUNNEL_LIMITS = {
@@ -69,22 +71,28 @@ async function openTunnel(
   head: Buffer,
   tunnels: Tunnels,
 ): Promise<void> {
-  const { client, open, clock, signal, limits = TUNNEL_LIMITS } = tunnels;
+  const { open, limits = TUNNEL_LIMITS } = tunnels;
   const name = /^\/hosts\/([a-z0-9][-.a-z0-9]{0,252})$/.exec(request.url ?? "")?.[1];
   if (name === undefined || request.headers.upgrade !== TUNNEL_PROTOCOL)
     return refuse(socket, "404 Not Found", "not found");
   const isFull = open.length >= limits.total || open.filter((one) => one === name).length >= limits.perHost;
   if (isFull) return refuse(socket, "429 Too Many Requests", "too many tunnels are open; try again later");
   open.push(name);
-  socket.once("close", () => open.splice(open.indexOf(name), 1));
-  const host = await client.get(HOSTS, { name });
-  const place = host.ok ? remotePlaceOf(host.value) : undefined;
-  if (place === undefined)
-    return refuse(
-      socket,
-      "502 Bad Gateway",
-      host.ok ? `host ${name} offers no remote access` : host.error.message,
-    );
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  try {
+    await join(socket, head, name, tunnels);
+  } finally {
+    // Not when the client leaves: its lookup or its connection to the host may still be in progress.
+    void closed.then(() => open.splice(open.indexOf(name), 1));
+  }
+}
+
+/** Settles once the host is connected, or is not. */
+async function join(socket: Duplex, head: Buffer, name: string, tunnels: Tunnels): Promise<void> {
+  const { clock, signal, limits = TUNNEL_LIMITS } = tunnels;
+  const place = await placeOf(name, tunnels);
+  if (typeof place === "string") return refuse(socket, "502 Bad Gateway", place);
+  if (socket.destroyed) return;
   const there = await connected(place, limits.connectMs).catch((error: Error) => error);
   if (there instanceof Error) {
     const { address, port } = place;
@@ -108,6 +116,21 @@ async function openTunnel(
   const cancel = clock.after(limits.longestMs, end);
   signal.addEventListener("abort", end, { once: true });
   pipeline(socket, there, socket, end);
+}
+
+/** Or why the tunnel does not lead to this host. */
+async function placeOf(
+  name: string,
+  { client, hostPort = REMOTE_PORT }: Tunnels,
+): Promise<RemotePlace | string> {
+  const host = await client.get(HOSTS, { name });
+  if (!host.ok) return host.error.message;
+  const place = remotePlaceOf(host.value);
+  if (place === undefined) return `host ${name} offers no remote access`;
+  // The host itself writes its status: with a port of its choice, and a network in its spec, it would lead users anywhere there.
+  if (place.port !== hostPort)
+    return `its remote access is on port ${place.port}, and the tunnel connects to port ${hostPort} only: use --direct, or remove remoteAccess.port from the agent's configuration`;
+  return place;
 }
 
 function connected({ address, port }: RemotePlace, timeoutMs: number): Promise<Socket> {

@@ -9,6 +9,8 @@ export const DOCTOR_ACCOUNT = "metalbridge-doctor";
 export const TUNNEL_SERVICE = "metalbridge-tunnel";
 /** What a connection to it is upgraded to: the bytes of one TLS connection to the host. */
 export const TUNNEL_PROTOCOL = "metalbridge-tunnel";
+/** The port of hosts' remote access unless configured. The tunnel leads to no other one: a host's status must not choose. */
+export const REMOTE_PORT = 20_998;
 /** The least that the API server issues. */
 export const REMOTE_TOKEN_SECONDS = 600;
 
