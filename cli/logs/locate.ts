@@ -72,6 +72,11 @@ function unreadable(
   stateDir: string,
   { verb, codes }: SoughtHere,
 ): MetalbridgeError {
+  // The agent's account, and so an engine, can put a link in the place of a log: it is never followed.
+  if (codeOf(error) === "ELOOP")
+    return new MetalbridgeError(codes.refused, `${error.message}: the file is a symbolic link`, {
+      summary: "the agent does not make links there: find out which program did, and remove it",
+    });
   return new MetalbridgeError(codes.refused, error.message, {
     summary: "run it as the agent's user, or as root",
     command: `sudo metalbridge ${verb} ${name} --state-dir ${shellWord(stateDir)}`,
@@ -99,6 +104,9 @@ function isAboutTheCluster(error: unknown): error is MetalbridgeError {
 }
 
 function isRefused(error: unknown): error is Error {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  return code === "EACCES" || code === "EPERM";
+  return ["EACCES", "EPERM", "ELOOP"].includes(codeOf(error) ?? "");
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
 }

@@ -58,6 +58,8 @@ function configuration(options: KubeletOptions): object {
     authorization: { mode: "AlwaysAllow" },
     address,
     nodeLeaseDurationSeconds: leaseSeconds,
+    // Storage that a pod uses beyond its limit is seen with the next measurement.
+    volumeStatsAggPeriod: "5s",
     crashLoopBackOff: { maxContainerRestartPeriod: `${backOffSeconds}s` },
     healthzPort: 0,
     podLogsDir: path.join(folder, "pod-logs"),
