@@ -1,14 +1,18 @@
 /** Programs of engines on this machine: found by path, and asked something, in bounded time. */
-import { execFile } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
+import type { Readable } from "node:stream";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { truncate } from "../../src/text.ts";
 
 const ANSWER_TIMEOUT_MS = 5_000;
 /** For the first run of an installed file, once more where it times out: after an upgrade macOS checks the file first. */
 const FIRST_ANSWER_TIMEOUTS_MS = [10_000, 30_000];
+
+const MAX_TEXT = 4 << 20;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export type Output = { readonly text: string } | { readonly failed: string; readonly isLate: boolean };
 
@@ -73,7 +77,10 @@ function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** Both outputs together: `--version` prints on one, `--help` on the other. */
+/**
+ * Both outputs together: `--version` prints on one, `--help` on the other. In a session of its own: on root's terminal a program
+ * of another account could type into root's shell.
+ */
 export function runProgram(
   path: string,
   args: readonly string[],
@@ -86,19 +93,64 @@ export function runProgram(
   return new Promise((resolve) => {
     // The current folder may be closed to another account.
     const ids = as === undefined ? {} : { ...as, cwd: "/" };
-    const options = { env, timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4 << 20, ...ids } as const;
-    const child = execFile(path, args, options, (error, out, err) => {
-      if (error === null) resolve({ text: `${out}\n${err}` });
-      else if (error.killed)
-        resolve({ failed: `${args[0]} did not answer within ${timeoutMs / 1000} s`, isLate: true });
-      else
-        resolve({
-          failed: `${args[0]} ended with ${error.signal ?? error.code}: ${firstLine(err || error.message)}`,
-          isLate: false,
-        });
-    });
-    child.stdin?.end();
+    const child = spawn(path, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"], ...ids });
+    let cutOff: Output | undefined;
+    const cut = (failed: string, isLate: boolean) => {
+      cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
+      killGroup(child);
+    };
+    const [out, err] = [child.stdout, child.stderr].map((stream) =>
+      keepText(stream, () => cut("printed more than 4 MiB", false)),
+    );
+    const timer = setTimeout(() => cut(`did not answer within ${timeoutMs / 1_000} s`, true), timeoutMs);
+    const forget = endWithProcess(() => killGroup(child));
+    const finish = (end: number | string | null | undefined, reason?: string) => {
+      clearTimeout(timer);
+      forget();
+      const why = firstLine(err?.() || reason || out?.() || "");
+      const failed = { failed: `${args[0]} ended with ${end}: ${why}`, isLate: false };
+      resolve(cutOff ?? (end === 0 ? { text: `${out?.()}\n${err?.()}` } : failed));
+    };
+    child.once("error", (error: NodeJS.ErrnoException) => finish(error.code, error.message));
+    child.once("close", (code, signal) => finish(signal ?? code));
   });
+}
+
+function keepText(stream: Readable, tooLong: () => void): () => string {
+  let text = "";
+  stream.setEncoding("utf8").on("data", (chunk: string) => {
+    text += chunk;
+    if (text.length > MAX_TEXT) tooLong();
+  });
+  return () => text;
+}
+
+function killGroup({ pid, stdout, stderr }: ChildProcessByStdio<null, Readable, Readable>): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has just ended.
+  }
+  // Whoever has left the group may still hold them.
+  for (const stream of [stdout, stderr]) stream.destroy();
+}
+
+/** Ctrl-C and a closed terminal reach this process alone: `end` is called before it ends. The answer undoes this. */
+function endWithProcess(end: () => void): () => void {
+  const listeners = SIGNALS.map((signal) => {
+    const listener = () => {
+      end();
+      // Where nobody else decides what the signal does, it does what it would have done.
+      if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+    };
+    process.once(signal, listener);
+    return () => process.removeListener(signal, listener);
+  });
+  process.once("exit", end);
+  return () => {
+    for (const remove of listeners) remove();
+    process.removeListener("exit", end);
+  };
 }
 
 /** What it prints on its first run since it was installed. */

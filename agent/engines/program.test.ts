@@ -1,0 +1,83 @@
+/** How a program of an engine is asked: away from the user's terminal, and never for longer than whoever asks. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { runProgram } from "./program.ts";
+
+const env = { PATH: process.env.PATH ?? "" };
+
+/** `text` is a shell script. `endless` says its pid and that of its child, and ends with neither TERM nor HUP. */
+async function writeProgram(text?: string) {
+  const folder = await temporaryFolder();
+  const [program, pids] = [path.join(folder.path, "engine"), path.join(folder.path, "pids")];
+  const endless = `trap "" TERM HUP INT\nsleep 1000 &\necho $$ $! > ${pids}.new\nmv ${pids}.new ${pids}\nwait`;
+  writeFileSync(program, `#!/bin/sh\n${text ?? endless}\n`, { mode: 0o755 });
+  const areGone = () =>
+    vi.waitFor(() => {
+      for (const pid of readFileSync(pids, "utf8").trim().split(" ")) expect(isRunning(pid)).toBe(false);
+    });
+  return { program, pids, areGone, [Symbol.asyncDispose]: folder[Symbol.asyncDispose] };
+}
+
+/** Not where it has ended and nobody has asked how. */
+function isRunning(pid: string): boolean {
+  if (!existsSync(`/proc/${pid}/stat`)) return false;
+  return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+}
+
+test("a program runs in a session of its own, where it has no terminal to type into", async () => {
+  await using engine = await writeProgram("cat /proc/$$/stat; echo said >&2");
+  const answer = await runProgram(engine.program, ["--version"], env);
+  const [, pid, session] =
+    /^(\d+) .*\) \S \d+ \d+ (\d+) [\s\S]*said/.exec("text" in answer ? answer.text : "") ?? [];
+  expect(pid).toBeDefined();
+  expect(session).toBe(pid);
+});
+
+test("a program that does not answer in time is killed, with what it has started", async () => {
+  await using engine = await writeProgram();
+  expect(await runProgram(engine.program, ["--help"], env, { timeoutMs: 500 })).toEqual({
+    failed: "--help did not answer within 0.5 s",
+    isLate: true,
+  });
+  await engine.areGone();
+});
+
+test("a program that prints without end, or cannot be run, has a reason", async () => {
+  await using engine = await writeProgram("yes");
+  expect(await runProgram(engine.program, ["--help"], env)).toMatchObject({
+    failed: "--help printed more than 4 MiB",
+    isLate: false,
+  });
+  expect(await runProgram(`${engine.program}.none`, ["--help"], env)).toMatchObject({
+    failed: expect.stringMatching(/^--help ended with ENOENT: /),
+  });
+  await using failing = await writeProgram("echo no such option >&2; exit 2");
+  expect(await runProgram(failing.program, ["--help"], env)).toMatchObject({
+    failed: "--help ended with 2: no such option",
+  });
+});
+
+test.for(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
+  "%s ends whoever asks, and the program",
+  async (signal) => {
+    await using engine = await writeProgram();
+    const asker = `${engine.program}.mjs`;
+    const source = path.join(import.meta.dirname, "program.ts");
+    writeFileSync(
+      asker,
+      `import { runProgram } from ${JSON.stringify(source)};
+     await Promise.all([runProgram(process.argv[2], ["--help"], process.env, { timeoutMs: 60_000 }),
+       runProgram("/bin/sleep", ["1000"], process.env, { timeoutMs: 60_000 })]);`,
+    );
+    const asking = spawn(process.execPath, [asker, engine.program], { stdio: "inherit" });
+    const ended = once(asking, "exit");
+    await vi.waitFor(() => expect(existsSync(engine.pids)).toBe(true), { timeout: 20_000 });
+    asking.kill(signal);
+    expect(await ended).toEqual([null, signal]);
+    await engine.areGone();
+  },
+);
