@@ -90,7 +90,8 @@ export async function lead(options: LeadOptions): Promise<void> {
   };
   const paths = createPaths(pathPorts);
   const foreign = createForeignServices({ ...options, onFree: (key) => enqueueServices([key]) });
-  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
+  const retries = createRejectionRetries();
+  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries, lastStatus: new Map() };
   const secretAccess = await startSecretAccess({
     ...options,
     caches,

@@ -29,6 +29,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
     return serve(ports, { key, service, own });
   ports.foreign.forget(key);
   ports.retries.forget(key);
+  ports.lastStatus.delete(key);
   for (const path of ports.paths) path.release(key, service === undefined);
   return service === undefined ? behind : ((await tearDown(ports, service, seen)) ?? behind);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
-import { statusEvents } from "./status.ts";
+import { knownStatus, statusEvents } from "./status.ts";
 
 function statusWith(message: string | undefined): InferenceServiceStatus {
   const status = message === undefined ? "False" : "True";
@@ -33,6 +33,19 @@ test("a service that starts makes an Event when it serves, and none for each ste
   ].map((words) => statusAt(words));
   const events = steps.flatMap((status, index) => statusEvents(steps[index - 1], status));
   expect(events).toEqual([{ type: "Normal", reason: "InferenceReady", action: "Reconcile", note: "" }]);
+});
+
+test("a pass that has not seen the status of the one before it repeats no Event", () => {
+  const [progressing, crashing] = ["Progressing ReplicasNotReady", "Degraded PodCrashing degraded"].map(
+    (words) => statusAt(words),
+  );
+  const seen = { metadata: { name: "chat", resourceVersion: "7" }, status: progressing };
+  const restarted = statusAt("Degraded PodCrashing degraded", { message: "restarted 2 times" });
+  const written = crashing && { from: "7", status: crashing };
+  expect(statusEvents(knownStatus(seen, undefined), restarted)).toHaveLength(1);
+  expect(statusEvents(knownStatus(seen, written), restarted)).toEqual([]);
+  const newer = { metadata: { ...seen.metadata, resourceVersion: "9" }, status: progressing };
+  expect(statusEvents(knownStatus(newer, written), restarted)).toHaveLength(1);
 });
 
 test.each([

@@ -5,17 +5,24 @@ import type { InferenceService, InferenceServiceStatus } from "../../src/api/inf
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { truncate } from "../../src/text.ts";
 import { type ReportedEvent, reportOn } from "../cache/events.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
 import { ApiCallFailed } from "./failure.ts";
+import type { ServicePorts } from "./ports.ts";
 
 const MAX_NOTE = 1000;
 
+/** What was written, and the resourceVersion that the service had in the cache then. */
+export interface LastStatus {
+  readonly from: string | undefined;
+  readonly status: InferenceServiceStatus;
+}
+
 export async function writeStatus(
-  ports: ControllerPorts,
+  ports: ServicePorts,
   service: InferenceService,
   status: InferenceServiceStatus,
 ): Promise<void> {
-  const { name, namespace = "default" } = service.metadata;
+  const { name, namespace = "default", resourceVersion } = service.metadata;
+  const key = `${namespace}/${name}`;
   const object = { metadata: { name, namespace }, status } as InferenceService;
   const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
   const result = await ports.client.apply(INFERENCE_SERVICES, object, options);
@@ -25,9 +32,18 @@ export async function writeStatus(
   }
   if (!result.value.sent) return;
   const { phase, reason } = status;
-  const events = statusEvents(service.status, status);
+  const events = statusEvents(knownStatus(service, ports.lastStatus.get(key)), status);
+  ports.lastStatus.set(key, { from: resourceVersion, status });
   for (const event of events) reportOn(ports.record, INFERENCE_SERVICES, service, event);
-  if (events.length > 0) ports.log.info({ service: `${namespace}/${name}`, phase, reason }, "phase changed");
+  if (events.length > 0) ports.log.info({ service: key, phase, reason }, "phase changed");
+}
+
+/** A pass can run before the watch has shown what the one before it wrote: it would report the same change again. */
+export function knownStatus(
+  { metadata, status }: Pick<InferenceService, "metadata" | "status">,
+  last: LastStatus | undefined,
+): InferenceServiceStatus | undefined {
+  return last !== undefined && last.from === metadata.resourceVersion ? last.status : status;
 }
 
 /**
