@@ -249,14 +249,14 @@ async function ownTunnel(kubeconfigPath: string, perHost: number, hostPort?: num
 const upgradeOf = (path: string) =>
   `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: metalbridge-tunnel\r\n\r\n`;
 
-test("a tunnel keeps its place until its lookup has ended, also where its user has left", async () => {
+test("a tunnel keeps its place while its lookup is in progress, also where its user has left", async () => {
   await using proxy = await proxyCluster(cluster().kubeconfig, bench.place.root);
   const { port, open } = await ownTunnel(proxy.kubeconfig, 1, remotePort);
   proxy.stall(true);
   const left = connectTcp({ host: "127.0.0.1", port });
   left.write(upgradeOf(`/hosts/${hostName()}`));
   await vi.waitFor(() => expect(proxy.open()).toBe(1), PATIENTLY);
-  left.destroy();
+  left.resetAndDestroy();
   for (let times = 0; times < 3; times += 1) expect(await open()).toBe(429);
   proxy.stall(false);
   proxy.cut();
