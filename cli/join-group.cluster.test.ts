@@ -4,15 +4,16 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
-import { JOIN_REQUESTS_MAX } from "../src/api/access/join-group.ts";
+import { JOIN_REQUESTS_MAX, joinAccount } from "../src/api/access/join-group.ts";
 import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../src/api/group.ts";
 import { HOST_JOIN_REQUESTS, HOSTS } from "../src/api/kinds.ts";
 import { createJoinKey, openSealed } from "../src/join-seal.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
-import { type Program, runProgram, startProgram } from "../test/cli/program.ts";
+import { type Program, type ProgramEnd, startProgram } from "../test/cli/program.ts";
 import { type Bench, startBench } from "../test/controller/bench.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
 import { type TemporaryFolder, temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { main } from "./main.ts";
 
 const WAIT = { timeout: 60_000, interval: 100 };
 const withEngine = test.skipIf(llamaServer === undefined);
@@ -31,10 +32,28 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-const run = (...args: string[]) => runProgram(args, bench.cluster);
+/** The verb in this process: a program of its own takes seconds to start. One at a time. */
+async function run(...args: string[]): Promise<ProgramEnd> {
+  const text = { stdout: "", stderr: "" };
+  const spies = (["stdout", "stderr"] as const).map((name) => {
+    // Each call listens for a reader that closes it.
+    process[name].setMaxListeners(100);
+    return vi.spyOn(process[name], "write").mockImplementation((chunk) => {
+      text[name] += chunk;
+      return true;
+    });
+  });
+  try {
+    const code = await main([...args, "--kubeconfig", bench.cluster.kubeconfig]);
+    return { code, ...text };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
 
 interface Group {
   readonly token: string;
+  readonly expiresAt: string;
   readonly command: string;
 }
 
@@ -252,6 +271,39 @@ test("the number of requests is bounded, whoever makes them", async () => {
   );
   expect((await join(group, "flood-2", ELSEWHERE).ended).stderr).toMatch(/JoinRequestsFull: /);
   await hard(JOIN_REQUESTS_MAX);
+});
+
+test("only accounts of groups are made, listed and revoked", async () => {
+  const { kubectl } = bench.cluster;
+  const namespace = ["-n", NAMESPACE_JOIN];
+  await createGroup("first", "--limit", "1");
+  await kubectl(["create", "serviceaccount", "theirs", ...namespace]);
+  const create = (name: string) => run("host", "token", "create", "--group", name, "--limit", "1");
+  expect(await create("default")).toMatchObject({ code: 2, stderr: expect.stringContaining("default") });
+  expect((await create("theirs")).stderr).toMatch(/^JoinGroupInvalid: .*theirs .*is not of a group/);
+  for (const name of ["default", "theirs"])
+    expect((await run("host", "token", "revoke", name)).stderr).toMatch(/^JoinGroupNotFound: /);
+  expect(await kubectl(["get", "sa", "default", "theirs", ...namespace, "-o", "name"])).toContain("theirs");
+  expect((await run("host", "token", "list")).stdout).not.toMatch(/^(default|theirs) /m);
+});
+
+test("a group has the end that the API server gave its token, and a create that ended early is continued", async () => {
+  const never = { limit: 9, expiresAt: "1970-01-01T00:00:00Z", approve: "auto", addresses: [] } as const;
+  await bench.cluster.kubectl(["create", "-f", "-"], {
+    input: JSON.stringify({
+      ...{ apiVersion: "v1", kind: "ServiceAccount" },
+      ...joinAccount("early", { ...never, namePattern: "*" }),
+    }),
+  });
+  const { token, expiresAt } = await createGroup("early", "--limit", "3", "--valid-for", "2h");
+  expect(Date.parse(expiresAt) / 1_000).toBe(readTokenClaims(token)?.expiresAt);
+  const listed = JSON.parse((await run("host", "token", "list", "-o", "json")).stdout);
+  expect(listed).toContainEqual(
+    expect.objectContaining({ group: "early", limit: 3, approve: "manual", expiresAt }),
+  );
+  expect((await run("host", "token", "create", "--group", "early", "--limit", "1")).stderr).toMatch(
+    /^JoinGroupExists: /,
+  );
 });
 
 test("auto needs networks, and a wrong limit, time or pattern is refused", async () => {

@@ -99,8 +99,13 @@ export function joinCommand({ server, caData }: JoinTarget, token: string): stri
 export function addNotes(flags: AddFlags, count: number): void {
   noteLoopback(targetOf(flags));
   aside(
-    `run ${count === 1 ? "this" : "each"} on the machine, once and within ${flags.validFor / 60_000} min; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
+    `run ${count === 1 ? "this" : "each"} on the machine, once and within ${validity(flags.validFor)}; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
   );
+}
+
+function validity(ms: number): string {
+  const minutes = ms / 60_000;
+  return minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`;
 }
 
 export function noteLoopback({ server }: JoinTarget): void {
@@ -119,8 +124,7 @@ export async function issue(
   const seconds = Math.round(validForMs / 1_000);
   const issued = await issueJoinToken(cluster, { host: name, generation, seconds, secrets });
   if (!issued.ok) return issued;
-  const token = issued.value;
-  const expiresAt = new Date(Date.now() + validForMs).toISOString();
+  const { token, expiresAt } = issued.value;
   return {
     ok: true,
     value: { host: name, ...target, token, expiresAt, command: joinCommand(target, token) },

@@ -11,10 +11,10 @@ import {
   readJoinGroup,
 } from "../../src/api/access/join-group.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/group.ts";
+import { ANNOTATION_JOIN_GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/group.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
 import { RESOURCE_QUOTAS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
-import { requestToken } from "../../src/kube/token.ts";
+import { type IssuedToken, issueToken } from "../../src/kube/token.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
@@ -46,11 +46,15 @@ interface CreateFlags extends ClusterFlags {
 const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
 const MANAGER = "metalbridge-host-token";
 const DAY_MS = 86_400_000;
+/** The end of a token that has not been issued: nothing joins. */
+const NOT_ISSUED = "1970-01-01T00:00:00Z";
+/** Kubernetes makes an account of this name in every namespace. */
+const RESERVED = "default";
 
 export function configureTokens(command: Command): void {
   addClusterFlags(command.command("create"))
     .description("make a join token that many machines use, up to a limit")
-    .requiredOption("--group <name>", "name of the group", parseHostName)
+    .requiredOption("--group <name>", "name of the group", parseGroup)
     .requiredOption("--limit <n>", `how many hosts may join with it, up to ${JOIN_LIMIT_MAX}`, parseLimit)
     .addOption(
       new Option("--valid-for <time>", "how long machines may join, from 10m to 168h")
@@ -88,19 +92,9 @@ async function createToken(flags: CreateFlags): Promise<void> {
     await requirePolicies(cluster, [JOIN_POLICY]);
     for (const namespace of [NAMESPACE_HOSTS, NAMESPACE_JOIN]) await ensureNamespace(cluster, namespace);
     for (const object of joinAccess()) await applyOne(cluster, object as KubeObject);
-    const expiresAt = new Date(Date.now() + flags.validFor).toISOString();
-    const group: JoinGroup = { limit, expiresAt, approve, addresses: [...addresses], namePattern };
-    const account = { name, namespace: NAMESPACE_JOIN };
-    const made = await cluster.client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
-    if (!made.ok && made.error.kind === "alreadyExists")
-      throw new MetalbridgeError("JoinGroupExists", `group ${name} has a join token already`, {
-        summary: "revoke it first, or choose another group; hosts that have joined stay",
-        command: `metalbridge host token revoke ${name}`,
-      });
-    const attempt = { verb: "create", kind: SERVICE_ACCOUNTS, ...account } as const;
-    need(attempt, made);
-    const seconds = Math.round(flags.validFor / 1_000);
-    const token = need(attempt, await requestToken(cluster.connection, { account, seconds }));
+    const group = { limit, expiresAt: NOT_ISSUED, approve, addresses: [...addresses], namePattern };
+    const account = await ensureAccount(cluster, name, group);
+    const { token, expiresAt } = await issueFor(cluster, account, group, flags.validFor);
     const target = targetOf(flags);
     const command = joinCommand(target, token);
     noteLoopback(target);
@@ -110,6 +104,57 @@ async function createToken(flags: CreateFlags): Promise<void> {
     const answer = { group: name, ...target, token, expiresAt, command };
     writeOut(`${flags.output === "json" ? JSON.stringify(answer, undefined, 2) : command}\n`);
   });
+}
+
+/** A new one, or that of a call that ended before its token was printed. */
+async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup): Promise<KubeObject> {
+  const ref = { name, namespace: NAMESPACE_JOIN };
+  const made = await client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
+  if (made.ok || made.error.kind !== "alreadyExists")
+    return need({ verb: "create", kind: SERVICE_ACCOUNTS, ...ref }, made);
+  const found = need(
+    { verb: "get", kind: SERVICE_ACCOUNTS, ...ref },
+    await client.get(SERVICE_ACCOUNTS, ref),
+  );
+  if (!isOfGroup(found))
+    throw new MetalbridgeError(
+      "JoinGroupInvalid",
+      `the ServiceAccount ${name} in ${NAMESPACE_JOIN} is not of a group`,
+      { summary: "choose another group" },
+    );
+  if (readJoinGroup(found.metadata)?.group.expiresAt === NOT_ISSUED) return found;
+  throw new MetalbridgeError("JoinGroupExists", `group ${name} has a join token already`, {
+    summary: "revoke it first, or choose another group; hosts that have joined stay",
+    command: `metalbridge host token revoke ${name}`,
+  });
+}
+
+/** The account admits machines from the moment at which it names the token's end. */
+async function issueFor(
+  { client, connection }: Cluster,
+  { metadata }: KubeObject,
+  group: JoinGroup,
+  validForMs: number,
+): Promise<IssuedToken> {
+  const ref = { name: metadata.name, namespace: NAMESPACE_JOIN };
+  const seconds = Math.round(validForMs / 1_000);
+  const attempt = { kind: SERVICE_ACCOUNTS, ...ref } as const;
+  const issued = need(
+    { verb: "create", ...attempt },
+    await issueToken(connection, { account: ref, seconds }),
+  );
+  const value = JSON.stringify({ ...group, expiresAt: issued.expiresAt });
+  // Of two calls at once only one prints a token.
+  const guard = { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion } as const;
+  const path = `/metadata/annotations/${ANNOTATION_JOIN_GROUP.replace("/", "~1")}`;
+  const set = { op: "replace", path, value } as const;
+  need({ verb: "patch", ...attempt }, await client.jsonPatch(SERVICE_ACCOUNTS, ref, [guard, set]));
+  return issued;
+}
+
+/** Not Kubernetes' own `default`, and none that others have made. */
+function isOfGroup({ metadata }: KubeObject): boolean {
+  return metadata.annotations?.[ANNOTATION_JOIN_GROUP] !== undefined;
 }
 
 async function applyOne({ client }: Cluster, object: KubeObject): Promise<void> {
@@ -156,7 +201,12 @@ export function isWaiting(phase: string | undefined): boolean {
 async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const namespace = NAMESPACE_JOIN;
-    if (!(await removeOne(cluster, SERVICE_ACCOUNTS, { name, namespace })))
+    const accounts = await listAll(cluster, SERVICE_ACCOUNTS, {
+      namespace,
+      fieldSelector: `metadata.name=${name}`,
+    });
+    const isThere = accounts.some(isOfGroup);
+    if (!isThere || !(await removeOne(cluster, SERVICE_ACCOUNTS, { name, namespace })))
       throw new MetalbridgeError("JoinGroupNotFound", `group ${name} has no join token`);
     const requests = await listAll(cluster, HOST_JOIN_REQUESTS, { namespace });
     for (const { metadata, spec } of requests)
@@ -164,6 +214,11 @@ async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
         await removeOne(cluster, HOST_JOIN_REQUESTS, { name: metadata.name, namespace });
     writeOut(`the join token of group ${name} is revoked; hosts that have joined stay\n`);
   });
+}
+
+function parseGroup(text: string): string {
+  if (text !== RESERVED) return parseHostName(text);
+  throw new InvalidArgumentError(`It has to be another name than ${RESERVED}.`);
 }
 
 function parseLimit(text: string): number {

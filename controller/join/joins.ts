@@ -113,7 +113,7 @@ async function admit(
     phase: "Admitted",
     message: `Host ${host} is registered`,
     decidedAt: isoSeconds(ports.clock.nowMs()),
-    sealedToken: sealFor(key, issued.value),
+    sealedToken: sealFor(key, issued.value.token),
   });
   if (isAnswered) log.info({ host, group, key: place.request }, "host joined by the token of a group");
   return isAnswered ? undefined : BEHIND;

@@ -3,7 +3,7 @@ import { credentialSecretName, hostAccess, joinSecretName } from "../api/access/
 import { LABEL_HOST, NAMESPACE_HOSTS } from "../api/group.ts";
 import type { KubeConnection } from "./client/connect.ts";
 import { CLUSTER_ROLE_BINDINGS, LEASES, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from "./kinds.ts";
-import { requestToken } from "./token.ts";
+import { type IssuedToken, issueToken } from "./token.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject, ObjectRef } from "./types.ts";
 
 /** A call that failed, and what it was to do. */
@@ -38,12 +38,12 @@ const KINDS = [SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
 const namespace = NAMESPACE_HOSTS;
 
 /** Every token that was issued for the host before ends. The Host itself is not made here. */
-export async function issueJoinToken(ports: Issuing, wish: JoinTokenWish): Promise<Outcome<string>> {
+export async function issueJoinToken(ports: Issuing, wish: JoinTokenWish): Promise<Outcome<IssuedToken>> {
   const written = await writeHostAccess(ports.client, wish);
   if (!written.ok) return written;
   const { host: name, generation, seconds } = wish;
   const boundTo = { name: joinSecretName(name, generation) };
-  const token = await requestToken(ports.connection, { account: { name, namespace }, seconds, boundTo });
+  const token = await issueToken(ports.connection, { account: { name, namespace }, seconds, boundTo });
   return outcome({ verb: "create", kind: SERVICE_ACCOUNTS, name, namespace }, token);
 }
 

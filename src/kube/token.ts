@@ -16,11 +16,25 @@ export interface TokenOptions {
 
 const TIMEOUT_MS = 10_000;
 
-/** One request, never repeated. */
+export interface IssuedToken {
+  readonly token: string;
+  /** As the API server has decided, RFC 3339. */
+  readonly expiresAt: string;
+}
+
 export async function requestToken(
   connection: KubeConnection,
-  { account, seconds, boundTo, audiences }: TokenOptions,
+  options: TokenOptions,
 ): Promise<ApiResult<string>> {
+  const issued = await issueToken(connection, options);
+  return issued.ok ? { ok: true, value: issued.value.token } : issued;
+}
+
+/** One request, never repeated. */
+export async function issueToken(
+  connection: KubeConnection,
+  { account, seconds, boundTo, audiences }: TokenOptions,
+): Promise<ApiResult<IssuedToken>> {
   const { namespace, name } = account;
   const boundObjectRef = boundTo && { apiVersion: "v1", kind: "Secret", ...boundTo };
   const answer = await connection.request({
@@ -34,16 +48,15 @@ export async function requestToken(
     timeoutMs: TIMEOUT_MS,
   });
   if (!answer.ok) return answer;
-  const token = tokenOf(answer.value);
-  return token === undefined
-    ? { ok: false, error: failureOfBadBody(answer.value) }
-    : { ok: true, value: token };
+  const value = readIssued(answer.value);
+  return value === undefined ? { ok: false, error: failureOfBadBody(answer.value) } : { ok: true, value };
 }
 
-function tokenOf(body: string): string | undefined {
+function readIssued(body: string): IssuedToken | undefined {
   try {
-    const { status } = JSON.parse(body) as { status?: { token?: unknown } };
-    return typeof status?.token === "string" ? status.token : undefined;
+    const { status } = JSON.parse(body) as { status?: { token?: unknown; expirationTimestamp?: unknown } };
+    const { token, expirationTimestamp: expiresAt } = status ?? {};
+    return typeof token === "string" && typeof expiresAt === "string" ? { token, expiresAt } : undefined;
   } catch {
     return undefined;
   }

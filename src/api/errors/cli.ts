@@ -164,7 +164,7 @@ export const cliErrors = {
     do: "correct the cause and run the same command again: it adds only what is missing",
   },
   JoinGroupInvalid: {
-    what: "The options of `metalbridge host token create` do not go together.",
+    what: "The options of `metalbridge host token create` do not go together, or the group's name is that of an account that Metalbridge has not made.",
     do: "correct what the message names",
     command: "metalbridge host token create --help",
   },
