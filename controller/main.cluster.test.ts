@@ -1,9 +1,12 @@
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
+import { request } from "node:http";
 import { createServer } from "node:net";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { connect as connectTls } from "node:tls";
 import { expect, test, vi } from "vitest";
+import { TUNNEL_PROTOCOL } from "../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -67,11 +70,20 @@ test("it waits for CRDs, leads alone, hands over at once, and gives the Lease ba
   await vi.waitFor(async () => expect(await first.get("/readyz")).toBe("200 ok\n"), WAIT);
   expect(await first.get("/metrics")).toMatch(/metalbridge_controller_leading 1/);
 
-  const second = await start(cluster.kubeconfig, "second");
+  const tunnel = Promise.withResolvers<number>();
+  const second = await start(cluster.kubeconfig, "second", quietLog, {
+    flags: { tunnel: true, tunnelAddress: "127.0.0.1", tunnelPort: 0 },
+    options: { onTunnel: tunnel.resolve },
+  });
   await vi.waitFor(
     async () => expect(await second.get("/readyz")).toBe("503 waiting for leadership\n"),
     WAIT,
   );
+  // One that does not lead looks hosts up for tunnels.
+  const headers = { connection: "Upgrade", upgrade: TUNNEL_PROTOCOL };
+  const asked = request({ port: await tunnel.promise, path: "/hosts/absent", headers }).end();
+  const [answer] = await once(asked, "response");
+  expect(await text(answer)).toMatch(/"absent" not found/);
   await first.stop();
   await vi.waitFor(async () => expect(await second.get("/readyz")).toBe("200 ok\n"), WAIT);
   await second.stop();
