@@ -22,7 +22,7 @@ async function writeProgram(text?: string) {
   return { program, pids, areGone, [Symbol.asyncDispose]: folder[Symbol.asyncDispose] };
 }
 
-/** Not where it has ended and nobody has asked how. */
+/** A zombie is not. */
 function isRunning(pid: string): boolean {
   if (!existsSync(`/proc/${pid}/stat`)) return false;
   return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));

@@ -140,7 +140,7 @@ function endWithProcess(end: () => void): () => void {
   const listeners = SIGNALS.map((signal) => {
     const listener = () => {
       end();
-      // Where nobody else decides what the signal does, it does what it would have done.
+      // Without another listener the signal keeps its usual effect.
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
     };
     process.once(signal, listener);
