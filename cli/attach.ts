@@ -14,12 +14,12 @@ import {
   type ProgramExit,
   type Size,
 } from "../agent/instances/process/terminal/frames.ts";
+import { orNothing } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-keys.ts";
 import { addNamespacedFlags } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
 import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
-import { orNothing } from "../agent/remote/log-reader.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 

@@ -49,6 +49,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
 async function ensureTestParts(progress) {
   await ensureNetworkTools({ progress });
   await ensureSshServer({ progress });
+  await ensureAnsible({ progress });
   await ensureMlxLm({ progress });
   await ensureMonitoringCrds({ progress });
   await ensureActionlint({ progress });

@@ -124,7 +124,8 @@ export function startSystemd(options: SystemdOptions): Systemd {
   };
   const systemctl = async ({ args: [verb = "", ...rest], euid }: Call): Promise<Answer> => {
     const name = rest.find((one) => !one.startsWith("-")) ?? "";
-    if (verb === "show") return { out: show(units.get(name), path.join(namedFolder, name), enabled.has(name)) };
+    if (verb === "show")
+      return { out: show(units.get(name), path.join(namedFolder, name), enabled.has(name)) };
     if (euid !== 0) return { code: 1, err: "Interactive authentication required.\n" };
     onAll[verb]?.(name);
     if (onUnit[verb] === undefined) return {};

@@ -47,7 +47,11 @@ export function auditWatches(dir: string): { readonly args: readonly string[]; r
 }
 
 /** Notes when a watch of the kube-proxy at that address begins and ends: nodes have others. Ends with the returned function. */
-export function watchAudit(recorder: Recorder, file: string, { address: of }: Pick<Station, "address">): () => void {
+export function watchAudit(
+  recorder: Recorder,
+  file: string,
+  { address: of }: Pick<Station, "address">,
+): () => void {
   let offset = 0;
   let rest = "";
   const timer = setInterval(() => {
