@@ -95,7 +95,7 @@ test("a controller that may not list Roles says so once, does the rest of its wo
   // As the chart has it with rbac.secrets=false.
   const { rules } = JSON.parse(await kubectl(["get", "clusterrole", "metalbridge-controller", "-o", "json"]));
   const without = rules.filter(
-    ({ resources }: { resources: string[] }) => !/secrets|roles/.test(`${resources}`),
+    ({ resources }: { resources: string[] }) => !resources.some((one) => ["secrets", "roles"].includes(one)),
   );
   expect(without).toHaveLength(rules.length - 2);
   const patch = JSON.stringify({ rules: without });

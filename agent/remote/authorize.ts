@@ -23,7 +23,7 @@ export interface AuthorizeOptions {
 /** Reviews cost the API server something: who guesses tokens gets this many of them, and no more. */
 export const REVIEW_LIMITS = { atOnce: 4, burst: 20, perSecond: 1 };
 const ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
-const BUSY: Asker = { at: "unknown", why: "too many tokens are being reviewed" };
+const BUSY: Asker = { at: "unknown", why: "too many tokens are being reviewed: try again in a few seconds" };
 
 /** Nothing is remembered: a token whose account or right is gone is worth nothing from then on. */
 export function createAuthorize({

@@ -9,7 +9,7 @@ const RAW = {
   "cli/models.ts": "a line that is written over, of numbers",
   "cli/doctor/reach.ts": "a script for another process",
   "cli/top.ts": "a screen of its own, whose lines it cleans",
-  "cli/logs.ts": "bytes of a log as they are, like kubectl logs",
+  "cli/logs/print.ts": "bytes of a log as they are, like kubectl logs",
   "cli/attach.ts": "the terminal of the program that it is attached to",
   "cli/chat.ts": "readline, which needs the stream",
   "cli/program/confirm.ts": "readline, with a question that is cleaned",

@@ -117,7 +117,7 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     ask: async (node, service, asked = { max_tokens: 8 }) => {
       const target = `${await url(service)}/v1/chat/completions`;
       const [program = "", ...inside] = node.inside();
-      const curl = ["curl", "-sS", "-m", "20", "--fail-with-body", target, "-d", question(asked)];
+      const curl = ["curl", "-sS", "-m", "60", "--fail-with-body", target, "-d", question(asked)];
       return run(program, [...inside, ...curl]);
     },
     clients: async (node, service, clients = allKinds()) =>

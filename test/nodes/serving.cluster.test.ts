@@ -89,7 +89,8 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
 
   test("with waitForIdle a change waits for the stream of the old pod", async () => {
     const [pod] = await bed.pods("chat");
-    const stream = bed.ask(node(), "chat", { max_tokens: LONG, stream: true });
+    // The controller reads the gauges every five seconds.
+    const stream = bed.ask(node(), "chat", { max_tokens: 4 * LONG, stream: true });
     await untilBusy(pod);
     await bed.patch("isvc/chat", { spec: { rolloutPolicy: { waitForIdle: true }, batchSize: 64 } });
     await bed.until("chat", { phase: "Progressing", reason: "PodsBusy" });
@@ -141,7 +142,8 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
     const jobs = await bed.farm.reader.list(JOBS);
     expect(jobs).toHaveLength(1);
     const models = `${await bed.url("keyed")}/v1/models`;
-    expect(await statusOf(models)).toBe("401");
+    // kube-proxy follows within a second.
+    await vi.waitFor(async () => expect(await statusOf(models)).toBe("401"), WAIT);
     expect(await statusOf(models, "-H", "Authorization: Bearer sesame")).toBe("200");
   });
 

@@ -25,6 +25,6 @@ export const remoteErrors = {
   },
   RemoteRequestRefused: {
     what: "The host answered and refused; the message says why.",
-    do: "do what the message says",
+    do: "follow the message; too many requests at once: try again in a few seconds",
   },
 } as const satisfies Record<string, ErrorEntry>;
