@@ -112,7 +112,10 @@ async function inFlight(target: Target, pod: PodRuntime): Promise<InteropFacts["
   };
   const idle = await sum();
   const stream = await streamed(target);
-  const busy = await sum();
+  // Engines write their gauges between steps; the drain reads them twice, a second apart.
+  const untilMs = performance.now() + 1_000;
+  let busy = await sum();
+  while (busy === 0 && performance.now() < untilMs) busy = await sum();
   await aborted(stream);
   return { idle, busy };
 }
