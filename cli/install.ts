@@ -67,12 +67,12 @@ export function configureInstall(command: Command): void {
     });
 }
 
-/** Of what is installed on this machine. */
+/** Upgrades the installation of this machine. */
 export async function upgradeHere(flags: UpgradeFlags): Promise<void> {
   await bring(flags, await existingChoices(flags));
 }
 
-/** Of install and of upgrade. */
+/** Flags that install and upgrade share. */
 export function addReleaseFlags(command: Command): Command {
   return addPlaceFlags(command)
     .option("--sha256 <sum>", "its checksum (default: the file of that name with .sha256)")

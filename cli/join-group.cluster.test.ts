@@ -118,7 +118,7 @@ const answerTo = (publicKey: string) =>
     return status;
   }, WAIT);
 
-/** Of no machine here. */
+/** An address that no machine here has. */
 const ELSEWHERE = "10.9.9.9";
 
 withEngine("a rejected machine reports why", async () => {
@@ -246,7 +246,7 @@ test("a stolen token reaches no existing Host, no other address, no name outside
       expect([name, (await answerTo(publicKey))?.reason]).toEqual([name, reason]);
     }
   }, WAIT);
-  // Of a key that everyone can compute with.
+  // A low-order key: everyone can compute the shared secret.
   await ask(group, "stolen", "ok-4", "10.30.0.4", { privateKey: "", publicKey: "0".repeat(64) });
   expect((await answerTo("0".repeat(64)))?.reason).toBe("JoinNotAllowed");
   const secrets = await bench.cluster.kubectl(["get", "secrets,sa", "-n", NAMESPACE_HOSTS, "-o", "name"]);

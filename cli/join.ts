@@ -45,7 +45,7 @@ interface JoinFlags extends AgentFlags {
 interface Meant {
   readonly flags: JoinFlags;
   readonly env: NodeJS.ProcessEnv;
-  /** Of the installation whose engines count. */
+  /** Prefix of the installation whose engines are used. */
   readonly prefix: string | undefined;
 }
 

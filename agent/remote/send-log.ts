@@ -8,10 +8,10 @@ import type { Pace } from "../store/remote/host-limits.ts";
 import { LogReader, type Wanted } from "./log-reader.ts";
 
 export interface LogLimits {
-  /** Of one answer. */
-  readonly mostBytes: number;
-  /** Of one answer; whoever follows asks again. */
-  readonly mostMs: number;
+  /** Maximum size of one answer. */
+  readonly maxBytes: number;
+  /** Maximum duration of one answer; a client that follows a log asks again. */
+  readonly maxMs: number;
   /** A reader that takes nothing for this long is cut off. */
   readonly stallMs: number;
 }
@@ -50,10 +50,10 @@ type Pumped = { readonly end: LogEnd | undefined; readonly losses: number };
 /** Without an end where the reader has left, or is too slow. */
 async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
   const { dir, wanted, follow, limits, clock, signal } = sent;
-  const untilMs = clock.monotonicMs() + limits.mostMs;
+  const untilMs = clock.monotonicMs() + limits.maxMs;
   const wasThere = existsSync(dir);
   const reader = await LogReader.open(dir, wanted, signal);
-  const budget = { left: limits.mostBytes };
+  const budget = { left: limits.maxBytes };
   const next = async (): Promise<LogEnd | "cut" | undefined> => {
     const stopped = await sendNew(response, reader, sent, budget);
     if (stopped !== undefined) return stopped;

@@ -88,7 +88,7 @@ test("a reader that takes nothing is cut off, and its place is free again", asyn
 });
 
 test("a log has a length and a time, and its end says which", async () => {
-  const log = { ...REMOTE_LIMITS.log, mostBytes: 300_000, mostMs: 700 };
+  const log = { ...REMOTE_LIMITS.log, maxBytes: 300_000, maxMs: 700 };
   const { dir, port, ...files } = await host({ limits: { ...REMOTE_LIMITS, log } });
   const endOf = async (target: string) => {
     const answer = await ask(port, target);

@@ -40,16 +40,16 @@ export const REMOTE_LIMITS = {
   /** Logs that are sent at once: of all, and of one namespace. */
   readers: 8,
   readersPerNamespace: 4,
-  /** Of all logs together. */
+  /** Maximum rate of all logs together. */
   bytesPerSecond: 8 << 20,
   /** A report that is younger is given again. */
   reportMs: 10_000,
-  log: { mostBytes: 512 << 20, mostMs: 3_600_000, stallMs: 30_000 } satisfies LogLimits,
+  log: { maxBytes: 512 << 20, maxMs: 3_600_000, stallMs: 30_000 } satisfies LogLimits,
 };
 
 const HANDSHAKE_MS = 5_000;
 const REQUEST_MS = 10_000;
-const MOST_HEADER_BYTES = 8_192;
+const MAX_HEADER_BYTES = 8_192;
 const KEEPALIVE_MS = 15_000;
 
 interface Refusal {
@@ -69,7 +69,7 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
     {
       ...{ key, cert, minVersion: "TLSv1.3", handshakeTimeout: HANDSHAKE_MS },
       ...{ headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: 1_000 },
-      ...{ maxHeaderSize: MOST_HEADER_BYTES, requireHostHeader: false },
+      ...{ maxHeaderSize: MAX_HEADER_BYTES, requireHostHeader: false },
     },
     (request, response) => {
       request.socket.setKeepAlive(true, KEEPALIVE_MS);

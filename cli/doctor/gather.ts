@@ -47,7 +47,7 @@ export interface Asked {
   readonly toolPath: string;
   readonly tempDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Of the installation whose engines count. */
+  /** Prefix of the installation whose engines are checked. */
   readonly prefix?: string | undefined;
 }
 

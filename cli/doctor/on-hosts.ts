@@ -26,7 +26,7 @@ export type HostReport =
   | { readonly host: string; readonly report: Report }
   | { readonly host: string; readonly error: MetalbridgeError };
 
-const MOST_BYTES = 4 << 20;
+const MAX_BYTES = 4 << 20;
 /** An agent gives it half a minute. */
 const ANSWER_MS = 45_000;
 const AT_ONCE = 8;
@@ -94,7 +94,7 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
     const agent = `agent ${status?.info?.agentVersion ?? "of unknown version"}`;
     throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
   }
-  // Of all of it: a host that sends a byte now and then must not keep the report of the others.
+  // For the whole report: a host that sends a byte now and then must not keep the report of the others.
   const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
   const answer = await askHost({
     ...{ cluster, host, direct, signal: ends, timeoutMs: ANSWER_MS },
@@ -116,7 +116,7 @@ export async function readReport(
   answer: IncomingMessage,
   host: string,
 ): Promise<z.output<typeof reportSchema>> {
-  const body = await readBody(answer, MOST_BYTES).catch((cause: unknown) => {
+  const body = await readBody(answer, MAX_BYTES).catch((cause: unknown) => {
     const why = cause instanceof Error ? cause.message : String(cause);
     const message = `host ${host} sent no whole report of doctor: ${why}`;
     throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });

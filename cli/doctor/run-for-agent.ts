@@ -3,8 +3,8 @@ import { spawn } from "node:child_process";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 
 /** doctor itself takes five; on a busy machine each of its readings is late. */
-const MOST_MS = 30_000;
-const MOST_BYTES = 4 << 20;
+const MAX_MS = 30_000;
+const MAX_BYTES = 4 << 20;
 
 /** What it printed as JSON, whatever it found. Rejects where it did not end in time. */
 export function runDoctor(
@@ -33,13 +33,13 @@ export function runDoctor(
     const end = (): void => {
       if (child.pid !== undefined && child.exitCode === null) killGroup(child.pid);
     };
-    const timer = setTimeout(end, MOST_MS);
+    const timer = setTimeout(end, MAX_MS);
     signal.addEventListener("abort", end, { once: true });
     const chunks: Buffer[] = [];
     let bytes = 0;
     child.stdout.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > MOST_BYTES) end();
+      if (bytes > MAX_BYTES) end();
       else chunks.push(chunk);
     });
     child.once("error", reject);

@@ -11,7 +11,7 @@ import { packageRoot } from "../../local/package-root.ts";
 export interface EnginePlaces {
   /** Absent: that of this process. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  /** Of an installation, whose engines come first. */
+  /** Prefix of an installation, whose engines are preferred. */
   readonly prefix?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export function llamaServerPaths(
   return [...(parts.llamaServer === undefined ? installed : []), ...(found === undefined ? [] : [found])];
 }
 
-/** Of the installation that this program belongs to; undefined for a checkout or an unpacked release. */
+/** Prefix of the installation that this program belongs to; undefined for a checkout or an unpacked release. */
 export function ownPrefix(): string | undefined {
   const root = packageRoot();
   const prefix = dirname(dirname(root));

@@ -34,7 +34,7 @@ export async function requirePolicies(cluster: Cluster, others: readonly string[
   if (missing.length > 0) throw new MetalbridgeError("HostPoliciesMissing", `missing: ${missing.join(", ")}`);
 }
 
-/** Of the hosts' accounts, Leases and Secrets. */
+/** Creates a namespace for the hosts' accounts, Leases and Secrets. */
 export async function ensureNamespace({ client }: Cluster, name: string): Promise<void> {
   const made = await client.create(NAMESPACES, { metadata: { name } });
   if (!made.ok && made.error.kind !== "alreadyExists")

@@ -116,7 +116,7 @@ function problemsOf(
   return [`${at(issue.path)} ${issue.message}`];
 }
 
-/** Of what the path leads to, or of what holds it. */
+/** Offset of the value at this path, or of the nearest value that contains it. */
 function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   for (let length = path.length; length >= 0; length -= 1) {
     const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true);

@@ -144,7 +144,7 @@ async function issueFor(
     await issueToken(connection, { account: ref, seconds }),
   );
   const value = JSON.stringify({ ...group, expiresAt: issued.expiresAt });
-  // Of two calls at once only one prints a token.
+  // Only one of two concurrent calls prints a token.
   const guard = { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion } as const;
   const path = `/metadata/annotations/${ANNOTATION_JOIN_GROUP.replace("/", "~1")}`;
   const set = { op: "replace", path, value } as const;

@@ -99,12 +99,12 @@ async function ask({ client, object, config, claims, key }: Asking) {
   const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace });
   const isAbsent = !read.ok && read.error.kind === "notFound";
   const found = isAbsent ? await client.create(HOST_JOIN_REQUESTS, object) : read;
-  const wish = `asked to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
-  if (!found.ok) return { waiting: `${wish}; retrying: ${passing(found.error, claims).message}` };
+  const request = `asked to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
+  if (!found.ok) return { waiting: `${request}; retrying: ${passing(found.error, claims).message}` };
   const token = tokenIn(found.value, key, config.stateDir);
   if (token !== undefined) return { token };
   const { phase, message = "" } = found.value.status ?? {};
-  return { waiting: `${wish}; ${phase === "Pending" ? message : "the controller has not answered yet"}` };
+  return { waiting: `${request}; ${phase === "Pending" ? message : "the controller has not answered yet"}` };
 }
 
 /** Undefined while there is no answer. Throws the rejection. */

@@ -17,7 +17,7 @@ export interface AskOptions extends SocketOptions {
   readonly timeoutMs: number;
 }
 
-const MOST_REFUSAL_BYTES = 64 << 10;
+const MAX_REFUSAL_BYTES = 64 << 10;
 
 /** The answer, whose body is still to come. Throws MetalbridgeError. */
 export async function askHost(options: AskOptions): Promise<IncomingMessage> {
@@ -44,7 +44,7 @@ export async function askHost(options: AskOptions): Promise<IncomingMessage> {
     asked.end();
   });
   if (answer.statusCode === 200) return answer;
-  const said = messageIn(await readBody(answer, MOST_REFUSAL_BYTES).catch(() => ""));
+  const said = messageIn(await readBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
   throw new MetalbridgeError(
     "RemoteRequestRefused",
     `host ${host.metadata.name}: ${said} (${answer.statusCode})`,

@@ -78,7 +78,7 @@ function accepted(plan: UpgradePlan): UpgradePlan {
 
 interface Run {
   readonly first: UpgradePlan;
-  /** Of what is observed now, without the hosts that were attempted. */
+  /** Plans from the current state, without the hosts that were attempted. */
   readonly plan: (attempted: readonly string[]) => Promise<UpgradePlan>;
   readonly flags: Pick<FarmFlags, "drain">;
   /** The user's Ctrl-C: no other batch begins. */

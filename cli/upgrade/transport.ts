@@ -20,7 +20,7 @@ export interface Session {
   /** Absent: ssh looks the host's name up. */
   readonly address?: string | undefined;
   readonly archive: ReadArchive;
-  /** Of `metalbridge upgrade` on the host. */
+  /** Arguments of `metalbridge upgrade` on the host. */
   readonly args: readonly string[];
   /** Until the session is ended; the time that its copy may take comes on top. Undefined: no limit. */
   readonly timeoutMs: number | undefined;

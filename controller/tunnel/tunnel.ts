@@ -37,7 +37,7 @@ export const TUNNEL_LIMITS = {
 const REQUEST_MS = 10_000;
 const KEEPALIVE_MS = 15_000;
 /** Further ones are not accepted: they must not end tunnels that are open. */
-const MOST_CONNECTIONS = 128;
+const MAX_CONNECTIONS = 128;
 
 /** Ends with the signal. */
 export function startTunnel(options: TunnelOptions): void {
@@ -45,7 +45,7 @@ export function startTunnel(options: TunnelOptions): void {
   const server = createServer({ requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS }, (_, response) => {
     response.writeHead(426, { upgrade: TUNNEL_PROTOCOL }).end(`only ${TUNNEL_PROTOCOL} is spoken here\n`);
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   const open: string[] = [];
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => socket.destroy());

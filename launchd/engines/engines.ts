@@ -47,7 +47,7 @@ export interface EngineSource {
   readonly limits?: Limits;
 }
 
-const MOST_ARCHIVE_BYTES = 4 * 2 ** 30;
+const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
 const SHORT = 12;
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
@@ -83,7 +83,7 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
   }
 }
 
-/** Of this command and of interrupted ones; also a damaged version that was replaced. */
+/** Removes temporary files of this and of interrupted commands, and a damaged version that was replaced. */
 async function removeLeftovers(prefix: string): Promise<void> {
   for (const path of await leftoversIn(prefix)) removeTree(path, "installer");
 }
@@ -138,7 +138,7 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
   const file = await open(to, "wx", 0o600);
   const look = (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > MOST_ARCHIVE_BYTES) throw refused(`${from} has more than ${MOST_ARCHIVE_BYTES} bytes`);
+    if (bytes > MAX_ARCHIVE_BYTES) throw refused(`${from} has more than ${MAX_ARCHIVE_BYTES} bytes`);
     hash.update(chunk);
   };
   await pipeline(passing(await openSource(from), look), file.createWriteStream());

@@ -25,7 +25,7 @@ export type EngineRecord = z.infer<typeof recordSchema>;
 
 /** A version on the disk. */
 export interface InstalledEngine extends EngineRecord {
-  /** Of its folder, such as b11669-0123456789ab. */
+  /** Name of its folder, such as b11669-0123456789ab. */
   readonly name: string;
   readonly folder: string;
   readonly isCurrent: boolean;

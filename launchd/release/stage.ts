@@ -27,7 +27,7 @@ export interface Source {
 /** Folders that interrupted runs may leave; they are removed after the next success. */
 export const isPartial = (name: string): boolean => name.startsWith(".") && name.endsWith(".partial");
 
-/** Of a folder or file that is not whole yet. */
+/** Name of a folder or file that is incomplete. */
 export const partialName = (what: string): string => `.${what}.${process.pid}.partial`;
 
 /** The release that this program was started from. Throws NotARelease in a source checkout. */

@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { type Header, pack } from "tar-stream";
 import { completed, type Entry } from "./entries.ts";
 
-/** Of every entry: layers of unchanged files keep their digest from release to release. */
+/** Date of every entry: layers of unchanged files keep their digest from release to release. */
 const DATE = new Date("2000-01-01T00:00:00Z");
 
 /** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */

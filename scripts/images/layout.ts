@@ -23,7 +23,7 @@ export interface Descriptor {
 type Content = Buffer | string;
 
 export interface Layout {
-  /** Of what the names of the index lead to. */
+  /** Digest of the manifest or index that the references name. */
   readonly digest: string;
   readonly index: { readonly manifests: readonly Descriptor[] };
   readonly blobs: ReadonlyMap<string, { readonly size: number; readonly content: Content }>;

@@ -15,7 +15,7 @@ const root = path.dirname(path.dirname(import.meta.dirname));
 /** The number that images without a shell use for their user. */
 const USER = 65532;
 const WORKDIR = "/opt/metalbridge";
-/** Of the repository; `dist` comes from a bundle. */
+/** Files of the repository; `dist` comes from a bundle. */
 const FILES = ["LICENSE", "catalog", "cli/metalbridge.mjs", "package.json"];
 
 const NODE: Readonly<Record<Architecture, string>> = { amd64: "linux-x64", arm64: "linux-arm64" };

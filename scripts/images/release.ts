@@ -8,7 +8,7 @@ import { ourImage } from "./ours.ts";
 
 export interface PublishedSource {
   readonly version: string;
-  /** Of the commit: the only date in the image. */
+  /** Date of the commit: the only date in the image. */
   readonly date: Date;
   readonly commit: string;
   /** The project's page. */

@@ -195,7 +195,7 @@ function readLock() {
   return JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
 }
 
-/** Of every file below the folder, by its path with slashes, sorted. */
+/** SHA-256 of every file below the folder, by its path with slashes, sorted. */
 async function sumsIn(folder: string): Promise<Record<string, string>> {
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
   const files = names.filter((name) => statSync(path.join(folder, name)).isFile()).sort();

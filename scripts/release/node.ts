@@ -26,7 +26,7 @@ export interface PinnedNode {
 interface Pin {
   readonly name: string;
   readonly version: string;
-  /** Of bin/node in the package. */
+  /** SHA-256 of bin/node in the package. */
   readonly sha256: string;
 }
 

@@ -5,7 +5,7 @@ import { ReleaseError } from "./release-error.ts";
 
 const packageSchema = z.object({ version: z.string(), repository: z.object({ url: z.string() }) });
 
-/** Of semver.org, without build metadata: a tag of an image may have no plus sign. */
+/** The pattern of semver.org, without build metadata: a tag of an image may have no plus sign. */
 const SEMVER = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$/;
 
 export interface Project {

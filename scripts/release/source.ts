@@ -4,7 +4,7 @@ import { ReleaseError } from "./release-error.ts";
 
 export interface Source {
   readonly commit: string;
-  /** Of the commit; every date in the release. */
+  /** Date of the commit; every date in the release. */
   readonly date: Date;
   /** False where files differ from the commit: then nothing may claim that it was built from it. */
   readonly clean: boolean;

@@ -11,7 +11,7 @@ import { freePort } from "./ports.ts";
 
 export interface SshMachine {
   readonly name: string;
-  /** Of this machine, where its sshd listens. */
+  /** Address of this machine, where its sshd listens. */
   readonly address: string;
   /** Seen as /root by whoever logs in. */
   readonly home: string;

@@ -29,7 +29,7 @@ export type Helm = (...args: readonly string[]) => Promise<string>;
 export function helmIn(home: string, kubeconfig = "/nonexistent"): Helm {
   const folders = { HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
   const env = { PATH: process.env.PATH, HOME: home, KUBECONFIG: kubeconfig, ...folders };
-  // Of installations that are waited for.
+  // For installations with --wait.
   const limits = { timeout: 240_000, maxBuffer: 64 << 20 };
   return (...args) =>
     new Promise((resolve, reject) => {

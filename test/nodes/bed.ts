@@ -26,7 +26,7 @@ export const WAIT = { timeout: 60_000, interval: 100 };
 export interface PodsBedOptions {
   readonly nodes?: readonly NodeOptions[];
   readonly model?: TinyModelOptions;
-  /** Of `/large.gguf`. */
+  /** Size of `/large.gguf`. */
   readonly largeBytes?: number;
   /** Further ones of the origin, by path. */
   readonly files?: Readonly<Record<string, TinyModelOptions | Uint8Array>>;
@@ -40,7 +40,7 @@ export interface PodsBed extends AsyncDisposable {
   readonly cluster: RealCluster;
   readonly kubectl: RealCluster["kubectl"];
   readonly farm: Farm;
-  /** Of a server on this machine, which nodes and pods reach: `/good.gguf` and what startBadOrigin has. */
+  /** URL of a server on this machine, which nodes and pods reach: `/good.gguf` and what startBadOrigin has. */
   readonly origin: string;
   /** A Model and an InferenceService of one name. */
   readonly apply: (name: string, service?: object, model?: object) => Promise<void>;

@@ -34,7 +34,7 @@ export interface ChartBed extends AsyncDisposable {
   readonly tagImage: (reference: string, tag: string) => Promise<void>;
   /** A Model and an InferenceService of one name. Resolves when that is Ready. */
   readonly serve: (name: string) => Promise<void>;
-  /** Of the service's ClusterIP. */
+  /** URL of the service's ClusterIP. */
   readonly url: (service: string, namespace?: string) => Promise<string>;
   /** One question from the node, through the ClusterIP. */
   readonly ask: (service: string) => Promise<string>;

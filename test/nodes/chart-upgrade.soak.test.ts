@@ -80,7 +80,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const { kubectl } = bed;
     const leader = await leaderOf(bed);
     const controllers = `${OURS},app.kubernetes.io/component=controller`;
-    /** Of the pod of that image. Where kubectl describes several it leaves out their Events. */
+    /** Description of the pod with that image. Where kubectl describes several it leaves out their Events. */
     const described = async (image: string) => {
       const pods = await bed.pods(NAMESPACE, controllers);
       const pod = pods.find(({ spec }) => spec.containers[0]?.image === image);
@@ -136,7 +136,7 @@ async function engineOf(bed: ChartBed): Promise<Pod> {
   return pod;
 }
 
-/** Of our pods that run: two controllers, the server and the one of the DaemonSet. */
+/** Images of our running pods: two controllers, the server and the one of the DaemonSet. */
 async function imagesOf(bed: ChartBed): Promise<readonly (string | undefined)[]> {
   const pods = await bed.pods(NAMESPACE, OURS);
   const running = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);

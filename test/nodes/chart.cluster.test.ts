@@ -22,7 +22,7 @@ import {
 const title = `the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
-const MOST_RSS = { controller: 60, node: 60, server: 90 };
+const MAX_RSS = { controller: 60, node: 60, server: 90 };
 
 describe.skipIf(whyNoChart !== undefined)(title, () => {
   let bed: ChartBed;
@@ -133,7 +133,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       const { rssMegabytes: rss, workingSetMegabytes: workingSet } = containerMemory(pid);
       const seen = [rss, workingSet].map((megabytes) => megabytes.toFixed(0));
       await annotate(`${pod.metadata.name}: RSS ${seen[0]} MB, working set ${seen[1]} MB`);
-      expect(rss, part).toBeLessThanOrEqual(MOST_RSS[part]);
+      expect(rss, part).toBeLessThanOrEqual(MAX_RSS[part]);
       expect(pod.status?.containerStatuses).toMatchObject([{ restartCount: 0, ready: true }]);
     }
   });
@@ -170,7 +170,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
 });
 
 function partOf(pod: { readonly metadata: { readonly labels?: Readonly<Record<string, string>> } }) {
-  return pod.metadata.labels?.["app.kubernetes.io/component"] as keyof typeof MOST_RSS;
+  return pod.metadata.labels?.["app.kubernetes.io/component"] as keyof typeof MAX_RSS;
 }
 
 function uidOf({ metadata }: { readonly metadata: { readonly uid?: string } }) {

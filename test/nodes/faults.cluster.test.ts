@@ -18,7 +18,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
   let bed: PodsBed;
   let faults: ReturnType<typeof faultsIn>;
   beforeAll(async () => {
-    // Of seconds, where they are of minutes.
+    // Seconds instead of minutes.
     const short = { leaseSeconds: 8, backOffSeconds: 2 };
     bed = await startPodsBed({
       nodes: [

@@ -70,7 +70,7 @@ describe.skipIf(why !== undefined)(
       return `${pod?.status?.podIP}:8080`;
     };
     const ready = (count: number, of = count) => ({ ready: `${count}/${of}`, readyReplicas: count });
-    /** Of requests that ended after so many others. */
+    /** Failures among requests that ended after so many others. */
     const failedAfter = (count: number) => clients.asked.slice(count).filter(({ failure }) => failure !== "");
     const placesOf = (asked: readonly Asked[]) => [...new Set(asked.map(({ endpoint }) => endpoint))];
 

@@ -9,7 +9,7 @@ import { run } from "../bed/run.ts";
 import { NAMESPACE, type PodsBed, startPodsBed, WAIT } from "./bed.ts";
 
 const why = whyNoRealNode();
-/** Of weights that never end a sentence: several seconds. */
+/** Tokens of an answer that takes several seconds: these weights never end a sentence. */
 const LONG = 400;
 
 describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {

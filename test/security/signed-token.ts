@@ -14,7 +14,7 @@ export interface TokenTimes {
   readonly expires: number;
   /** The Secret that it ends with. */
   readonly secret?: string;
-  /** Of the account; the hosts' unless given. */
+  /** Namespace of the account; the hosts' by default. */
   readonly namespace?: string;
   /** The API server's unless given. */
   readonly audience?: string;

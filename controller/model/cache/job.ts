@@ -66,7 +66,7 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
   return troubleOf("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
 }
 
-/** Of the newest pod that has failed. */
+/** Failure of the newest pod that has failed. */
 export function lastFailure(pods: readonly Pod[]): Trouble | undefined {
   const last = newest(pods.filter(({ status }) => status?.phase === "Failed"));
   const isFailure = (result: FetchResult) => !isFetched(result);

@@ -324,7 +324,7 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
   return { state, steps: [], running, recheckAfterMs: pod === undefined ? RECHECK_MS : undefined };
 }
 
-/** Of this download, so far. */
+/** Progress of this download so far. */
 function knownBytes({ status }: Model, { key }: Place): Partial<DownloadProgress> {
   const { cache } = status ?? {};
   return cache?.key === key ? withoutAbsent({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};

@@ -8,7 +8,7 @@ import { isLive } from "./rollout.ts";
 
 const MAX_TEXT = 1_000;
 
-/** Of pods that are not ready because their node is not. */
+/** Trouble of pods that are not ready because their node is not. */
 export function nodeTrouble(
   pods: readonly Pod[],
   nodeOf: (name: string) => Node | undefined,

@@ -277,7 +277,7 @@ function decisiveLine(text: string, exitCode = 0): string {
   return (named ?? lines.at(-1) ?? "").trim().replace(LOG_PREFIX, "");
 }
 
-/** Of some engines: time since the start, and level. */
+/** Prefix of the log lines of some engines: time since the start, and level. */
 const LOG_PREFIX = /^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] /;
 
 function conditionOf({ status }: Pod, type: string) {

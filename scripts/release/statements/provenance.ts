@@ -2,7 +2,7 @@
 import type { Project } from "../project.ts";
 import { type Locked, type Part, productionPackages, toNpmPackage } from "./sbom.ts";
 
-/** Of the packages for development, those that decide the bytes. */
+/** Development packages that decide the bytes of a release. */
 const BUILD_PACKAGES = ["esbuild", "node", "tar-stream", "tsx"];
 
 export interface ProvenanceInput {

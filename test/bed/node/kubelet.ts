@@ -14,7 +14,7 @@ export interface KubeletOptions {
   readonly address: string;
   readonly kubeconfig: string;
   readonly cgroup: string;
-  /** Of the node's Lease, which kubelet renews four times as often; 40 by default. */
+  /** Duration of the node's Lease, which kubelet renews four times as often; 40 by default. */
   readonly leaseSeconds?: number | undefined;
   /** Longest pause between two starts of a container that exits; 300 by default. */
   readonly backOffSeconds?: number | undefined;

@@ -61,7 +61,7 @@ export async function startMachine(network: readonly string[], folder: string): 
   }
   const logFile = path.join(folder, "machine.log");
   const started = path.join(folder, "started");
-  // Of an earlier boot.
+  // An earlier boot left it.
   rmSync(started, { force: true });
   const common = { cwd: folder, env: {}, graceMs: 0, orphanGraceMs: 0 };
   const unshare = ["unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--fork"];

@@ -71,7 +71,7 @@ export interface PreparedNode extends AsyncDisposable {
   readonly join: (cluster: NodeCluster) => Promise<RealNode>;
 }
 
-/** Of an API server that real nodes join. */
+/** Flags of an API server that real nodes join. */
 export const API_SERVER_ARGS = [
   // Names of nodes resolve nowhere.
   "--kubelet-preferred-address-types=InternalIP",

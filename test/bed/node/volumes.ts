@@ -10,7 +10,7 @@ export interface LocalVolumeOptions {
   readonly size: string;
   /** A file system that is as small as its size, so that it can be filled. */
   readonly tmpfs?: boolean;
-  /** Of that file system, where it is smaller than the volume says. */
+  /** Size of that file system, where it is smaller than the volume says. */
   readonly realSize?: string;
   /** `local` by default, which is the default class. */
   readonly storageClass?: string;

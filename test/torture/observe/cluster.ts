@@ -119,7 +119,7 @@ function nameOf({ targetRef }: PodEndpoint): string {
   return targetRef?.name ?? "";
 }
 
-/** Of pods that new connections are sent to. */
+/** Names of the pods that new connections are sent to. */
 export function readyPods(slices: readonly EndpointSlice[], service: string): readonly string[] {
   return slices
     .filter(
@@ -164,7 +164,7 @@ function podEvent({ metadata, spec, status }: Pod, isGone: boolean): NewEvent {
   };
 }
 
-/** Of a pod or a node. */
+/** Whether a pod or a node is ready. */
 export function isReady(conditions: readonly StatusCondition[] = []): boolean {
   return conditions.some(({ type, status }) => type === "Ready" && status === "True");
 }

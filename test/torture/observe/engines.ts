@@ -12,7 +12,7 @@ export interface SeenEngine {
   readonly pid: number;
   /** Of the process: its own, or that of the daemon that several replicas share. */
   readonly dir: string;
-  /** Of the replica, or of the pod. */
+  /** UID of the replica or pod. */
   readonly uid: string;
   /** Pid of the daemon's process for the replica's model, where it has one. */
   readonly runner?: number;

@@ -9,9 +9,9 @@ const POD = /^pod([0-9a-f-]{36})$/;
 export interface PodEngine {
   /** As this machine numbers it. */
   readonly pid: number;
-  /** Of its container's control group. */
+  /** Folder of its container's control group. */
   readonly dir: string;
-  /** Of the pod. */
+  /** UID of the pod. */
   readonly uid: string;
   readonly host: string;
 }

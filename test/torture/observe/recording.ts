@@ -22,7 +22,7 @@ export interface EngineEvent extends At {
   readonly type: "engine";
   readonly change: "appeared" | "gone" | "killed" | "paused" | "resumed";
   readonly host: string;
-  /** Of the replica whose run directory it has, or of the pod that it runs in. */
+  /** UID of the replica whose run directory it has, or of the pod that it runs in. */
   readonly uid: string;
   readonly pid: number;
 }

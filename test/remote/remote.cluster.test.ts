@@ -5,18 +5,18 @@ import { request } from "node:http";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { createAuthorize } from "../../agent/remote/authorize.ts";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { addHost } from "../../test/bed/identity.ts";
-import { startProgram } from "../../test/cli/program.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { proxyCluster } from "../../test/fixtures/fault-proxy.ts";
-import { signToken } from "../../test/security/signed-token.ts";
-import { createAuthorize } from "./authorize.ts";
+import { addHost } from "../bed/identity.ts";
+import { startProgram } from "../cli/program.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
+import { proxyCluster } from "../fixtures/fault-proxy.ts";
+import { signToken } from "../security/signed-token.ts";
 import {
   addEndpoint,
   apply,
@@ -33,7 +33,7 @@ import {
   statusOf,
   tokenOf,
   uid,
-} from "./fixtures/remote-bed.ts";
+} from "./bed.ts";
 
 test("a log is read through the API server: its last lines, without what a terminal would obey, and by its kind and name", async () => {
   appendFileSync(logFile(), "a line\nthe last line\n");
