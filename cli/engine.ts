@@ -92,7 +92,9 @@ function storeOf({ platform }: PlaceFlags, choices: Choices): EngineStore {
   const { accounts, print } = portsFor(choices);
   const env = agentEnvironment(layout.stateDir);
   return {
-    ...{ prefix: layout.prefix, platform: `${platform}-${process.arch}`, print },
+    prefix: layout.prefix,
+    platform: `${platform}-${process.arch}`,
+    print,
     owner: process.geteuid?.() ?? 0,
     run: createCommand(toolPath()),
     now: () => new Date(),

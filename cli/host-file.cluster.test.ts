@@ -72,7 +72,10 @@ test("twenty hosts are added, each with a token of its own; a second run says th
     status: {
       conditions: [
         {
-          ...{ type: "Reachable", status: "True", reason: "HostReachable", message: "" },
+          type: "Reachable",
+          status: "True",
+          reason: "HostReachable",
+          message: "",
           lastTransitionTime: "2026-03-01T12:00:00Z",
         },
       ],
@@ -138,7 +141,8 @@ test("a host that fails stops no other, and a refused right stops all", async ()
   // Its account is being deleted, and waits for others.
   await kubectl(["create", "-f", "-"], {
     input: JSON.stringify({
-      ...{ apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRoleBinding" },
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
       metadata: { name: `metalbridge-agent-${name}`, finalizers: ["example.com/waits"] },
       roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" },
     }),

@@ -231,7 +231,9 @@ test("a stolen token reaches no existing Host, no other address, no name outside
   const group = await createGroup("stolen", ...flags);
   await bench.cluster.kubectl(["create", "-f", "-"], {
     input: JSON.stringify({
-      ...{ apiVersion: API_VERSION, kind: "Host", metadata: { name: "ok-1" } },
+      apiVersion: API_VERSION,
+      kind: "Host",
+      metadata: { name: "ok-1" },
       spec: { addresses: ["10.30.0.9"] },
     }),
   });
@@ -291,7 +293,8 @@ test("a group has the end that the API server gave its token, and a create that 
   const never = { limit: 9, expiresAt: "1970-01-01T00:00:00Z", addresses: [] };
   await bench.cluster.kubectl(["create", "-f", "-"], {
     input: JSON.stringify({
-      ...{ apiVersion: "v1", kind: "ServiceAccount" },
+      apiVersion: "v1",
+      kind: "ServiceAccount",
       ...joinAccount("early", { ...never, approve: "auto", namePattern: "*" }),
     }),
   });

@@ -84,7 +84,8 @@ async function join(given: JoinFlags): Promise<void> {
     const group = claims && groupOf(claims);
     if (claims === undefined || group === undefined) return await joinWith(meant, token, trial);
     const config = loadAgentConfig({
-      ...{ file: meant.flags.config, flags: settingsOf(meant.flags) },
+      file: meant.flags.config,
+      flags: settingsOf(meant.flags),
       env: { ...meant.env, KUBECONFIG: "" },
     });
     if (await hasJoined(config)) return;

@@ -28,7 +28,8 @@ async function startPrefetcher(more: Partial<PrefetcherOptions> = {}, quotaBytes
   const seen: (readonly PrefetchState[])[] = [];
   const prefetcher = createPrefetcher({
     ...{ store: at.store, client: noClient, clock: steppedClock(), log: silentLog, signal: end.signal },
-    ...{ maxDownloads: 8, onChange: () => seen.push(prefetcher.states()) },
+    maxDownloads: 8,
+    onChange: () => seen.push(prefetcher.states()),
     ...more,
   });
   return {

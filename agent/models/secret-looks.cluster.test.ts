@@ -21,7 +21,9 @@ async function startClient() {
   const reads = vi.spyOn(client, "get");
   const end = new AbortController();
   return {
-    ...{ client, namespace: namespace.name, signal: end.signal },
+    client,
+    namespace: namespace.name,
+    signal: end.signal,
     readsSince: () => reads.mock.calls.splice(0).length,
     apply: async (name: string, data: Record<string, string>) => {
       const ref = { name, namespace: namespace.name };
@@ -51,7 +53,12 @@ test("each change of a Secret that five prefetches wait for is seen by one read 
     });
   const clock = steppedClock();
   const prefetcher = createPrefetcher({
-    ...{ client, clock, signal, store: at.store, log: silentLog, maxDownloads: 8 },
+    client,
+    clock,
+    signal,
+    store: at.store,
+    log: silentLog,
+    maxDownloads: 8,
     onChange: () => undefined,
   });
   const rest = {
@@ -60,7 +67,8 @@ test("each change of a Secret that five prefetches wait for is seen by one read 
     secretRef: { name: "hub" },
   } as const;
   const orderOf = (name: string): PrefetchOrder => ({
-    ...{ name, namespace },
+    name,
+    namespace,
     model: { ...rest, files: [], source: `${origin.url}/${name}.gguf` },
   });
   const untilAll = (state: object) =>

@@ -63,7 +63,13 @@ export function createRemoteAccess({ config, doctor, onChange, ...options }: Rem
       const attempt = async (): Promise<number> => {
         const { startRemoteServer } = await import("./server.ts");
         return startRemoteServer({
-          ...{ identity, authorize, stateDir, clock, log, address: next, port: remoteAccess.port },
+          identity,
+          authorize,
+          stateDir,
+          clock,
+          log,
+          address: next,
+          port: remoteAccess.port,
           replicas: remoteAccess.logs ? replicas : undefined,
           doctor: remoteAccess.doctor ? doctor : undefined,
           signal: stop,

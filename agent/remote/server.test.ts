@@ -31,14 +31,19 @@ async function host(changes: Partial<RemoteServerOptions> = {}) {
   const dir = path.join(folder.path, "engines", "u1");
   mkdirSync(dir, { recursive: true });
   const port = await startRemoteServer({
-    ...{ identity: createIdentity("mini"), address: "127.0.0.1", port: 0, stateDir: folder.path },
+    identity: createIdentity("mini"),
+    address: "127.0.0.1",
+    port: 0,
+    stateDir: folder.path,
     replicas: () => ["u1", "u2"].map((uid) => ({ uid, namespace: "team" })),
     doctor: undefined,
     authorize: async (token): Promise<Asker> => {
       const [namespace = "", name = ""] = token.split("/");
       return { at: "account", namespace, name };
     },
-    ...{ clock: systemClock, log: quietLog, signal: stop.signal },
+    clock: systemClock,
+    log: quietLog,
+    signal: stop.signal,
     ...changes,
   });
   return { dir, log: path.join(dir, "log"), port, stop: () => stop.abort() };
@@ -168,7 +173,8 @@ test("an answer that its client does not read is cut off", async () => {
       if (ms === log.stallMs) resolve();
     });
   const { port } = await host({
-    ...{ doctor: async () => report, clock: { ...systemClock, after } },
+    doctor: async () => report,
+    clock: { ...systemClock, after },
     limits: { ...REMOTE_LIMITS, log },
   });
   const slow = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });

@@ -67,9 +67,15 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
   const doctor = createDoctor(options);
   const server = createServer(
     {
-      ...{ key, cert, minVersion: "TLSv1.3", handshakeTimeout: HANDSHAKE_MS },
-      ...{ headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: 1_000 },
-      ...{ maxHeaderSize: MAX_HEADER_BYTES, requireHostHeader: false },
+      key,
+      cert,
+      minVersion: "TLSv1.3",
+      handshakeTimeout: HANDSHAKE_MS,
+      headersTimeout: REQUEST_MS,
+      requestTimeout: REQUEST_MS,
+      connectionsCheckingInterval: 1_000,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requireHostHeader: false,
     },
     (request, response) => {
       request.socket.setKeepAlive(true, KEEPALIVE_MS);
@@ -154,7 +160,10 @@ function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS 
       response.once("close", () => leave.abort());
       try {
         await sendLog(response, {
-          ...{ wanted, pace, clock, limits: limits.log },
+          wanted,
+          pace,
+          clock,
+          limits: limits.log,
           dir: join(stateDir, ENGINES_FOLDER, uid),
           follow: query.has("follow"),
           signal: AbortSignal.any([signal, leave.signal]),

@@ -97,14 +97,22 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
   // For the whole report: a host that sends a byte now and then must not keep the report of the others.
   const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
   const answer = await askHost({
-    ...{ cluster, host, direct, signal: ends, timeoutMs: ANSWER_MS },
+    cluster,
+    host,
+    direct,
+    signal: ends,
+    timeoutMs: ANSWER_MS,
     path: "/v1/doctor",
     account: { namespace: NAMESPACE_SYSTEM, name: DOCTOR_ACCOUNT },
     role: "metalbridge-host-doctor",
   });
   const { platform, tookMs, results, inventory } = await readReport(answer, metadata.name);
   return {
-    ...{ host: metadata.name, platform, tookMs, inventory, fixed: [] },
+    host: metadata.name,
+    platform,
+    tookMs,
+    inventory,
+    fixed: [],
     machine: "checked there by its agent, with its account's rights",
     // A code of a newer agent is shown as it is.
     results: results as readonly Result[],

@@ -42,7 +42,11 @@ export async function printRemoteLog(
   const stop = listenForStop();
   const { namespace = cluster.namespace } = metadata;
   const answer = await askHost({
-    ...{ cluster, host, direct, signal: stop.signal, timeoutMs: HEAD_MS },
+    cluster,
+    host,
+    direct,
+    signal: stop.signal,
+    timeoutMs: HEAD_MS,
     path: `/v1/logs/${metadata.uid}?${query}`,
     account: { namespace, name: LOGS_ACCOUNT },
     role: "metalbridge-host-logs",

@@ -26,7 +26,10 @@ export async function askHost(options: AskOptions): Promise<IncomingMessage> {
   const socket = await openHostSocket(options);
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request({
-      ...{ path, signal, host: host.metadata.name, timeout: timeoutMs },
+      path,
+      signal,
+      host: host.metadata.name,
+      timeout: timeoutMs,
       // Without an agent, which would open a connection of its own.
       createConnection: () => socket,
       headers: { authorization: `Bearer ${token}` },

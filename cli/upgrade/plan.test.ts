@@ -67,7 +67,10 @@ testGoldens("cli/upgrade/golden", (input: ShortInput) => {
 });
 
 const TARGET: Target = {
-  ...{ host: "mac-1", from: "0.1.0", platform: PLATFORM, wasReady: true },
+  host: "mac-1",
+  from: "0.1.0",
+  platform: PLATFORM,
+  wasReady: true,
   replicas: [{ key: "team/chat", uid: "chat-on-mac-1", pid: 7, startedAt: "2026-01-01T00:00:00Z" }],
 };
 
@@ -102,7 +105,8 @@ test("the report names each host, the step that failed and the end of its standa
   const first = planUpgrade(hosts.map(host), [], wanted, { allowDowngrade: false });
   const failed = {
     ...({ at: "failed", step: "upgrade", code: "UpgradeRolledBack" } as const),
-    ...{ message: "version 0.2.0 does not serve", tail: "one\ntwo" },
+    message: "version 0.2.0 does not serve",
+    tail: "one\ntwo",
   };
   const results = new Map<string, HostResult>([
     ["mac-1", { at: "upgraded" }],

@@ -28,7 +28,9 @@ async function openHost(metalbridge: string) {
   const file = archiveOf(at("release"), at("release.tar.gz"));
   const archive = { archive: file, sha256: sumOf(file), version: "1.1.0", platform: "linux-x64" };
   return {
-    ...{ at, executable, archive },
+    at,
+    executable,
+    archive,
     upgrade: (change: Partial<Parameters<typeof upgradeBySsh>[1]> = {}) =>
       upgradeBySsh(
         { program, user: "admin", options: ["Port=22"] },
@@ -90,7 +92,9 @@ test.runIf(isRoot)(
     expect(await host.upgrade()).toMatchObject({ step: "connect", code: "SudoRefused" });
     host.executable(host.at("ssh"), "echo 'Host key verification failed.' >&2; exit 255");
     expect(await host.upgrade()).toMatchObject({
-      ...{ step: "connect", code: "SshFailed", message: "Host key verification failed." },
+      step: "connect",
+      code: "SshFailed",
+      message: "Host key verification failed.",
     });
   },
 );
@@ -120,7 +124,10 @@ test("a session that never ends is ended at its limit, with the host and the ste
   const file = path.join(folder.path, "release.tar.gz");
   writeFileSync(file, Buffer.alloc(1 << 20));
   const session = {
-    ...{ host: "mac-1", args: [], timeoutMs: 100, signal: new AbortController().signal },
+    host: "mac-1",
+    args: [],
+    timeoutMs: 100,
+    signal: new AbortController().signal,
     archive: { archive: file, sha256: "0".repeat(64), version: "1.1.0", platform: "linux-x64" },
   };
   const begun = Date.now();
@@ -128,7 +135,10 @@ test("a session that never ends is ended at its limit, with the host and the ste
   // With the time for 1 MiB.
   expect(Date.now() - begun).toBeGreaterThan(1_000);
   expect(end).toEqual({
-    ...{ how: "failed", step: "upgrade", code: "SshFailed", tail: "" },
+    how: "failed",
+    step: "upgrade",
+    code: "SshFailed",
+    tail: "",
     message: expect.stringMatching(
       /^the ssh session to mac-1 did not end within \d+s, at the step upgrade; .*continues/,
     ),

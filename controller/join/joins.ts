@@ -36,11 +36,17 @@ export function startJoins(
   const { clock, signal, metrics } = options;
   const log = options.log.child({ queue: "joins" });
   const queue = createQueue<string>({
-    ...{ clock, log, signal, concurrency: 1 },
+    clock,
+    log,
+    signal,
+    concurrency: 1,
     reconcile: (name) => metrics.pass("joins", () => reconcileJoin(options, name)),
   });
   return startReflector({
-    ...{ connection: options.connection, clock, log, signal },
+    connection: options.connection,
+    clock,
+    log,
+    signal,
     kind: HOST_JOIN_REQUESTS,
     namespace: NAMESPACE_JOIN,
     onChange: (_, request, before) => queue.enqueue((request ?? before)?.metadata.name ?? ""),

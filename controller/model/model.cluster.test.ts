@@ -245,7 +245,8 @@ test("the more Models wait for a Secret, the more seldom each of them reads it",
     kind: "Model",
     metadata: { name: `waits-${index}`, namespace: ns.name, labels: { waits: "yes" } },
     spec: {
-      ...{ source: "hf://org/waits/m.gguf", hardware: { accelerator: "metal" } },
+      source: "hf://org/waits/m.gguf",
+      hardware: { accelerator: "metal" },
       sourceSecretRef: { name: "none" },
     },
   }));

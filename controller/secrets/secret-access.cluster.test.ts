@@ -41,7 +41,9 @@ test("without the right to Roles no key is passed again on a timer, and once it 
   replicasOfHost.note(`${ns.name}/chat-1`, replica, undefined);
   const changed = new Set<string>();
   const access = await startSecretAccess({
-    ...{ ...common, connection, client: createClient(connection) },
+    ...common,
+    connection,
+    client: createClient(connection),
     caches: { hosts, replicasOfHost, prefetchedModels: createGrouping<Model>(() => []) },
     onChange: (key) => changed.add(key),
   });

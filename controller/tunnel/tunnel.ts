@@ -55,7 +55,10 @@ export function startTunnel(options: TunnelOptions): void {
     });
   });
   keepTrying(() => listenOn(server, options), options, {
-    ...{ clock, log, what: "tunnels to hosts", onListening },
+    clock,
+    log,
+    what: "tunnels to hosts",
+    onListening,
   });
   signal.addEventListener("abort", () => server.close(), { once: true });
 }

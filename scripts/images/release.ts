@@ -77,7 +77,11 @@ function labelsOf(
 ): Readonly<Record<string, string>> {
   const labels = {
     ...more,
-    ...{ version, url, source: url, revision: commit, licenses: "Apache-2.0" },
+    version,
+    url,
+    source: url,
+    revision: commit,
+    licenses: "Apache-2.0",
     created: date.toISOString(),
   };
   return Object.fromEntries(

@@ -112,7 +112,8 @@ test("a pod whose own volume is smaller than the weights is refused instead of b
   const build = (ephemeralStorage: string) =>
     filling({
       service: { modelCache: { persistence: "Ephemeral" }, resources: { ephemeralStorage } },
-      ...{ status: { files: ["m.gguf"], sizeBytes: 2 ** 30 }, fetched: true },
+      status: { files: ["m.gguf"], sizeBytes: 2 ** 30 },
+      fetched: true,
     });
   expect(() => build("1000Mi")).toThrow(
     /downloads 1 GiB of weights, and .*ephemeralStorage is 1000Mi: raise it/,
@@ -125,10 +126,14 @@ test("a pod whose own volume is smaller than the weights is refused instead of b
 
 test("no pod is made for the claim that a Model had before it was seen that its service names another", () => {
   const { service, model, settings } = inputOf({
-    ...{ service: { modelCache: { claimName: "mine" } }, model: cpu, settings: { fetch } },
+    service: { modelCache: { claimName: "mine" } },
+    model: cpu,
+    settings: { fetch },
     status: { phase: "Ready", format: "gguf", files: ["m.gguf"], cache: filledByPods("m-model-cache") },
   });
   expect(resolvePods({ service, model, settings, loraModels: [] })).toMatchObject({
-    ...{ at: "blocked", code: "ModelNotReady", message: expect.stringContaining("not on claim mine yet") },
+    at: "blocked",
+    code: "ModelNotReady",
+    message: expect.stringContaining("not on claim mine yet"),
   });
 });

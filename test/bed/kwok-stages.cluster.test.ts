@@ -85,8 +85,12 @@ describe.skipIf(why !== undefined)(
       const connection = stack.adopt(await connect({ kubeconfigPath: kubeconfig }), (open) => open.close());
       const ending = stack.adopt(new AbortController(), (controller) => controller.abort());
       startReflector({
-        ...{ connection, clock: systemClock, log: quietLog, signal: ending.signal },
-        ...{ kind: PODS, namespace: "default" },
+        connection,
+        clock: systemClock,
+        log: quietLog,
+        signal: ending.signal,
+        kind: PODS,
+        namespace: "default",
         onChange: (key, pod) => {
           const status = pod?.status as PodStatus | undefined;
           if (!isInTheEnd(key, status)) return;

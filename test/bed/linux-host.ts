@@ -59,7 +59,11 @@ export async function startLinuxHost(station: Station, names: readonly string[])
   );
   const kept = stack.move();
   return {
-    ...{ name: station.name, address: station.address, systemd, shell: at("shell"), at },
+    name: station.name,
+    address: station.address,
+    systemd,
+    shell: at("shell"),
+    at,
     run: (...argv) => runIn([...enter(), ...clean, ...argv]),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

@@ -68,7 +68,7 @@ export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeN
   const kept = stack.move();
   return {
     ...{ nodeName, namespace: station.namespace, hostAddress: network.gateway },
-    ...{ curlInside: curlIn(station) },
+    curlInside: curlIn(station),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }

@@ -68,8 +68,10 @@ export async function openObjects(kubeconfigPath: string): Promise<Objects> {
       const resource = await find((one) => one.apiVersion === apiVersion && one.kind === kind, kind);
       const path = pathTo(resource, metadata.namespace ?? "default", metadata.name);
       await request({
-        ...{ method: "PATCH", path: `${path}?fieldManager=kubectl&fieldValidation=Strict` },
-        ...{ body: JSON.stringify(object), contentType: "application/apply-patch+yaml" },
+        method: "PATCH",
+        path: `${path}?fieldManager=kubectl&fieldValidation=Strict`,
+        body: JSON.stringify(object),
+        contentType: "application/apply-patch+yaml",
       });
     },
     get: async (namespace, what) => request({ method: "GET", path: await pathOf(namespace, what) }),

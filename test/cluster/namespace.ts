@@ -21,7 +21,9 @@ export function namespacesOf(kubeconfigPath: string): () => Promise<TestNamespac
     const path = `/api/v1/namespaces/${name}`;
     // A patch is repeated on a new socket where the API server was restarted.
     const made = await request({
-      ...{ method: "PATCH", path: `${path}?fieldManager=tests`, timeoutMs: TIMEOUT_MS },
+      method: "PATCH",
+      path: `${path}?fieldManager=tests`,
+      timeoutMs: TIMEOUT_MS,
       contentType: "application/apply-patch+yaml",
       body: JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name } }),
     });

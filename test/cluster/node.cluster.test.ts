@@ -77,7 +77,8 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     const ask = `curl -sS -m 5 http://${address}/v1/models && curl -skS -m 5 https://10.0.0.1/livez -o /dev/null -w '%{http_code}'`;
     await create(
       pod("client", {
-        ...{ nodeName: "node-2", restartPolicy: "Never" },
+        nodeName: "node-2",
+        restartPolicy: "Never",
         containers: [{ ...container("curl", ENGINE, ["-c", ask]), command: ["/usr/bin/dash"] }],
       }),
     );
@@ -94,7 +95,8 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     await vi.waitFor(async () => {
       const { status } = await read(`pod/${metadata.name}`);
       expect(status.containerStatuses[0]).toMatchObject({
-        ...{ restartCount: 1, ready: true },
+        restartCount: 1,
+        ready: true,
         lastState: { terminated: { exitCode: 137, reason: "Error" } },
       });
     }, WAIT);
@@ -211,7 +213,8 @@ function sysctls(): string {
 /** Passes the restricted level. */
 function container(name: string, image: string, args: readonly string[]) {
   const securityContext = {
-    ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
     capabilities: { drop: ["ALL"] },
   };
   return { name, image, args, securityContext };
@@ -231,7 +234,9 @@ function engine(): readonly object[] {
   const name = "engine";
   const labels = { app: name };
   const claim = {
-    ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "weights" } },
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "weights" },
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "64Mi" } } },
   };
   const args = ["--host", "0.0.0.0", "--port", "8080", "--model", "/weights/tiny.gguf"];
@@ -245,11 +250,15 @@ function engine(): readonly object[] {
     volumes: [{ name: "weights", persistentVolumeClaim: { claimName: "weights" } }],
   });
   const deployment = {
-    ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name } },
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name },
     spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
   };
   const service = {
-    ...{ apiVersion: "v1", kind: "Service", metadata: { name } },
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name },
     spec: { selector: labels, ports: [{ port: 80, targetPort: 8080 }] },
   };
   return [claim, deployment, service];

@@ -31,7 +31,9 @@ export async function startRealCluster(options: RealClusterOptions = {}): Promis
   const network = stack.use(await openNetwork([]));
   const images = await prepareImages(nodeParts(), await nodeImages());
   const starting = startCluster({
-    ...{ controllerManager: true, scheduler: true, ...rest },
+    controllerManager: true,
+    scheduler: true,
+    ...rest,
     bindAddress: network.gateway,
     apiServerArgs: [...API_SERVER_ARGS, ...apiServerArgs],
   });

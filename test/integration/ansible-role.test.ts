@@ -75,7 +75,10 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     ssh = stack.use(
       await startSshServers(
         [...hosts.values()].map(({ name, shell, at: own }) => ({
-          ...{ name, shell, address: network.gateway, home: own("root") },
+          name,
+          shell,
+          address: network.gateway,
+          home: own("root"),
         })),
       ),
     );
@@ -109,7 +112,10 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     );
     // Its control sockets have short paths, and it finds no configuration of a user.
     const env = {
-      ...{ PATH: process.env.PATH, HOME: at("home"), ANSIBLE_HOME: at("ansible"), ANSIBLE_FORKS: "3" },
+      PATH: process.env.PATH,
+      HOME: at("home"),
+      ANSIBLE_HOME: at("ansible"),
+      ANSIBLE_FORKS: "3",
       ...{
         ANSIBLE_PIPELINING: "1",
         ANSIBLE_NOCOLOR: "1",

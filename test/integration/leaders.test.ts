@@ -41,7 +41,8 @@ describe.skipIf(why !== undefined)(
       await writeTinyGguf(model);
       const origin = stack.use(await startBadOrigin(readFileSync(model), 0));
       await apply({
-        ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model" },
+        apiVersion: "metalbridge.dev/v1alpha1",
+        kind: "Model",
         metadata: { name: "chat", namespace: NAMESPACE },
         spec: { source: `${origin.url}/good.gguf`, hardware: { accelerator: "cpu" } },
       });
@@ -148,7 +149,8 @@ function small(name: string): object {
         image: "registry.example.com/engine:1",
         skipModelInit: true,
       },
-      ...{ placement: { on: "Pods" }, resources: { cpu: "10m", memory: "16Mi" } },
+      placement: { on: "Pods" },
+      resources: { cpu: "10m", memory: "16Mi" },
     },
   };
 }

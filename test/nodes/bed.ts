@@ -95,7 +95,11 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
   };
   const kept = stack.move();
   return {
-    ...{ cluster, kubectl, farm, origin, url },
+    cluster,
+    kubectl,
+    farm,
+    origin,
+    url,
     apply: async (name, service = {}, model = {}) => {
       const apiVersion = "metalbridge.dev/v1alpha1";
       const metadata = { name, namespace: NAMESPACE };
@@ -139,6 +143,9 @@ async function filesOf(dir: string, files: PodsBedOptions["files"] = {}) {
 // Where networks of tests are.
 const CONTROLLER_ARGS = ["--image", OUR_IMAGE, "--allow-networks", "10.78.0.0/16"];
 const SMALL = {
-  ...{ contextSize: 256, parallelSlots: 1, promptCacheMiB: 0, extraArgs: ONE_THREAD },
+  contextSize: 256,
+  parallelSlots: 1,
+  promptCacheMiB: 0,
+  extraArgs: ONE_THREAD,
   rollout: { drainSeconds: 5 },
 };

@@ -73,7 +73,12 @@ export async function startChartBed(): Promise<ChartBed> {
   };
   const kept = stack.move();
   return {
-    ...{ cluster, kubectl, helm, node, pods, url },
+    cluster,
+    kubectl,
+    helm,
+    node,
+    pods,
+    url,
     install: (...args) => {
       const [name, ...rest] = release;
       return explained(helm("install", name, CHART, ...rest, ...values, ...args));
@@ -124,9 +129,12 @@ export function confinementOf(pid: number) {
 }
 
 export const CONFINED = {
-  ...{ user: "65532", capabilities: "0000000000000000", noNewPrivileges: "1" },
+  user: "65532",
+  capabilities: "0000000000000000",
+  noNewPrivileges: "1",
   // A filter.
-  ...{ seccomp: "2", root: "ro" },
+  seccomp: "2",
+  root: "ro",
 };
 
 export const ENFORCED = "pod-security.kubernetes.io/enforce";
@@ -139,7 +147,9 @@ function servedBy(name: string, origin: string): object {
   const items = [
     { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "cpu" } } },
     {
-      ...{ apiVersion, kind: "InferenceService", metadata },
+      apiVersion,
+      kind: "InferenceService",
+      metadata,
       spec: { modelRef: name, ...small, rollout: { drainSeconds: 5 } },
     },
   ];

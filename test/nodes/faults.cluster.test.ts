@@ -237,11 +237,16 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
     await bed.apply("bound", { resources: { memory: "48Mi" } });
     // Gone from a lost node sooner than the 300 s of Kubernetes.
     const tolerations = ["unreachable", "not-ready"].map((name) => ({
-      ...{ key: `node.kubernetes.io/${name}`, operator: "Exists", effect: "NoExecute", tolerationSeconds: 3 },
+      key: `node.kubernetes.io/${name}`,
+      operator: "Exists",
+      effect: "NoExecute",
+      tolerationSeconds: 3,
     }));
     const topologySpreadConstraints = [
       {
-        ...{ maxSkew: 1, topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "ScheduleAnyway" },
+        maxSkew: 1,
+        topologyKey: "kubernetes.io/hostname",
+        whenUnsatisfiable: "ScheduleAnyway",
         labelSelector: { matchLabels: { "metalbridge.dev/service": "spread" } },
       },
     ];

@@ -129,7 +129,9 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
       stringData: { key: "sesame" },
     };
     const claim = {
-      ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "shared" } },
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "shared" },
       spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
     };
     const items = [secret, claim];

@@ -80,7 +80,8 @@ afterAll(async () => {
 
 function request(key: string, spec: object = {}, metadata: object = {}, name = key): object {
   return {
-    ...{ apiVersion: API_VERSION, kind: "HostJoinRequest" },
+    apiVersion: API_VERSION,
+    kind: "HostJoinRequest",
     metadata: { name, namespace: NAMESPACE_JOIN, ...metadata },
     spec: { hostName: "mac-1", group: GROUP, addresses: ["10.0.0.1"], ...spec },
   };
@@ -99,7 +100,8 @@ async function send(request: Request): Promise<string> {
 const long = (length: number) => "x".repeat(length);
 const tokenOf = (place: string) =>
   post(`${place}/token`, {
-    ...{ apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" },
+    apiVersion: "authentication.k8s.io/v1",
+    kind: "TokenRequest",
     spec: { expirationSeconds: 3_600 },
   });
 

@@ -159,7 +159,10 @@ async function join(place: Place, power: Power, options: NodeOptions, cluster: N
   // kubelet sets resources that it does not know to none when it starts.
   await addCapacity(access, options);
   return {
-    ...{ name: nodeName, address, folder, podSubnet: podSubnetOf(station) },
+    name: nodeName,
+    address,
+    folder,
+    podSubnet: podSubnetOf(station),
     inside: () => power.machine.inside,
     run: (...command: readonly string[]) => {
       const [program = "nsenter", ...prefix] = power.machine.inside;
@@ -190,7 +193,9 @@ async function register(access: ApiAccess, options: NodeOptions, address: string
   const { name, labels = {}, taints = [], zone } = options;
   const zones = zone === undefined ? {} : { "topology.kubernetes.io/zone": zone };
   const node = {
-    ...{ apiVersion: "v1", kind: "Node", metadata: { name, labels: { ...zones, ...labels } } },
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name, labels: { ...zones, ...labels } },
     spec: { taints },
     // kube-proxy waits for it.
     status: { addresses: [{ type: "InternalIP", address }] },

@@ -53,7 +53,9 @@ export async function localVolume(
   } else chmodSync(folder, 0o777);
   const hostname = { key: "kubernetes.io/hostname", operator: "In", values: [node.name] };
   const volume = {
-    ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name } },
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name },
     spec: {
       capacity: { storage: size },
       accessModes: ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"],

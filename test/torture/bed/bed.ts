@@ -88,7 +88,9 @@ async function build(
   const audit = auditWatches(dir);
   const controlPlane = await startControlPlane({
     ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
-    ...{ isThrowaway: true, controllerManager: true, scheduler: nodeCount > 0 },
+    isThrowaway: true,
+    controllerManager: true,
+    scheduler: nodeCount > 0,
     apiServerArgs: [...audit.args, ...(nodeCount > 0 ? [...API_SERVER_ARGS, ...EVICTS_SOON] : [])],
     controllerManagerArgs: ["--node-monitor-grace-period=20s", "--node-monitor-period=1s"],
   });
@@ -120,7 +122,15 @@ async function build(
     keep,
   );
   return {
-    ...{ network, controlPlane, connection, client, hosts, nodes, kubectl, controller, releases },
+    network,
+    controlPlane,
+    connection,
+    client,
+    hosts,
+    nodes,
+    kubectl,
+    controller,
+    releases,
     services: servicesWith(nodeCount),
     auditFile: audit.file,
     compact: () => compactEtcd(controlPlane.etcdSocket),

@@ -17,8 +17,11 @@ export const HOST_LOST_SECONDS = 50;
 const DRAIN_SECONDS = 15;
 
 const REPLICAS: Readonly<Record<ServiceName, number>> = {
-  ...{ steady: 2, elastic: 2, brief: 1 },
-  ...{ podded: 2, mixed: 2 },
+  steady: 2,
+  elastic: 2,
+  brief: 1,
+  podded: 2,
+  mixed: 2,
 };
 
 /** `mixed` has one replica on a host, and the others in pods. */

@@ -21,8 +21,11 @@ const WORKER = path.join(import.meta.dirname, "worker.ts");
 
 /** Requests per second of each service: enough to be in flight at every fault, little enough for two cores. */
 const PACE: Readonly<Record<ServiceName, number>> = {
-  ...{ steady: 3, elastic: 3, brief: 2 },
-  ...{ podded: 2, mixed: 2 },
+  steady: 3,
+  elastic: 3,
+  brief: 2,
+  podded: 2,
+  mixed: 2,
 };
 
 export function startLoad(recorder: Recorder, station: Station, seed: number): Load {

@@ -52,7 +52,9 @@ export async function watchCluster(
     services: startReflector({ ...shared, kind: INFERENCE_SERVICES, onChange: noting(one(serviceEvent)) }),
     hosts: startReflector({ ...shared, kind: HOSTS, onChange: noting(one(hostEvent)) }),
     pods: startReflector({
-      ...{ ...shared, kind: PODS, labelSelector: LABEL_SERVICE },
+      ...shared,
+      kind: PODS,
+      labelSelector: LABEL_SERVICE,
       onChange: noting(one(podEvent)),
     }),
     nodes: startReflector({ ...shared, kind: NODES, onChange: () => {} }),
@@ -99,7 +101,10 @@ function podEndpoints(slice: EndpointSlice, isGone: boolean, before?: EndpointSl
   const now = new Map(isGone ? [] : endpointsOf(slice).map((endpoint) => [nameOf(endpoint), endpoint]));
   const all = new Map([...endpointsOf(before), ...now.values()].map((one) => [nameOf(one), one]));
   return [...all].map(([replica, { addresses, nodeName = "", conditions }]) => ({
-    ...{ type: "slice" as const, name: slice.metadata.name, replica, host: nodeName },
+    type: "slice" as const,
+    name: slice.metadata.name,
+    replica,
+    host: nodeName,
     endpoint: `${addresses[0]}:${port}`,
     isServing: now.has(replica) && conditions?.ready === true,
     isGone: !now.has(replica),

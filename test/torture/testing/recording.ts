@@ -25,8 +25,14 @@ const BLANKS: { readonly [T in RecordedEvent["type"]]: Omit<EventOf<T>, "type" |
     ...{ endpoint: "10.0.0.1:21000", isServing: true, isGone: false },
   },
   pod: {
-    ...{ name: "podded-1", uid: "pod-uid", service: "podded", node: "node-1", phase: "Running" },
-    ...{ isReady: true, isDeleting: false, isGone: false },
+    name: "podded-1",
+    uid: "pod-uid",
+    service: "podded",
+    node: "node-1",
+    phase: "Running",
+    isReady: true,
+    isDeleting: false,
+    isGone: false,
   },
   service: {
     ...{ name: "steady", uid: "service-uid", isGone: false, isDeleting: false, phase: "Ready", reason: "" },
