@@ -7,14 +7,13 @@ import type { Model } from "../../../src/api/model.ts";
 import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
 import { ONE_THREAD } from "../../bed/agent.ts";
-import type { EngineName, ServiceName } from "../plan/catalogue.ts";
+import { DRAIN_SECONDS, type EngineName, type ServiceName } from "../plan/catalogue.ts";
 import type { ModelServer } from "./models.ts";
 
 export const NAMESPACE = "default";
 
 /** Silence after which a host's replicas are rescheduled; just past its Lease. */
 export const HOST_LOST_SECONDS = 50;
-const DRAIN_SECONDS = 15;
 
 const REPLICAS: Readonly<Record<ServiceName, number>> = {
   steady: 2,

@@ -124,6 +124,14 @@ test("on a connection that was kept alive and idle while its engine was drained,
   expect(excuse(10.5, 10.5, [], idle)).toBeUndefined();
 });
 
+test("a request that outlives the whole drain of its engine is excused, one that a shorter drain ends is not", () => {
+  expect(excuse(9, 25.2, [withdrawn])).toContain("longer than drainSeconds");
+  expect(excuse(9, 24.9, [withdrawn])).toBeUndefined();
+  expect(excuse(14, 30, [withdrawn])).toBeUndefined();
+  expect(excuse(9, 40, [])).toBeUndefined();
+  expect(excuse(9, 40, [withdrawn, at(30, "slice")])).toBeUndefined();
+});
+
 test("refused although another endpoint was there is lost; refused because all were hit is not", () => {
   const other = at(2, "slice", { replica: "steady-1-def", host: "mac-b", endpoint: "10.0.0.9:21000" });
   const refused = { failure: "ECONNREFUSED" };

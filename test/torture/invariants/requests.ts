@@ -1,5 +1,6 @@
 /** No request is lost but those that were where a fault struck, and what docs/reliability.md says of idle connections. */
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
+import { DRAIN_SECONDS } from "../plan/catalogue.ts";
 import { placeOf, uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
 import { leaseOver, proxyBlind } from "./derive/outages.ts";
@@ -111,7 +112,19 @@ function excuseAt(
   if (isWithdrawn && wasIdle && request.firstByteAt === undefined) {
     return "the connection was kept alive, idle, while its engine was drained";
   }
+  if (outlivedDrain(request, slice, slices)) return `it took longer than drainSeconds, ${DRAIN_SECONDS}`;
   return undefined;
+}
+
+/** In flight when its engine was withdrawn, and still so after the whole drain: only an overloaded machine is that slow. */
+function outlivedDrain(request: RequestEvent, slice: SliceEvent, slices: readonly SliceEvent[]): boolean {
+  const left = withdrawnAt(
+    slice,
+    slices.filter(({ at }) => at <= request.at),
+  );
+  if (left === undefined) return false;
+  const wasInFlight = request.startedAt <= left + PROPAGATION_MS;
+  return wasInFlight && request.at >= left + DRAIN_SECONDS * 1_000;
 }
 
 /** While the connection of that age was open. */

@@ -9,6 +9,9 @@ export const SERVICES = ["steady", "elastic", "brief"] as const;
 export const NODE_SERVICES = ["podded", "mixed"] as const;
 export type ServiceName = (typeof SERVICES | typeof NODE_SERVICES)[number];
 
+/** `rollout.drainSeconds` of every service. */
+export const DRAIN_SECONDS = 15;
+
 export function servicesWith(nodes: number): readonly ServiceName[] {
   return nodes > 0 ? [...SERVICES, ...NODE_SERVICES] : SERVICES;
 }
