@@ -192,7 +192,7 @@ test.runIf(isRoot)(
           for (; crashes > 0; crashes -= 1) {
             await end();
             await machine.launchd.launchctl({ args: ["kickstart", `system/${LABEL}`], euid: 0 });
-            await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeDefined());
+            await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeDefined(), { timeout: 20_000 });
           }
           // It has been seen without a process.
           if (held !== undefined) await machine.launchd.launchctl(held);
@@ -204,7 +204,7 @@ test.runIf(isRoot)(
     const end = async (): Promise<void> => {
       const pid = machine.launchd.pidOf(LABEL);
       if (pid !== undefined) process.kill(pid, "SIGKILL");
-      await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeUndefined());
+      await vi.waitFor(() => expect(machine.launchd.pidOf(LABEL)).toBeUndefined(), { timeout: 20_000 });
     };
     await machine.run(one, ["install", ...PATIENT]);
     crashes = 2;

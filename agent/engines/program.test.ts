@@ -18,7 +18,7 @@ async function writeProgram(text?: string) {
   const areGone = () =>
     vi.waitFor(() => {
       for (const pid of readFileSync(pids, "utf8").trim().split(" ")) expect(isRunning(pid)).toBe(false);
-    });
+    }, { timeout: 20_000 });
   return { program, pids, areGone, [Symbol.asyncDispose]: folder[Symbol.asyncDispose] };
 }
 

@@ -276,10 +276,10 @@ test.skipIf(process.platform !== "linux")(
     };
     for (let address = 2; address < 12; address += 1)
       for (let count = 0; count < 30; count += 1) await arrive(`127.0.0.${address}`, count % 2 === 0);
-    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(VISITOR_LIMITS.unproved));
+    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(VISITOR_LIMITS.unproved), { timeout: 20_000 });
     expect((await ask(giver.port, path, identity, { method: "HEAD" })).status).toBe(200);
     for (let count = 0; count < 60; count += 1) await arrive("127.0.0.99", false);
-    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(VISITOR_LIMITS.unproved));
+    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(VISITOR_LIMITS.unproved), { timeout: 20_000 });
     // Who neither shakes hands nor asks is sent away in seconds.
     await vi.waitFor(() => expect(open).toBe(0), { timeout: 20_000, interval: 100 });
   },
@@ -363,10 +363,10 @@ test(
     const member = await join(farm, "member");
     for (const name of ["greedy", "member"]) farm.want(name, { source });
     for (let count = 0; count < 12; count += 1) connectAs(greedy.identity, giver.port).write(chunkRequest(0));
-    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(4));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
     expect((await ask(giver.port, path, greedy.identity, { method: "HEAD" })).status).toBe(200);
     connectAs(member.identity, giver.port).write(chunkRequest(0));
-    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(5));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
     expect(waiting).toHaveLength(5);
     // Without bandwidth no file is open.
     const blob = await realpath(`${giver.dir}/blobs/sha256/${sum}`);

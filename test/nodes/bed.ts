@@ -21,7 +21,8 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 
 export const NAMESPACE = "default";
-export const WAIT = { timeout: 60_000, interval: 100 };
+/** Longer than the grace period of a pod that is busy on a slow machine. */
+export const WAIT = { timeout: 120_000, interval: 100 };
 
 export interface PodsBedOptions {
   readonly nodes?: readonly NodeOptions[];

@@ -17,7 +17,8 @@ import { type RealCluster, startRealCluster } from "../cluster/node.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 
-export const WAIT = { timeout: 60_000, interval: 100 };
+/** Longer than the grace period of a pod that is busy on a slow machine. */
+export const WAIT = { timeout: 120_000, interval: 100 };
 export const whyNoChart = whyNoRealNode() ?? (helmProgram === undefined ? needsHelm.trim() : undefined);
 
 export interface ChartBed extends AsyncDisposable {
