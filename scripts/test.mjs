@@ -1,33 +1,36 @@
 /**
  * `npm test [-- vitest arguments]`: setup, then every test but the soaks on the right Node; the last line is the sum.
- * `npm test -- --project soak` runs those.
+ * `npm test -- --project soak` runs those. With `--rerun-failed` a failed file runs once more, alone, and a line says that
+ * it is flaky if it passes then.
  */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { describeFailure } from "./setup/steps.mjs";
-import { summarize } from "./setup/test-summary.mjs";
+import { failedFiles, summarize, withRerun } from "./setup/test-summary.mjs";
 import { ensureParts, root } from "./setup.mjs";
 
-async function test(args) {
+/** With `--rerun-failed` at most so many failed files run once more, each alone. */
+const MAX_FLAKY = 2;
+
+async function test([...args]) {
   const parts = await ensureParts({ purpose: "test" });
   const folder = mkdtempSync(join(tmpdir(), "metalbridge-report-"));
-  const report = join(folder, "report.json");
   const startedAt = performance.now();
+  const mayRerun = takeFlag(args, "--rerun-failed");
   try {
     const isPart = args.some((arg) => arg.startsWith("--project"));
-    const code = await runVitest(parts, [
-      "--reporter=default",
-      "--reporter=json",
+    const first = await runVitest(parts, folder, [
       `--reporter=${join(root, "scripts", "setup", "slowest-files.mjs")}`,
-      `--outputFile.json=${report}`,
       ...(isPart ? [] : ["--project=!soak"]),
       ...args,
     ]);
-    const { skipped, line, failed } = summarize(readReport(report), code);
+    const { report, code, flaky } = mayRerun ? await rerunFailed(first, parts, folder, args) : first;
+    const { skipped, line, failed } = summarize(report, code);
     for (const name of skipped) console.log(`skipped: ${name}`);
     console.log(`tests took ${Math.round((performance.now() - startedAt) / 1_000)} s`);
+    for (const file of flaky ?? []) console.log(`flaky: ${relative(root, file)}`);
     console.log(line);
     return failed > 0 || code !== 0 ? 1 : 0;
   } finally {
@@ -35,8 +38,36 @@ async function test(args) {
   }
 }
 
-/** Vitest's own exit code; 1 when a signal ended it. */
-function runVitest(parts, args) {
+/** Files that fail beside others and pass alone are flaky; errors outside of tests, or more failed files, are not tried again. */
+async function rerunFailed(first, parts, folder, args) {
+  const files = failedFiles(first.report);
+  if (files.length === 0 || files.length > MAX_FLAKY || first.hasUnhandled) return first;
+  let { report } = first;
+  const flaky = [];
+  for (const file of files) {
+    console.log(`\n== once more, alone: ${relative(root, file)}`);
+    const rerun = await runVitest(parts, folder, [
+      file,
+      ...args.filter((arg) => arg.startsWith("--project")),
+    ]);
+    if (rerun.code !== 0) return { report, code: 1, flaky };
+    report = withRerun(report, rerun.report);
+    flaky.push(file);
+  }
+  return { report, code: 0, flaky };
+}
+
+function takeFlag(args, flag) {
+  const index = args.indexOf(flag);
+  if (index >= 0) args.splice(index, 1);
+  return index >= 0;
+}
+
+/** Its report, undefined when it wrote none, and its exit code, 1 when a signal ended it. */
+async function runVitest(parts, folder, args) {
+  const report = join(folder, "report.json");
+  const unhandled = join(folder, "unhandled");
+  for (const file of [report, unhandled]) rmSync(file, { force: true });
   const env = {
     ...process.env,
     METALBRIDGE_LLAMA_SERVER: parts.llamaServer,
@@ -45,15 +76,28 @@ function runVitest(parts, args) {
     ...(parts.prometheus === undefined ? {} : { METALBRIDGE_PROMETHEUS: parts.prometheus }),
     // Programs that tests start by `#!/usr/bin/env node` get the same Node.
     PATH: `${dirname(parts.node)}:${process.env.PATH}`,
+    METALBRIDGE_UNHANDLED_ERRORS: unhandled,
   };
+  const reporters = [
+    "--reporter=default",
+    "--reporter=json",
+    `--reporter=${join(root, "scripts", "setup", "unhandled-errors.mjs")}`,
+    `--outputFile.json=${report}`,
+  ];
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
-  const child = spawn(parts.node, [vitest, "run", ...args], { cwd: root, env, stdio: "inherit" });
-  process.on("SIGINT", () => {});
-  process.on("SIGTERM", () => child.kill("SIGTERM"));
-  return new Promise((resolve, reject) => {
+  const child = spawn(parts.node, [vitest, "run", ...reporters, ...args], {
+    cwd: root,
+    env,
+    stdio: "inherit",
+  });
+  const forward = () => child.kill("SIGTERM");
+  const ignore = () => {};
+  process.on("SIGINT", ignore).on("SIGTERM", forward);
+  const code = await new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 1));
-  });
+  }).finally(() => process.off("SIGINT", ignore).off("SIGTERM", forward));
+  return { report: readReport(report), code, hasUnhandled: existsSync(unhandled) };
 }
 
 function readReport(file) {

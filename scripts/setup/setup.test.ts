@@ -17,7 +17,7 @@ import { chooseCpuBackend } from "./llama/cpu-backend.mjs";
 import { archiveName } from "./llama/release.mjs";
 import { renderSlowest } from "./slowest-files.mjs";
 import { createProgress, describeFailure, SetupError } from "./steps.mjs";
-import { summarize } from "./test-summary.mjs";
+import { failedFiles, summarize, withRerun } from "./test-summary.mjs";
 
 test("the Debian mirror is the system's own, in both kinds of source files, never its security archive", () => {
   const oneLine =
@@ -186,6 +186,15 @@ test("nothing that went wrong counts as a success", () => {
   expect(summarize(undefined, 1).line).toBe("0 passed, 1 failed, 0 skipped");
   expect(summarize({ testResults: [] }, 1).failed).toBe(1);
   expect(summarize({ testResults: [] }, 0).failed).toBe(0);
+});
+
+test("a file that ran once more counts as it did then, and only that file", () => {
+  const file = (name: string, status: string) => ({ name, status, assertionResults: [{ status }] });
+  const report = { testResults: [file("a", "passed"), file("b", "failed"), file("c", "failed")] };
+  expect(failedFiles(report)).toEqual(["b", "c"]);
+  const after = withRerun(report, { testResults: [file("b", "passed")] });
+  expect(failedFiles(after)).toEqual(["c"]);
+  expect(summarize(after, 1).line).toBe("2 passed, 1 failed, 0 skipped");
 });
 
 test("the slowest files are listed, longest first, and not for a run of a few", () => {

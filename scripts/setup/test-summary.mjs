@@ -21,6 +21,17 @@ export function summarize(report, exitCode) {
   };
 }
 
+/** Files of which something failed. */
+export function failedFiles(report) {
+  return (report?.testResults ?? []).filter(({ status }) => status === "failed").map(({ name }) => name);
+}
+
+/** The first report, with the results of a file that ran once more in place of its first ones. */
+export function withRerun(report, rerun) {
+  const later = new Map((rerun?.testResults ?? []).map((file) => [file.name, file]));
+  return { ...report, testResults: report.testResults.map((file) => later.get(file.name) ?? file) };
+}
+
 function hasFailedTest(file) {
   return (file.assertionResults ?? []).some((one) => one.status === "failed");
 }
