@@ -16,9 +16,12 @@ async function writeProgram(text?: string) {
   const endless = `trap "" TERM HUP INT\nsleep 1000 &\necho $$ $! > ${pids}.new\nmv ${pids}.new ${pids}\nwait`;
   writeFileSync(program, `#!/bin/sh\n${text ?? endless}\n`, { mode: 0o755 });
   const areGone = () =>
-    vi.waitFor(() => {
-      for (const pid of readFileSync(pids, "utf8").trim().split(" ")) expect(isRunning(pid)).toBe(false);
-    }, { timeout: 20_000 });
+    vi.waitFor(
+      () => {
+        for (const pid of readFileSync(pids, "utf8").trim().split(" ")) expect(isRunning(pid)).toBe(false);
+      },
+      { timeout: 20_000 },
+    );
   return { program, pids, areGone, [Symbol.asyncDispose]: folder[Symbol.asyncDispose] };
 }
 
