@@ -38,7 +38,7 @@ async function test([...args]) {
   }
 }
 
-/** Files that fail beside others and pass alone are flaky; errors outside of tests, or more failed files, are not tried again. */
+/** Files that fail beside others and pass alone are flaky; errors outside of tests, or more failed files, are not retried. */
 async function rerunFailed(first, parts, folder, args) {
   const files = failedFiles(first.report);
   if (files.length === 0 || files.length > MAX_FLAKY || first.hasUnhandled) return first;
