@@ -23,7 +23,7 @@ async function run(...args: string[]): Promise<{ code: number; stdout: string; s
   }
 }
 
-test("the catalogue is searched and shown, and its own records do not contradict themselves", async () => {
+test("the catalog is searched and shown, and its own records do not contradict themselves", async () => {
   const search = await run("catalog", "search", "qwen2.5", "coder", "-o", "wide");
   expect(search.stdout.trim().split("\n")).toHaveLength(7);
   expect(await run("catalog", "show", "Qwen2.5-7B")).toMatchObject({

@@ -260,7 +260,7 @@ test("missing rights are named before the first pod; without nodes there is noth
   expect(await runProgram(ask("--model", "NoSuchModel-7B"), { kubeconfig })).toMatchObject({
     ...{
       code: 1,
-      stderr: expect.stringMatching(/^CatalogModelUnknown: NoSuchModel-7B is not in the catalogue/),
+      stderr: expect.stringMatching(/^CatalogModelUnknown: NoSuchModel-7B is not in the catalog/),
     },
   });
 });

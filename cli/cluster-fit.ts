@@ -39,7 +39,7 @@ const CONCURRENCY = 8;
 /** Options and action of the verb. */
 export function configureClusterFit(command: Command): void {
   addNamespacedFlags(command)
-    .option("--model <name>", "the model, as the catalogue or a repository names it; any: all of them")
+    .option("--model <name>", "the model, as the catalog or a repository names it; any: all of them")
     .addOption(
       new Option(
         "--use-case <name>",

@@ -44,7 +44,7 @@ async function server({ logLevel, exitWithStdin, catalog, ...settings }: ServerF
   const { records, refused } = await readCatalogFiles(catalog);
   const log = createJsonLog(logLevel);
   for (const { where, why } of refused)
-    log.warn({ record: where, why }, "a record of the catalogue is left out");
+    log.warn({ record: where, why }, "a record of the catalog is left out");
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
   await runServer({ config, records, version: packageVersion(), log, signal: stop.signal });

@@ -1,4 +1,4 @@
-/** Writes what is generated from the sources: CRDs, field reference, error catalogue, configuration, command line. `--check` fails when a file is not up to date. */
+/** Writes what is generated from the sources: CRDs, field reference, error catalog, configuration, command line. `--check` fails when a file is not up to date. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -22,7 +22,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
   return [
     ofNodes(
       `${prefix}_node_score`,
-      "Highest score of a model of the catalogue on the node.",
+      "Highest score of a model of the catalog on the node.",
       ({ density, site, areScored }) => (areScored ? round(density.summaryOf(site).bestScore, 1) : undefined),
     ),
     ofNodes(
@@ -48,7 +48,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
     ofNodes(`${prefix}_node_gpu_count`, "GPUs of the node.", ({ site }) => site.place.system.gpu_count),
     ofNodes(
       `${prefix}_node_model_count`,
-      "Models of the catalogue that fit the node.",
+      "Models of the catalog that fit the node.",
       ({ density, site, areScored }) => (areScored ? density.summaryOf(site).count : undefined),
     ),
     {

@@ -344,7 +344,7 @@ const settingsSchema = z.strictObject({
         .optional(),
       catalog: path
         .describe(
-          "File with more models for its catalogue, as --catalog of other verbs takes it; read at the first request. Absent: none.",
+          "File with more models for its catalog, as --catalog of other verbs takes it; read at the first request. Absent: none.",
         )
         .optional(),
     })

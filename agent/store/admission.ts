@@ -77,7 +77,7 @@ function overQuota(what: string, neededBytes: number, quota: number, kept: Kept)
   return new MetalbridgeError("DiskFull", message, remedyOf(kept));
 }
 
-/** Where pins are in the way, they are what to look at first; otherwise the catalogue's remedy. */
+/** Where pins are in the way, they are what to look at first; otherwise the catalog's remedy. */
 function remedyOf({ inUse, pinned, bytes }: Kept): Remedy | undefined {
   if (pinned === 0) return undefined;
   return {

@@ -1,4 +1,4 @@
-/** The catalogue as this command reads it: the one that Metalbridge comes with, and files of the user's on top. */
+/** The catalog as this command reads it: the one that Metalbridge comes with, and files of the user's on top. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -26,7 +26,7 @@ export function recordNamed({ records }: Catalog, name: string): CatalogRecord {
   const match = matchName(records, name);
   if (match.at === "one") return match.record;
   const nearest = match.at === "several" ? match.records.map((one) => one.name) : nearestNames(records, name);
-  const what = match.at === "several" ? "means several models" : "is not in the catalogue";
+  const what = match.at === "several" ? "means several models" : "is not in the catalog";
   const list =
     nearest.length === 0 ? "" : `: ${match.at === "several" ? "" : "nearest are "}${nearest.join(", ")}`;
   throw new MetalbridgeError("CatalogModelUnknown", `${name.slice(0, 128)} ${what}${list}`);

@@ -59,7 +59,7 @@ function unknownModel(records: readonly CatalogRecord[], model: string): Metalbr
   const nearest = nearestNames(records, model).join(", ");
   return new MetalbridgeError(
     "CatalogModelUnknown",
-    `${model.slice(0, 128)} is not in the catalogue${nearest === "" ? "" : `; nearest are ${nearest}`}`,
+    `${model.slice(0, 128)} is not in the catalog${nearest === "" ? "" : `; nearest are ${nearest}`}`,
   );
 }
 

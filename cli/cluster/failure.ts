@@ -11,7 +11,7 @@ export interface Attempt {
   readonly namespace?: string | undefined;
 }
 
-/** The catalogue's error for a failed call, with what was tried and what to do about it here. */
+/** The catalog's error for a failed call, with what was tried and what to do about it here. */
 export function explainAttempt(attempt: Attempt, failure: ApiFailure): MetalbridgeError {
   const { code, message, remedy } = explainFailure(failure);
   const { verb, kind, name } = attempt;

@@ -1,4 +1,4 @@
-/** `metalbridge fit` without a model: which models of the catalogue fit a machine, the best first. */
+/** `metalbridge fit` without a model: which models of the catalog fit a machine, the best first. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes } from "../../src/bytes.ts";
@@ -63,10 +63,7 @@ export function addModelsFlags(command: Command): Command {
       "only this quantization (default: the one that scores best)",
       parseQuantization,
     )
-    .option(
-      "--draft <model>",
-      "decode speculatively with this small model of the catalogue, where it can help",
-    )
+    .option("--draft <model>", "decode speculatively with this small model of the catalog, where it can help")
     .option(
       "--draft-tokens <count>",
       `tokens that it proposes in one step (default: ${DRAFT_TOKENS})`,

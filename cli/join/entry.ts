@@ -10,7 +10,7 @@ import { createHostReader } from "../../agent/host/reader.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { JOIN_ACCOUNT_PREFIX } from "../../src/api/access/join-group.ts";
-import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
@@ -153,7 +153,7 @@ function passing(failure: ApiFailure, claims: TokenClaims): MetalbridgeError {
 }
 
 function isCode(reason: string): reason is ErrorCode {
-  return Object.hasOwn(errorCatalogue, reason);
+  return Object.hasOwn(errorCatalog, reason);
 }
 
 async function describeMachine({ config, toolPath }: Entry, server: string) {

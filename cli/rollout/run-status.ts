@@ -1,6 +1,6 @@
 /** `metalbridge rollout status`: prints each step of a rollout as it happens. */
 
-import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -106,12 +106,12 @@ function late(name: string, namespace: string, timeoutMs: number, last: string):
   });
 }
 
-/** The service's own code where the catalogue has it, with its remedy. */
+/** The service's own code where the catalog has it, with its remedy. */
 function stopped({ metadata, status }: InferenceService, { reason, message }: Progress): MetalbridgeError {
   const { name, namespace } = metadata;
   const sentence = `the rollout of service ${name} has stopped: ${message}`;
   if (reason !== "RolloutStopped") {
-    const code = reason !== undefined && reason in errorCatalogue ? (reason as ErrorCode) : "RolloutStopped";
+    const code = reason !== undefined && reason in errorCatalog ? (reason as ErrorCode) : "RolloutStopped";
     return new MetalbridgeError(code, sentence);
   }
   const { currentRevision, updateRevision } = status ?? {};

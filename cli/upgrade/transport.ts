@@ -5,7 +5,7 @@ import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadArchive } from "../../launchd/release/stage.ts";
-import { type ErrorCode, errorCatalogue } from "../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
 import { formatSpan } from "../program/age.ts";
 
 export interface SshOptions {
@@ -177,7 +177,7 @@ function explain(
 }
 
 function isCode(text: string): text is ErrorCode {
-  return Object.hasOwn(errorCatalogue, text);
+  return Object.hasOwn(errorCatalog, text);
 }
 
 interface Kept {

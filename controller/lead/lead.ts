@@ -39,7 +39,7 @@ export interface LeadOptions extends QueueOptions {
   readonly linux: LinuxSettings;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
-  /** Of the catalogue. */
+  /** Of the catalog. */
   readonly matchModel: (name: string) => Match;
   readonly probing: NodeProbesOptions["probing"];
   /** Undefined where it is off. */

@@ -110,7 +110,7 @@ test.each([
   expect(judge(input)).toMatchObject({ at: "unknown" });
 });
 
-test("a header that is not read yet: the catalogue stands in for it", () => {
+test("a header that is not read yet: the catalog stands in for it", () => {
   const unread = { model: model("metal", null), hosts: [host("mac-1", 16)] };
   expect(judge(unread)).toMatchObject({ at: "nowhere", message: expect.stringMatching(/^needs [34]\d/) });
   expect(judge({ ...unread, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });

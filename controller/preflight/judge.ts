@@ -90,7 +90,7 @@ function shortageOf({ name, fit, help }: Candidate) {
   return [{ name, needs, offers, short: needs - offers, help }];
 }
 
-/** As the scheduler would judge them, were they all well and empty; by the catalogue while no header is read. */
+/** As the scheduler would judge them, were they all well and empty; by the catalog while no header is read. */
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};

@@ -1,4 +1,4 @@
-/** docs/errors.md: the whole catalogue, by section. */
+/** docs/errors.md: the whole catalog, by section. */
 
 import { agentErrors } from "../../src/api/errors/agent.ts";
 import { apiErrors } from "../../src/api/errors/api.ts";
@@ -12,9 +12,9 @@ import { podErrors } from "../../src/api/errors/pods.ts";
 import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 
-const catalogue: Readonly<Record<string, ErrorEntry>> = errorCatalogue;
+const catalog: Readonly<Record<string, ErrorEntry>> = errorCatalog;
 
 type Section = readonly [title: string, entries: Record<string, ErrorEntry>];
 
@@ -35,7 +35,7 @@ const sections: readonly Section[] = [
 /** The page. A code in no section named above still appears, under "Others". */
 export function renderErrors(): string {
   const listed = new Set(sections.flatMap(([, entries]) => Object.keys(entries)));
-  const others = Object.fromEntries(Object.entries(errorCatalogue).filter(([code]) => !listed.has(code)));
+  const others = Object.fromEntries(Object.entries(errorCatalog).filter(([code]) => !listed.has(code)));
   const all: readonly Section[] = [...sections, ["Others", others]];
   const filled = all.filter(([, entries]) => Object.keys(entries).length > 0);
   return [
@@ -49,8 +49,8 @@ export function renderErrors(): string {
 }
 
 function sectionLines([title, entries]: Section): string[] {
-  // A code that two sections define appears once, with the entry that the catalogue holds.
-  const own = Object.entries(entries).filter(([code, entry]) => catalogue[code] === entry);
+  // A code that two sections define appears once, with the entry that the catalog holds.
+  const own = Object.entries(entries).filter(([code, entry]) => catalog[code] === entry);
   const rows = own.sort(([a], [b]) => (a < b ? -1 : 1));
   return [
     `## ${title}`,

@@ -24,6 +24,7 @@ const phrases = [
   "the deadline is over",
   "the engine has ended",
   "the engine is to end",
+  "the catalogue of errors",
   "the keeper holds the FIFO",
   "a hopeless failure",
   "the memory ledger",

@@ -283,7 +283,7 @@ test("cost is what replicas hold, by service and node, and by namespace", () => 
   expect(cost(density, "team").models[0]?.memoryRequiredGb).toBe(6);
 });
 
-test("the catalogue has every model that fits somewhere, with the nodes that it fits", () => {
+test("the catalog has every model that fits somewhere, with the nodes that it fits", () => {
   const density = densityOf(aHost("big", { memoryGib: 192 }), aHost("small", { memoryGib: 8 }));
   const rows = records.flatMap((record) => catalogRow(groupSites(density, now), record, "marginal") ?? []);
   expect(rows.length).toBeGreaterThan(150);

@@ -1,4 +1,4 @@
-/** How every model of the catalogue fits every kind of machine; machines of one kind share their figures. Pure. */
+/** How every model of the catalog fits every kind of machine; machines of one kind share their figures. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitness.ts";

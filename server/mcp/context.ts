@@ -14,7 +14,7 @@ export interface McpContext {
   readonly density: () => Promise<Density>;
   /** The one that the program runs on, alone; absent where that is a pod. */
   readonly here?: () => Promise<Density>;
-  /** Over the catalogue that the density has. */
+  /** Over the catalog that the density has. */
   readonly llmfit: LlmfitRest;
   readonly cluster: <T>(use: (cluster: ClusterObjects) => Promise<T>) => Promise<T>;
   /** Absent: not allowed. */

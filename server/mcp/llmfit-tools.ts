@@ -39,7 +39,7 @@ const recommendInput = {
 };
 const searchInput = { query: name.describe("Part of a name, provider, size or use."), limit };
 const planInput = {
-  model: name.describe("Its full name in the catalogue."),
+  model: name.describe("Its full name in the catalog."),
   context: z.int().min(1).max(4_294_967_295).default(8192).describe("Tokens."),
   quant: word.describe("Such as Q4_K_M. Default: the model's own."),
   target_tps: z.number().optional().describe("Tokens per second to reach."),

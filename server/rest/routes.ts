@@ -129,7 +129,7 @@ export const routes: readonly Route[] = [
   },
   {
     ...{ method: "GET", path: `${API}/catalog`, part: "catalog", query: schemas.catalogQuery },
-    summary: "Every model of the catalogue that fits somewhere, with the nodes it fits.",
+    summary: "Every model of the catalog that fits somewhere, with the nodes it fits.",
     ...{ response: schemas.catalogResponse, refusals: {}, answer: catalog },
     keyOf: (row) => (row as CatalogRow).modelName,
   },

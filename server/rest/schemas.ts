@@ -47,7 +47,7 @@ const installedSchema = z.strictObject({
 });
 
 const fitSchema = z.strictObject({
-  name: z.string().describe("Name in the catalogue."),
+  name: z.string().describe("Name in the catalog."),
   score,
   fit_level: fitLevel,
   runtime: z.enum(["llamacpp", "mlx"]),
@@ -64,7 +64,7 @@ const nodeSchema = z.strictObject({
   lastSeen: z.string().describe("When it was last heard of, in UTC; 0001-01-01T00:00:00Z for never."),
   stale,
   system: systemSchema,
-  modelFitCount: z.int().min(0).describe("Models of the catalogue that fit."),
+  modelFitCount: z.int().min(0).describe("Models of the catalog that fit."),
   runtimes: z.array(runtimeSchema),
   installedModels: z.array(installedSchema),
   kind,
@@ -119,7 +119,7 @@ export const queryResponse = z.strictObject({
       fitsNow: z.boolean().describe("It fits beside what is placed there already."),
     }),
   ),
-  models: z.array(z.string()).describe("Models of the catalogue that the name means."),
+  models: z.array(z.string()).describe("Models of the catalog that the name means."),
   nearest: z.array(z.string()).optional().describe("Where it means none: names that have words in common."),
   ...page,
 });
@@ -169,7 +169,7 @@ export const costResponse = z.strictObject({
       gpu: z.int().min(0).describe("Whole GPUs that its pods have."),
       memoryRequiredGb: gb("What its replicas hold there"),
       utilizationPct: percent,
-      fitnessScore: score.describe("0 where the catalogue does not have the model."),
+      fitnessScore: score.describe("0 where the catalog does not have the model."),
       service: z.string(),
       replicas: z.int().min(1),
     }),

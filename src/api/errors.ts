@@ -1,4 +1,4 @@
-/** The one catalogue of error codes, and the error that carries them. The code is also the condition and event reason. */
+/** The one catalog of error codes, and the error that carries them. The code is also the condition and event reason. */
 import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
 import { cliErrors } from "./errors/cli.ts";
@@ -13,7 +13,7 @@ import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
 import { sourceErrors } from "./errors/source.ts";
 
-export const errorCatalogue = {
+export const errorCatalog = {
   ...sourceErrors,
   ...engineErrors,
   ...agentErrors,
@@ -28,7 +28,7 @@ export const errorCatalogue = {
   ...podErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
-export type ErrorCode = keyof typeof errorCatalogue;
+export type ErrorCode = keyof typeof errorCatalog;
 
 export interface Remedy {
   readonly summary: string;
@@ -48,9 +48,9 @@ export class MetalbridgeError extends Error {
   }
 }
 
-/** The catalogue's own remedy for a code. */
+/** The catalog's own remedy for a code. */
 export function defaultRemedy(code: ErrorCode): Remedy {
-  const entry: ErrorEntry = errorCatalogue[code];
+  const entry: ErrorEntry = errorCatalog[code];
   return entry.command === undefined ? { summary: entry.do } : { summary: entry.do, command: entry.command };
 }
 

@@ -31,7 +31,7 @@ export interface Check {
   /** Why it matters to a host. */
   readonly reason: string;
   readonly isFixable: boolean;
-  /** For Linux, where the catalogue's command is one of macOS. */
+  /** For Linux, where the catalog's command is one of macOS. */
   readonly linuxCommand?: string;
   readonly examine: (taken: Taken) => Outcome;
 }

@@ -1,6 +1,6 @@
 /** Every check finds what it is for, and nothing where there is nothing; what cannot be read is never passed. */
 import { describe, expect, it } from "vitest";
-import { errorCatalogue } from "../api/errors.ts";
+import { errorCatalog } from "../api/errors.ts";
 import { examine, type Platform, type Result } from "./check.ts";
 import type { Taken } from "./readings.ts";
 import { allChecks } from "./table.ts";
@@ -67,9 +67,9 @@ describe("the table", () => {
     expect([on("darwin") >= 35, on("linux") >= 30]).toEqual([true, true]);
   });
 
-  it("has each code once, and each in the catalogue", () => {
+  it("has each code once, and each in the catalog", () => {
     expect(codes).toHaveLength(new Set(codes).size);
-    expect(codes.filter((code) => !(code in errorCatalogue))).toEqual([]);
+    expect(codes.filter((code) => !(code in errorCatalog))).toEqual([]);
   });
 });
 

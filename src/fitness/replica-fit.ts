@@ -22,10 +22,10 @@ import type { Figure } from "./speed.ts";
 export interface ReplicaNeed {
   /** From the header of the file, as admission and placement count; undefined where that is not read, or no estimate is possible. */
   readonly claimBytes?: (accelerator: Accelerator) => number | undefined;
-  /** Of the catalogue; undefined where the source means none of its models, or several. */
+  /** Of the catalog; undefined where the source means none of its models, or several. */
   readonly record?: CatalogRecord | undefined;
   readonly quantization?: Quantization | undefined;
-  /** Why the catalogue's claim may be more than what the machine must hold. */
+  /** Why the catalog's claim may be more than what the machine must hold. */
   readonly doubt?: string | undefined;
   /** Tokens. */
   readonly contextSize: number;
@@ -37,7 +37,7 @@ export type ReplicaFit =
       readonly at: "fits";
       readonly claimBytes: number;
       readonly budgetBytes: number;
-      /** 0 to 100, and tokens per second; absent where the model is not in the catalogue. */
+      /** 0 to 100, and tokens per second; absent where the model is not in the catalog. */
       readonly scored?: { readonly score: number; readonly tokensPerSecond: Figure };
     }
   | { readonly at: "tooSmall"; readonly claimBytes: number; readonly budgetBytes: number }
@@ -55,7 +55,7 @@ export function useCaseOf(record: CatalogRecord): UseCase {
   return PURPOSES[categoryOf(record)] ?? "general";
 }
 
-/** How the engine loads the weights, where that is not as the catalogue has them. */
+/** How the engine loads the weights, where that is not as the catalog has them. */
 export interface Loading {
   /** Absent: the files are of another format. `bytes`: of the weights, or of all files; undefined while nothing is read. */
   readonly safetensors?: { readonly bytes: number | undefined };
@@ -108,7 +108,7 @@ function safetensorsIn(record: CatalogRecord | undefined, names: string, bytes: 
   return { chosen, isGuess: bytes === undefined && chosen?.bits === SAFETENSORS_BITS };
 }
 
-/** The header's claim decides whether it fits; the catalogue's stands in for it, and says what the fit is worth. */
+/** The header's claim decides whether it fits; the catalog's stands in for it, and says what the fit is worth. */
 export function fitReplica(need: ReplicaNeed, machine: Machine): ReplicaFit {
   const { budgetBytes, accelerator } = machine;
   const brief = briefOf(need, machine);

@@ -1,4 +1,4 @@
-/** From what a server or a network did to a typed failure, and from a failure to the catalogue. */
+/** From what a server or a network did to a typed failure, and from a failure to the catalog. */
 
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import { truncate } from "../text.ts";
@@ -74,7 +74,7 @@ export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
 }
 
-/** The catalogue's error for a failure: for conditions, events and the command line. */
+/** The catalog's error for a failure: for conditions, events and the command line. */
 export function explainFailure(failure: ApiFailure): MetalbridgeError {
   return new MetalbridgeError(codeOf(failure), failure.message);
 }

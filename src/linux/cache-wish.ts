@@ -1,5 +1,5 @@
 /** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
-import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../api/errors.ts";
+import { type ErrorCode, errorCatalog, MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
@@ -60,7 +60,7 @@ export function hostsOnlyWish(
 
 /** The message of `PodsDisabled`. */
 export function podsDisabled(what: string): string {
-  const { do: remedy } = errorCatalogue.PodsDisabled;
+  const { do: remedy } = errorCatalog.PodsDisabled;
   return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
 }
 

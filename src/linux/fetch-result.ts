@@ -1,6 +1,6 @@
 /** What a download Job says at its end, in the termination message of its container. Pure. */
 import { z } from "zod";
-import { type ErrorCode, errorCatalogue } from "../api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../api/errors.ts";
 import { ggufSchema } from "../api/fields/gguf.ts";
 import { formatSchema } from "../api/fields/shared.ts";
 import { truncateBytes } from "../text.ts";
@@ -24,7 +24,7 @@ const fetchedSchema = z.object({
 });
 
 const failedSchema = z.object({
-  code: z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(errorCatalogue, value)),
+  code: z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(errorCatalog, value)),
   message: z.string(),
   /** The same Job may succeed later with nothing changed. */
   isRetryable: z.boolean(),

@@ -11,7 +11,7 @@ import { controllerConfigSchema } from "../../controller/config.ts";
 import { AGENT_KEYS, configKeys, flagsByKey } from "../../scripts/generate/configuration.ts";
 import { environmentVariables } from "../../scripts/generate/environment.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 import { allPages, inlineCode, type Page, repositoryFiles, root } from "./pages.ts";
 
 /** Words of others: Kubernetes' kinds and settings, launchd's keys. */
@@ -47,7 +47,7 @@ function unknownWords(page: Page): readonly string[] {
   );
   return words.filter(
     (word) =>
-      !(word in errorCatalogue || FOREIGN.has(word) || wordsOfTheApi.has(word) || wordsOfTheCode.has(word)),
+      !(word in errorCatalog || FOREIGN.has(word) || wordsOfTheApi.has(word) || wordsOfTheCode.has(word)),
   );
 }
 

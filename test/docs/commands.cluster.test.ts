@@ -1,12 +1,12 @@
 /** Every kubectl command of the pages works. */
 import { expect, test } from "vitest";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { isForReaders, lookingCommandsIn, lookingCommandsOf } from "./commands.ts";
 import { allPages } from "./pages.ts";
 
-const entries: readonly ErrorEntry[] = Object.values(errorCatalogue);
+const entries: readonly ErrorEntry[] = Object.values(errorCatalog);
 const commands = new Set([
   ...allPages().filter(isForReaders).flatMap(lookingCommandsOf),
   ...entries.flatMap(({ command }) => lookingCommandsIn(command ?? "")),

@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { exitCodes } from "../../cli/program/exit-codes.ts";
 import { verbs } from "../../cli/verbs.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 import { commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
 import { allPages, repositoryFiles, root } from "./pages.ts";
 
@@ -59,8 +59,8 @@ test("the README's commands are seen", () => {
   );
 });
 
-test("remedies of the error catalogue name commands that exist", () => {
-  const entries: readonly [string, ErrorEntry][] = Object.entries(errorCatalogue);
+test("remedies of the error catalog name commands that exist", () => {
+  const entries: readonly [string, ErrorEntry][] = Object.entries(errorCatalog);
   const problems = entries.flatMap(([code, entry]) => {
     const quoted = [...entry.do.matchAll(/`([^`]+)`/g)].map(([, command]) => command ?? "");
     const commands = [entry.command ?? "", ...quoted].flatMap(commandsIn);

@@ -52,7 +52,7 @@ function isLooking(line: string): boolean {
   return /^kubectl (get|explain|api-resources) /.test(line) && !/ -w\b|…|<|\b[A-Z]{2,}\b/.test(line);
 }
 
-/** The same of the error catalogue. */
+/** The same of the error catalog. */
 export function lookingCommandsIn(command: string): readonly string[] {
   return [command].filter(isLooking);
 }
@@ -121,7 +121,7 @@ export function isForReaders({ path: file }: Page): boolean {
   return file !== "CHANGELOG.md" && !file.startsWith("docs/decisions/");
 }
 
-/** The same check for the commands of the error catalogue. */
+/** The same check for the commands of the error catalog. */
 export function commandsIn(text: string): readonly string[] {
   return text
     .split(/\||&&/)

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 
 const TERMS = [
   "claim",
@@ -27,7 +27,7 @@ test("the terms are in alphabetical order, each once", () => {
 });
 
 test.each(TERMS)("%s, which messages use, is explained", (term) => {
-  const isUsed = Object.values(errorCatalogue).some(({ what, do: remedy }) =>
+  const isUsed = Object.values(errorCatalog).some(({ what, do: remedy }) =>
     new RegExp(`\\b${term}`, "i").test(`${what} ${remedy}`),
   );
   expect([term, isUsed]).toEqual([term, true]);

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { INVARIANTS } from "../torture/invariants/registry.ts";
-import { faultsFor } from "../torture/plan/catalogue.ts";
+import { faultsFor } from "../torture/plan/catalog.ts";
 import { root } from "./pages.ts";
 
 const page = readFileSync(new URL("docs/reliability.md", `file://${root}`), "utf8");

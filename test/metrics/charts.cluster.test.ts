@@ -7,7 +7,7 @@ import { expect, test, vi } from "vitest";
 import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { allPages, inlineCode, type Page } from "../docs/pages.ts";
@@ -128,7 +128,7 @@ test.skipIf(llamaServer === undefined)(
     const documented = inlineCode(pageOf("docs/observability.md"));
     for (const { reason, note } of announced) {
       expect(note.split(" ").length, `${reason}: ${note}`).toBeGreaterThan(2);
-      expect([...documented, ...Object.keys(errorCatalogue)], note).toContain(reason);
+      expect([...documented, ...Object.keys(errorCatalog)], note).toContain(reason);
     }
     await rm(folder, { recursive: true, force: true });
   },

@@ -6,7 +6,7 @@ import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { HOST_CONDITIONS } from "../../controller/metrics/hosts.ts";
 import { serverMetrics } from "../../server/metrics.ts";
-import { errorCatalogue } from "../../src/api/errors.ts";
+import { errorCatalog } from "../../src/api/errors.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import { SERVICE_PHASES } from "../../src/api/inference-service/status.ts";
 import { allPages, anchorsOf, root } from "../docs/pages.ts";
@@ -34,7 +34,7 @@ const VALUES: Readonly<Record<string, ReadonlySet<string>>> = {
   "metalbridge_host_condition status": new Set(["True", "False", "Unknown"]),
   "metalbridge_host_memory_pressure level": new Set(["Normal", "Warning", "Critical", "Unknown"]),
   "metalbridge_service_rollout state": new Set(["rolling", "complete", "stopped"]),
-  "metalbridge_replica_exits_total reason": new Set(Object.keys(errorCatalogue)),
+  "metalbridge_replica_exits_total reason": new Set(Object.keys(errorCatalog)),
   "metalbridge_agent_drain_duration_seconds_count outcome": new Set(["quiet", "deadline", "ended"]),
   "metalbridge_replica_probe_duration_seconds_bucket probe": new Set(["health", "request"]),
 };

@@ -8,7 +8,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { judge } from "./judge.ts";
-import { ENGINES } from "./plan/catalogue.ts";
+import { ENGINES } from "./plan/catalog.ts";
 import { planFaults } from "./plan/plan-faults.ts";
 import { explain } from "./report/explain.ts";
 import { loadRecording } from "./report/load-recording.ts";

@@ -15,7 +15,7 @@ import { watchLag } from "./observe/lag.ts";
 import { watchAudit, watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
 import { eventsOf } from "./observe/recording.ts";
-import { type EngineName, HOSTS } from "./plan/catalogue.ts";
+import { type EngineName, HOSTS } from "./plan/catalog.ts";
 import { planFaults } from "./plan/plan-faults.ts";
 import { type Report, reportOf } from "./report/report.ts";
 import { describeEvent } from "./report/timeline.ts";

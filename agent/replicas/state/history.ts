@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { type ErrorCode, errorCatalogue } from "../../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { transitionSchema } from "../../../src/api/inference-replica.ts";
 import type { ReplicaState } from "./state.ts";
 
@@ -10,7 +10,7 @@ const exitSchema = z.object({
   code: z.number().optional(),
   signal: z.string().optional(),
   killedByUs: z.boolean(),
-  reason: z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(errorCatalogue, value)),
+  reason: z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(errorCatalog, value)),
   message: z.string(),
   at: z.string(),
   logTail: z.string(),

@@ -11,13 +11,13 @@ import {
 import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
 import { truncate } from "../../../src/text.ts";
 
-/** A cause from the catalogue; the message says what to do as well. */
+/** A cause from the catalog; the message says what to do as well. */
 export interface Trouble {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
-/** With the catalogue's remedy behind it, without its command: that has placeholders. */
+/** With the catalog's remedy behind it, without its command: that has placeholders. */
 export function troubleOf(code: ErrorCode, message: string): Trouble {
   return { code, message: `${truncate(message, 1_000)}; ${defaultRemedy(code).summary}` };
 }

@@ -1,5 +1,5 @@
 /** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
-import { type ErrorCode, errorCatalogue } from "../../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
@@ -149,7 +149,7 @@ function planDelay({ model, nowMs }: CacheObservation, place: Place): CachePlan 
   const waitMs = retryDelay(attempts ?? 1, Date.parse(failedAt), nowMs);
   if (waitMs <= 0) return undefined;
   const { reason, message } = before;
-  const trouble = reason in errorCatalogue ? { code: reason as ErrorCode, message } : undefined;
+  const trouble = reason in errorCatalog ? { code: reason as ErrorCode, message } : undefined;
   return { state: { status: before, trouble }, steps: [], recheckAfterMs: waitMs };
 }
 

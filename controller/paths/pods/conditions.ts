@@ -6,7 +6,7 @@ import {
   isConditionTrue,
   setCondition,
 } from "../../../src/api/conditions.ts";
-import { errorCatalogue } from "../../../src/api/errors.ts";
+import { errorCatalog } from "../../../src/api/errors.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
 import { truncate } from "../../../src/text.ts";
 import type { PhaseStatus } from "../../service/phase.ts";
@@ -173,7 +173,7 @@ function judged({ service, model }: StatusInput, known: readonly PodOffload[]): 
       const count = found?.count;
       return count === undefined ? pod : `${pod} (${count} on the GPU)`;
     });
-    const { what, do: remedy } = errorCatalogue[reason];
+    const { what, do: remedy } = errorCatalog[reason];
     const shown = names.slice(0, MAX_NAMES).join(", ");
     const message = `${bad.length} of ${known.length} ready pods: ${shown}. ${what} To do: ${remedy}`;
     return { type, status: "True", reason, message };

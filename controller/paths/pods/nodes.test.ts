@@ -62,13 +62,13 @@ test.each([
   expect(`${status} ${reason}`).toBe(expected);
 });
 
-test("a model that the catalogue does not have is kept off nodes by its header, and no node is preferred", () => {
+test("a model that the catalog does not have is kept off nodes by its header, and no node is preferred", () => {
   const claimBytes = () => 30 * 1024 ** 3;
   const own = needOf({ source: "https://models.example/mine.gguf", match, settings: {}, claimBytes });
   const judged = judgeNodes(own, CUDA, NODES);
   expect(choiceOf(judged)).toEqual({ avoid: ["small.example"], prefer: [] });
   expect(nodesCondition({ at: "judged", judged }).message).toContain(
-    "fits: fast, slow; the catalogue does not have the model, so they are not scored",
+    "fits: fast, slow; the catalog does not have the model, so they are not scored",
   );
 });
 

@@ -257,7 +257,7 @@ export function nodesCondition(seen: NodesSeen): ConditionUpdate {
     listed(
       "fits",
       plain.map(({ name }) => name),
-      "; the catalogue does not have the model, so they are not scored",
+      "; the catalog does not have the model, so they are not scored",
     ),
     listed("kept out", judged.flatMap(tooSmallText)),
     listed("left to the scheduler", judged.flatMap(unknownText)),

@@ -10,7 +10,7 @@ export interface PodsPorts extends ControllerPorts {
   readonly linux: LinuxSettings;
   readonly podsQueue: PodsQueue;
   readonly offloads: OffloadReader;
-  /** Which record of the catalogue a source means. */
+  /** Which record of the catalog a source means. */
   readonly matchModel: (name: string) => Match;
   readonly nodeProbes: NodeProbes;
   /** Their positions in the queue have changed. */

@@ -1,5 +1,5 @@
 /** The whole status of a service that runs as pods. Pure and total. */
-import { type ErrorCode, errorCatalogue } from "../../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
@@ -105,14 +105,14 @@ function waiting(input: StatusInput): PhaseStatus | undefined {
   const { code, message, pods } = unscheduled;
   const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
   const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
-  const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalogue[code].do}.` : "";
+  const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalog[code].do}.` : "";
   return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}${remedy}` };
 }
 
 function troubled(input: StatusInput): PhaseStatus | undefined {
   const { trouble } = input.pods;
   if (trouble === undefined || isComplete(input)) return undefined;
-  const { code, remedy = REMEDIES[code] ?? errorCatalogue[code].do } = trouble;
+  const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = trouble;
   const message = `${readyText(input)}; ${trouble.message}. To do: ${remedy}`;
   return { phase: "Degraded", reason: code, message };
 }

@@ -33,7 +33,7 @@ const READER_CHANGES = 20;
 const ROUTES = {
   "query of one model": "/api/v1/density/query?model=Qwen/Qwen2.5-7B-Instruct",
   "query of a family": "/api/v1/density/query?model=Qwen3&limit=100",
-  "catalogue, a page": "/api/v1/catalog?limit=5",
+  "catalog, a page": "/api/v1/catalog?limit=5",
   "nodes, all": "/api/v1/density/nodes",
 } as const;
 const WORKER = fileURLToPath(new URL("../workers/density.ts", import.meta.url));
@@ -218,7 +218,7 @@ async function startWorker(folder: string): Promise<ChildProcess> {
   await build({
     ...BUNDLE_OPTIONS,
     ...{ entryPoints: [WORKER], outfile, format: "esm", banner: { js: REQUIRE } },
-    // The catalogue is read beside the fixtures.
+    // The catalog is read beside the fixtures.
     define: {
       "import.meta.url": JSON.stringify(
         new URL("../../../server/density/fixtures/fleet.ts", import.meta.url).href,

@@ -35,13 +35,13 @@ export const density: Dashboard = {
         graph({
           title: "Best score",
           description:
-            "Highest score of a model of the catalogue, by machine. A fall means less memory or another budget.",
+            "Highest score of a model of the catalog, by machine. A fall means less memory or another budget.",
           width: 12,
           queries: [["{{kind}} {{node}}", of("score")]],
         }),
         graph({
           title: "Models that fit",
-          description: "Models of the catalogue that are not too tight, by machine.",
+          description: "Models of the catalog that are not too tight, by machine.",
           width: 12,
           queries: [["{{kind}} {{node}}", of("model_count")]],
         }),

@@ -41,7 +41,7 @@ export const cliErrors = {
     command: "metalbridge fit --memory 32Gi --chip 'M4 Pro'",
   },
   CatalogUnreadable: {
-    what: "A catalogue file cannot be read, or holds no usable record.",
+    what: "A catalog file cannot be read, or holds no usable record.",
     do: "give a file of JSON lines or a JSON array; `metalbridge catalog check` says what is wrong with each record",
     command: "metalbridge catalog check --catalog <file>",
   },
@@ -51,7 +51,7 @@ export const cliErrors = {
     command: "metalbridge catalog show <model>",
   },
   CatalogModelUnknown: {
-    what: "The catalogue has no model of that name, or several; the message lists the nearest.",
+    what: "The catalog has no model of that name, or several; the message lists the nearest.",
     do: "search for it, or give the full name",
     command: "metalbridge catalog search <words>",
   },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorCatalogue } from "../errors.ts";
+import { errorCatalog } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
 import { cliErrors } from "./cli.ts";
@@ -33,6 +33,6 @@ test("no code is defined in two sections, or one text would silently replace the
   expect(codes.filter((code, index) => codes.indexOf(code) !== index)).toEqual([]);
 });
 
-test("every section is part of the catalogue", () => {
-  expect(sections.flat().sort()).toEqual(Object.keys(errorCatalogue).sort());
+test("every section is part of the catalog", () => {
+  expect(sections.flat().sort()).toEqual(Object.keys(errorCatalog).sort());
 });

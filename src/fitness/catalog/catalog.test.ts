@@ -15,7 +15,7 @@ const find = (name: string) => {
   return record;
 };
 
-test("the catalogue has at least 150 records, each of them usable, unique and with its source", () => {
+test("the catalog has at least 150 records, each of them usable, unique and with its source", () => {
   expect(refused).toEqual([]);
   expect(records.length).toBeGreaterThanOrEqual(150);
   expect(text.trim().split("\n")).toHaveLength(records.length);

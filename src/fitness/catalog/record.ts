@@ -1,4 +1,4 @@
-/** The catalogue's records: llmfit's fields, and beside them the fields of a model's config.json under their own names. Pure. */
+/** The catalog's records: llmfit's fields, and beside them the fields of a model's config.json under their own names. Pure. */
 import { z } from "zod";
 
 const count = z.int().min(1).max(1e15);

@@ -3,7 +3,7 @@ import type { ObjectReference } from "../objects.ts";
 
 export interface EventInput {
   readonly type: "Normal" | "Warning";
-  /** CamelCase, from the catalogue where it is an error. */
+  /** CamelCase, from the catalog where it is an error. */
   readonly reason: string;
   /** What was done or tried, CamelCase. */
   readonly action: string;

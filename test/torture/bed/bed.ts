@@ -24,7 +24,7 @@ import { installRelease, type Release } from "../../bed/release.ts";
 import { compactEtcd } from "../../cluster/etcd-compaction.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
-import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalogue.ts";
+import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalog.ts";
 import { type FarmObjects, farmObjects } from "./farm-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
 import { serveModels } from "./models.ts";

@@ -7,7 +7,7 @@ import type { Model } from "../../../src/api/model.ts";
 import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
 import { ONE_THREAD } from "../../bed/agent.ts";
-import { DRAIN_SECONDS, type EngineName, type ServiceName } from "../plan/catalogue.ts";
+import { DRAIN_SECONDS, type EngineName, type ServiceName } from "../plan/catalog.ts";
 import type { ModelServer } from "./models.ts";
 
 export const NAMESPACE = "default";

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import path from "node:path";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
-import { servicesWith } from "../plan/catalogue.ts";
+import { servicesWith } from "../plan/catalog.ts";
 
 export interface ModelServer {
   /** Of a model by any name. */

@@ -5,7 +5,7 @@ import type { Load } from "../load/load.ts";
 import type { ClusterWatch } from "../observe/cluster.ts";
 import type { EngineWatch, SeenEngine } from "../observe/engines.ts";
 import type { Recorder } from "../observe/recorder.ts";
-import { type EngineName, type ServiceName, servicesWith } from "../plan/catalogue.ts";
+import { type EngineName, type ServiceName, servicesWith } from "../plan/catalog.ts";
 import type { PlannedFault } from "../plan/plan-faults.ts";
 
 export interface FaultContext {

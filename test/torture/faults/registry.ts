@@ -1,5 +1,5 @@
 /** Which function does which fault. */
-import type { FaultKind } from "../plan/catalogue.ts";
+import type { FaultKind } from "../plan/catalog.ts";
 import { apiCompaction, apiKill, apiStop } from "./cluster/api-server.ts";
 import { kubeletStop, nodeCordon, nodeDrain, nodeKill, podDelete, podKill } from "./cluster/nodes.ts";
 import type { Fault } from "./fault.ts";

@@ -1,6 +1,6 @@
 /** No request is lost but those that were where a fault struck, and what docs/reliability.md says of idle connections. */
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
-import { DRAIN_SECONDS } from "../plan/catalogue.ts";
+import { DRAIN_SECONDS } from "../plan/catalog.ts";
 import { placeOf, uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
 import { leaseOver, proxyBlind } from "./derive/outages.ts";

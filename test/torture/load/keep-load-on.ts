@@ -1,6 +1,6 @@
 /** Turns a service's load on once the service answers: after its creation, and again after each new one. */
 import type { FaultContext } from "../faults/fault.ts";
-import type { ServiceName } from "../plan/catalogue.ts";
+import type { ServiceName } from "../plan/catalog.ts";
 
 const LOOK_MS = 500;
 /** kube-proxy follows within its sync period; a connection refused before that is no defect. */

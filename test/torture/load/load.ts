@@ -5,7 +5,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import type { Station } from "../../bed/network.ts";
 import type { Recorder } from "../observe/recorder.ts";
-import type { ServiceName } from "../plan/catalogue.ts";
+import type { ServiceName } from "../plan/catalog.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 
 export interface Load {

@@ -6,7 +6,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
-import { HOSTS, nodeNames, servicesWith } from "../plan/catalogue.ts";
+import { HOSTS, nodeNames, servicesWith } from "../plan/catalog.ts";
 import { isReady, readyPods } from "./cluster.ts";
 
 export interface FarmView {

@@ -1,5 +1,5 @@
 /** What a run writes down: everything that was done to the farm and everything that it showed, with times. */
-import type { FaultKind, ServiceName } from "../plan/catalogue.ts";
+import type { FaultKind, ServiceName } from "../plan/catalog.ts";
 
 export type LinkNow = "whole" | "cut" | "apiCut" | "slow" | "lossy";
 

@@ -1,4 +1,4 @@
-import type { EngineName } from "./catalogue.ts";
+import type { EngineName } from "./catalog.ts";
 
 /** The seeds of every test run: together they draw every kind of fault, and some that outlast a Lease. */
 export const FIXED_SEEDS = [

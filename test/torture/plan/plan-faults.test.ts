@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CATALOGUE, DAEMON_FAULTS, faultsFor, HOSTS, NODE_FAULTS, SERVICES } from "./catalogue.ts";
+import { CATALOG, DAEMON_FAULTS, faultsFor, HOSTS, NODE_FAULTS, SERVICES } from "./catalog.ts";
 import { FIXED_SEEDS } from "./fixed-seeds.ts";
 import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
 
@@ -36,9 +36,9 @@ function meet(one: PlannedFault, other: PlannedFault): boolean {
   return lockOf(one) === lockOf(other) && !isApart;
 }
 
-test("targets are hosts, services or nothing, as the catalogue says", () => {
+test("targets are hosts, services or nothing, as the catalog says", () => {
   for (const { kind, target } of planFaults(3, 60).rounds.flatMap(({ faults }) => faults)) {
-    const on = CATALOGUE.find((entry) => entry.kind === kind)?.on;
+    const on = CATALOG.find((entry) => entry.kind === kind)?.on;
     if (on === "host") expect(HOSTS).toContain(target);
     else if (on === "service") expect(SERVICES).toContain(target);
     else expect(target).toBeUndefined();
@@ -48,7 +48,7 @@ test("targets are hosts, services or nothing, as the catalogue says", () => {
 test("an hour draws every kind, and long rounds go past a Lease", () => {
   const rounds = planFaults(1, 60).rounds;
   const faults = rounds.flatMap((round) => round.faults);
-  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOG.map(({ kind }) => kind)));
   expect(Math.max(...faults.map(({ forMs }) => forMs))).toBeGreaterThan(60_000);
 });
 
@@ -85,7 +85,7 @@ test("the fixed seeds draw every kind together, and some that outlast a Lease", 
   const faults = ours.flatMap(({ seed, minutes }) =>
     planFaults(seed, minutes).rounds.flatMap((round) => round.faults),
   );
-  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOG.map(({ kind }) => kind)));
   const outlasting = faults.filter(({ forMs }) => forMs > LEASE_MS).map(({ kind }) => kind);
   expect(outlasting).toContain("lease-expiry");
   expect(outlasting).toContain("engine-pause");

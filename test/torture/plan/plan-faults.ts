@@ -7,7 +7,7 @@ import {
   HOSTS,
   nodeNames,
   SERVICES,
-} from "./catalogue.ts";
+} from "./catalog.ts";
 import { createRandom, type Random } from "./random.ts";
 
 export interface PlannedFault {
@@ -56,13 +56,13 @@ export function planFaults(
   nodes = 0,
 ): Schedule {
   const random = createRandom(seed);
-  const catalogue = faultsFor(engine, nodes);
+  const catalog = faultsFor(engine, nodes);
   const rounds: Round[] = [];
   let left = minutes * 60_000;
   let id = 1;
   while (rounds.length === 0 || left > 0) {
     const isLong = rounds.length % 2 === 1 && left >= LONG_MS;
-    const round = planRound({ random, catalogue, nodes }, rounds.length, isLong, id);
+    const round = planRound({ random, catalog, nodes }, rounds.length, isLong, id);
     rounds.push(round);
     id += round.faults.length;
     left -= round.lengthMs + QUIET_MS;
@@ -72,7 +72,7 @@ export function planFaults(
 
 interface Source {
   readonly random: Random;
-  readonly catalogue: ReturnType<typeof faultsFor>;
+  readonly catalog: ReturnType<typeof faultsFor>;
   readonly nodes: number;
 }
 
@@ -104,16 +104,16 @@ interface Draw {
 
 /** Undefined where nothing that was drawn fits beside the others. */
 function drawFault(
-  { random, catalogue, nodes }: Source,
+  { random, catalog, nodes }: Source,
   others: readonly PlannedFault[],
   draw: Draw,
 ): PlannedFault | undefined {
   const { atMs, lengthMs, id, longLeft } = draw;
-  const longOnes = catalogue.filter((entry) => entry.lastsLong !== undefined);
+  const longOnes = catalog.filter((entry) => entry.lastsLong !== undefined);
   const isEarly = atMs < lengthMs / 4;
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     const wantsLong = longLeft > 0 && isEarly;
-    const entry = random.pickWeighted(wantsLong ? longOnes : catalogue);
+    const entry = random.pickWeighted(wantsLong ? longOnes : catalog);
     const target = drawTarget(random, entry, nodes);
     const lasts = wantsLong ? entry.lastsLong : entry.lasts;
     const drawnMs = lasts === undefined ? 0 : random.between(lasts.leastMs, lasts.mostMs);

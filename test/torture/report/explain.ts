@@ -1,7 +1,7 @@
 /** A violation for people: what was broken, the faults in force then, and the last things that happened to whom it concerns. */
 import type { Violation } from "../invariants/invariant.ts";
 import { type EventOf, eventsOf, type RecordedEvent, type Recording } from "../observe/recording.ts";
-import { faultsFor } from "../plan/catalogue.ts";
+import { faultsFor } from "../plan/catalog.ts";
 import { describeEvent, timeOf } from "./timeline.ts";
 
 const LAST = 15;

@@ -3,7 +3,7 @@ import type { Violation } from "../invariants/invariant.ts";
 import { INVARIANTS } from "../invariants/registry.ts";
 import { judgeFailures } from "../invariants/requests.ts";
 import { eventsOf, type Recording } from "../observe/recording.ts";
-import type { EngineName } from "../plan/catalogue.ts";
+import type { EngineName } from "../plan/catalog.ts";
 import type { Schedule } from "../plan/plan-faults.ts";
 
 export interface Report {

@@ -46,7 +46,7 @@ const TOP = 5;
 const BY_NAME = 20;
 const EMPTY = "";
 
-/** What is worked out from the catalogue alone is worked out once. */
+/** What is worked out from the catalog alone is worked out once. */
 export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest {
   const recordOf = createRecordOf(createMatcher(records));
   const rows: Rows = (filters, facts, now) => {

@@ -1,6 +1,6 @@
 /** A host that fell silent: its Lease runs out, and within 5 s more the cluster stops sending it requests and says so. */
 import { eventsOf, type Recording } from "../../observe/recording.ts";
-import { HOSTS } from "../../plan/catalogue.ts";
+import { HOSTS } from "../../plan/catalog.ts";
 import { servingOf } from "../derive/engines.ts";
 import { apiAway, controllerAway, silent } from "../derive/outages.ts";
 import { extend, lagMs, lengthOf, overlaps, type Span, spansOf, subtract, union } from "../derive/spans.ts";

@@ -41,7 +41,7 @@ export interface FaultEntry {
 
 const seconds = (least: number, most: number): Duration => ({ leastMs: least * 1_000, mostMs: most * 1_000 });
 
-export const CATALOGUE = [
+export const CATALOG = [
   { kind: "engine-kill", weight: 6, on: "host", lock: "engine:*" },
   {
     kind: "engine-pause",
@@ -178,9 +178,9 @@ export const NODE_FAULTS = [
 export const ENGINES = ["llamacpp", "ollama"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-export type FaultKind = (typeof CATALOGUE | typeof DAEMON_FAULTS | typeof NODE_FAULTS)[number]["kind"];
+export type FaultKind = (typeof CATALOG | typeof DAEMON_FAULTS | typeof NODE_FAULTS)[number]["kind"];
 type Entry = FaultEntry & { readonly kind: FaultKind };
 
 export function faultsFor(engine: EngineName, nodes = 0): readonly Entry[] {
-  return [...CATALOGUE, ...(engine === "ollama" ? DAEMON_FAULTS : []), ...(nodes > 0 ? NODE_FAULTS : [])];
+  return [...CATALOG, ...(engine === "ollama" ? DAEMON_FAULTS : []), ...(nodes > 0 ? NODE_FAULTS : [])];
 }
