@@ -42,8 +42,8 @@ for (const runtime of Object.keys(PODS) as TriedRuntime[]) {
 process.exitCode = differences === 0 ? 0 : 1;
 
 function report(runtime: TriedRuntime, facts: InteropFacts): void {
-  const wish = { pod: PODS[runtime], served: SERVED, commands: triedCommands(runtime) };
-  for (const { point, differs } of checkInterop(facts, wish)) {
+  const expected = { pod: PODS[runtime], served: SERVED, commands: triedCommands(runtime) };
+  for (const { point, differs } of checkInterop(facts, expected)) {
     if (differs !== undefined) differences += 1;
     const verdict = differs === undefined ? "ok" : `differs: ${differs}`;
     process.stdout.write(`| ${runtime} ${facts.version} | ${point} | ${verdict} |\n`);
