@@ -25,7 +25,7 @@ export function parseReference(text: string): Reference {
   const [, host = "", repository = "", tag = ""] = match ?? [];
   if (!/[.:]|^localhost$/.test(host))
     throw new ReleaseError(
-      `${JSON.stringify(text)} is no reference of an image`,
+      `${JSON.stringify(text)} is not an image reference`,
       "write HOST/REPOSITORY:TAG, such as registry.example.com/metalbridge:1.2.3",
     );
   return { host, repository, tag };
