@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import { addClusterFlags, type ClusterFlags, parseHostName } from "./cluster/flags.ts";
-import { writeWish } from "./drain/patch.ts";
+import { writeHostChange } from "./drain/patch.ts";
 import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
@@ -14,7 +14,9 @@ export function configureCordon(command: Command): void {
 
 async function cordon(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("cordon", flags, async (cluster) => {
-    const { isChanged } = await writeWish(cluster, await findHost(cluster, name), { unschedulable: true });
+    const { isChanged } = await writeHostChange(cluster, await findHost(cluster, name), {
+      unschedulable: true,
+    });
     writeOut(
       isChanged
         ? `host ${name} is cordoned: nothing new is placed there, what runs stays\n`

@@ -14,7 +14,7 @@ import {
   yesOrNo,
 } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
-import { writeWish } from "./drain/patch.ts";
+import { writeHostChange } from "./drain/patch.ts";
 import { type DrainView, newsOf, viewDrain } from "./drain/progress.ts";
 import { formatSpan } from "./program/age.ts";
 import { exitCodes } from "./program/exit-codes.ts";
@@ -45,7 +45,9 @@ export function configureDrain(command: Command): void {
 
 async function drain(name: string, flags: DrainFlags): Promise<void> {
   await withCluster("drain", flags, async (cluster) => {
-    const { host, isChanged } = await writeWish(cluster, await findHost(cluster, name), { drain: true });
+    const { host, isChanged } = await writeHostChange(cluster, await findHost(cluster, name), {
+      drain: true,
+    });
     say(
       isChanged
         ? `host ${name} is being drained: its replicas move elsewhere, nothing new is placed there`

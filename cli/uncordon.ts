@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import { addClusterFlags, type ClusterFlags, parseHostName } from "./cluster/flags.ts";
-import { writeWish } from "./drain/patch.ts";
+import { writeHostChange } from "./drain/patch.ts";
 import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
@@ -14,8 +14,8 @@ export function configureUncordon(command: Command): void {
 
 async function uncordon(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("uncordon", flags, async (cluster) => {
-    const wish = { unschedulable: false, drain: false };
-    const { isChanged } = await writeWish(cluster, await findHost(cluster, name), wish);
+    const change = { unschedulable: false, drain: false };
+    const { isChanged } = await writeHostChange(cluster, await findHost(cluster, name), change);
     writeOut(
       isChanged
         ? `host ${name} takes new replicas again\n`

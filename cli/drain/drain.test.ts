@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { wishOperations } from "./patch.ts";
+import { changeOperations } from "./patch.ts";
 import { newsOf, viewDrain } from "./progress.ts";
 
 function host(spec: object, drained?: object): Host {
@@ -23,8 +23,8 @@ function replica(name: string, fields: { status?: object; spec?: object; metadat
 
 describe("what is written", () => {
   it("is only what differs", () => {
-    expect(wishOperations(host({ unschedulable: true }), { unschedulable: true })).toEqual([]);
-    expect(wishOperations(host({ drain: true }), { unschedulable: false, drain: false })).toEqual([
+    expect(changeOperations(host({ unschedulable: true }), { unschedulable: true })).toEqual([]);
+    expect(changeOperations(host({ drain: true }), { unschedulable: false, drain: false })).toEqual([
       { op: "test", path: "/metadata/uid", value: "h1" },
       { op: "add", path: "/spec/drain", value: false },
     ]);
@@ -32,11 +32,11 @@ describe("what is written", () => {
 
   it("makes a spec where there is none", () => {
     const bare = { metadata: { name: "mini-1", uid: "h1" } } as unknown as Host;
-    expect(wishOperations(bare, { drain: true })).toEqual([
+    expect(changeOperations(bare, { drain: true })).toEqual([
       { op: "test", path: "/metadata/uid", value: "h1" },
       { op: "add", path: "/spec", value: { drain: true } },
     ]);
-    expect(wishOperations(bare, { drain: false })).toEqual([]);
+    expect(changeOperations(bare, { drain: false })).toEqual([]);
   });
 });
 

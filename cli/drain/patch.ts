@@ -1,4 +1,4 @@
-/** Writes of an operator's wishes into Host.spec. */
+/** Changes to Host.spec that an operator asks for. */
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
@@ -6,13 +6,13 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 
 /** What decides whether something may be placed on a host. */
-export type HostWish = Partial<Pick<Host["spec"], "unschedulable" | "drain">>;
+export type HostChange = Partial<Pick<Host["spec"], "unschedulable" | "drain">>;
 
 /** Only fields that differ; nothing to do gives no operations. Pure. */
-export function wishOperations({ metadata, spec }: Host, wish: HostWish): readonly JsonPatchOp[] {
+export function changeOperations({ metadata, spec }: Host, change: HostChange): readonly JsonPatchOp[] {
   // A Host may have been written before the API server filled in defaults.
-  const has: HostWish = spec ?? {};
-  const differing = (Object.entries(wish) as [keyof HostWish, boolean][]).filter(
+  const has: HostChange = spec ?? {};
+  const differing = (Object.entries(change) as [keyof HostChange, boolean][]).filter(
     ([field, value]) => (has[field] ?? false) !== value,
   );
   if (differing.length === 0) return [];
@@ -25,12 +25,12 @@ export function wishOperations({ metadata, spec }: Host, wish: HostWish): readon
 }
 
 /** The Host as it is afterwards, and whether anything was written. Single fields are set, so other writers do not matter. */
-export async function writeWish(
+export async function writeHostChange(
   { client }: Cluster,
   host: Host,
-  wish: HostWish,
+  change: HostChange,
 ): Promise<{ readonly host: Host; readonly isChanged: boolean }> {
-  const operations = wishOperations(host, wish);
+  const operations = changeOperations(host, change);
   if (operations.length === 0) return { host, isChanged: false };
   const { name } = host.metadata;
   const result = await client.jsonPatch(HOSTS, { name }, operations);

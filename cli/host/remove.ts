@@ -6,7 +6,7 @@ import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll, lookUp } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
-import { writeWish } from "../drain/patch.ts";
+import { writeHostChange } from "../drain/patch.ts";
 import { followDrain } from "../drain.ts";
 import { confirm } from "../program/confirm.ts";
 import { writeErr, writeOut } from "../program/output.ts";
@@ -23,7 +23,7 @@ export async function hostRemove(name: string, flags: RemoveFlags): Promise<void
   await withCluster("host", flags, async (cluster) => {
     const host = await lookUp(cluster, HOSTS, name);
     if (host !== undefined && flags.drain === true) {
-      const drained = await writeWish(cluster, host, { drain: true });
+      const drained = await writeHostChange(cluster, host, { drain: true });
       if (!(await followDrain(cluster, drained.host, flags.timeout))) return;
     }
     const replicas = await replicasOn(cluster, name);

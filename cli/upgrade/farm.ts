@@ -8,7 +8,7 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
-import { type HostWish, writeWish } from "../drain/patch.ts";
+import { type HostChange, writeHostChange } from "../drain/patch.ts";
 import { untilDrained } from "../drain.ts";
 import { toolPath } from "../install/context.ts";
 import { formatSpan } from "../program/age.ts";
@@ -139,19 +139,19 @@ interface Means {
 function portsFor(means: Means): HostPorts {
   const { cluster, flags, stop } = means;
   const say = (line: string) => (flags.output === "json" ? writeErr : writeOut)(`${line}\n`);
-  const before = new Map<string, HostWish>();
+  const before = new Map<string, HostChange>();
   return {
     say,
     drain: async (name) => {
       const found = await findHost(cluster, name);
       const { unschedulable = false, drain = false } = found.spec;
       before.set(name, { unschedulable, drain });
-      const { host } = await writeWish(cluster, found, { drain: true });
+      const { host } = await writeHostChange(cluster, found, { drain: true });
       const following = { timeoutMs: flags.timeout, signal: stop.signal };
       return untilDrained(cluster, host, { ...following, say: (line) => say(`${name}: ${line.trim()}`) });
     },
     uncordon: async (name) => {
-      await writeWish(cluster, await findHost(cluster, name), before.get(name) ?? {});
+      await writeHostChange(cluster, await findHost(cluster, name), before.get(name) ?? {});
     },
     upgrade: (target) => upgradeOn(means, target),
     untilHealthy: (target) => untilHealthy(means, target),

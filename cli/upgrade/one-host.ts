@@ -52,8 +52,8 @@ export async function upgradeHost(ports: HostPorts, target: Target, isDrained: b
     return { at: "upgraded" };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
-    const stays = isDrained && step !== "drain" ? `; it stays drained: metalbridge uncordon ${host}` : "";
-    return { at: "failed", step, code: error.code, message: `${error.message}${stays}` };
+    const note = isDrained && step !== "drain" ? `; it stays drained: metalbridge uncordon ${host}` : "";
+    return { at: "failed", step, code: error.code, message: `${error.message}${note}` };
   }
 }
 

@@ -24,7 +24,7 @@ export interface Issuing {
   readonly connection: KubeConnection;
 }
 
-export interface JoinTokenWish {
+export interface JoinTokenRequest {
   readonly host: string;
   /** Random: whoever has a token of one generation cannot name the Secrets of another. */
   readonly generation: string;
@@ -38,10 +38,13 @@ const KINDS = [SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
 const namespace = NAMESPACE_HOSTS;
 
 /** Every token that was issued for the host before ends. The Host itself is not made here. */
-export async function issueJoinToken(ports: Issuing, wish: JoinTokenWish): Promise<Outcome<IssuedToken>> {
-  const written = await writeHostAccess(ports.client, wish);
+export async function issueJoinToken(
+  ports: Issuing,
+  request: JoinTokenRequest,
+): Promise<Outcome<IssuedToken>> {
+  const written = await writeHostAccess(ports.client, request);
   if (!written.ok) return written;
-  const { host: name, generation, seconds } = wish;
+  const { host: name, generation, seconds } = request;
   const boundTo = { name: joinSecretName(name, generation) };
   const token = await issueToken(ports.connection, { account: { name, namespace }, seconds, boundTo });
   return outcome({ verb: "create", kind: SERVICE_ACCOUNTS, name, namespace }, token);
@@ -50,22 +53,22 @@ export async function issueJoinToken(ports: Issuing, wish: JoinTokenWish): Promi
 /** Account, Role, bindings, Lease and Secrets of a host; those of an earlier version or `host add` are replaced. */
 export async function writeHostAccess(
   client: KubeClient,
-  wish: Omit<JoinTokenWish, "seconds">,
+  request: Omit<JoinTokenRequest, "seconds">,
 ): Promise<Outcome<undefined>> {
-  const { host, generation } = wish;
+  const { host, generation } = request;
   const objects = hostAccess(host, generation).map((object) => () => writeOne(client, object as KubeObject));
   // Without a holder it is free; the agent takes it.
   const lease = { metadata: { name: host, namespace }, spec: {} };
   return untilFailed([
     ...objects,
     () => createUnlessThere(client, LEASES, lease),
-    () => replaceSecrets(client, wish),
+    () => replaceSecrets(client, request),
   ]);
 }
 
 async function replaceSecrets(
   client: KubeClient,
-  { host, generation, ...known }: Omit<JoinTokenWish, "seconds">,
+  { host, generation, ...known }: Omit<JoinTokenRequest, "seconds">,
 ): Promise<Outcome<undefined>> {
   const names = [joinSecretName(host, generation), credentialSecretName(host, generation)];
   const secrets: Outcome<readonly ObjectRef[]> =
