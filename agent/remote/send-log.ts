@@ -53,7 +53,7 @@ async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
   const untilMs = clock.monotonicMs() + limits.maxMs;
   const wasThere = existsSync(dir);
   const reader = await LogReader.open(dir, wanted, signal);
-  const budget = { left: limits.maxBytes };
+  const budget = { bytes: limits.maxBytes, untilMs };
   const next = async (): Promise<LogEnd | "cut" | undefined> => {
     const stopped = await sendNew(response, reader, sent, budget);
     if (stopped !== undefined) return stopped;
@@ -74,11 +74,12 @@ async function sendNew(
   response: ServerResponse,
   reader: LogReader,
   { pace, clock, limits, signal }: SentLog,
-  budget: { left: number },
-): Promise<"size" | "cut" | undefined> {
+  budget: { bytes: number; readonly untilMs: number },
+): Promise<"size" | "time" | "cut" | undefined> {
   for (const bytes of reader.read()) {
-    budget.left -= bytes.length;
-    if (budget.left < 0) return "size";
+    budget.bytes -= bytes.length;
+    if (budget.bytes < 0) return "size";
+    if (clock.monotonicMs() >= budget.untilMs) return "time";
     await pace(bytes.length, signal)?.catch(() => undefined);
     if (signal.aborted || !(await write(response, bytes, clock, limits.stallMs))) return "cut";
   }

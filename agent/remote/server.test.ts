@@ -111,6 +111,15 @@ test("a log has a length and a time, and its end says which", async () => {
   expect(answer.trailers[TRAILER_END]).toBe("left");
 });
 
+test("a log that takes longer than an answer may last ends there, also while there is more to read", async () => {
+  const log = { ...REMOTE_LIMITS.log, maxMs: 200 };
+  const { port, ...files } = await host({ limits: { ...REMOTE_LIMITS, log, bytesPerSecond: 1 << 20 } });
+  writeFileSync(files.log, LINE.repeat(10_000));
+  const answer = await ask(port, "/v1/logs/u1");
+  expect((await text(answer)).length).toBeLessThanOrEqual(262_144);
+  expect(answer.trailers[TRAILER_END]).toBe("time");
+});
+
 test("a link in place of a log is not followed", async () => {
   const { log, dir, port } = await host();
   const secret = path.join(dir, "..", "..", "kubeconfig");
