@@ -120,6 +120,28 @@ test("a log that takes longer than an answer may last ends there, also while the
   expect(answer.trailers[TRAILER_END]).toBe("time");
 });
 
+test("a client that leaves while its token is reviewed takes no place", async () => {
+  const connections = { total: 1, perAddress: 1 };
+  const { promise: isAsked, resolve: asked } = Promise.withResolvers<void>();
+  const { promise: review, resolve: finish } = Promise.withResolvers<void>();
+  const authorize = async (): Promise<Asker> => {
+    asked();
+    await review;
+    return { at: "account", namespace: "team", name: LOGS_ACCOUNT };
+  };
+  const { log, port } = await host({ authorize, limits: { ...REMOTE_LIMITS, connections, readers: 1 } });
+  writeFileSync(log, "");
+  const early = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  early.on("error", () => undefined);
+  early.write("GET /v1/logs/u1?follow=1 HTTP/1.1\r\nauthorization: Bearer t\r\n\r\n");
+  await isAsked;
+  early.destroy();
+  // It has left when its connection is free for another one.
+  await vi.waitFor(async () => expect((await ask(port, "/none")).statusCode).toBe(404), PATIENTLY);
+  finish();
+  await vi.waitFor(async () => expect((await ask(port, "/v1/logs/u1")).statusCode).toBe(200), PATIENTLY);
+});
+
 test("a link in place of a log is not followed", async () => {
   const { log, dir, port } = await host();
   const secret = path.join(dir, "..", "..", "kubeconfig");

@@ -122,6 +122,8 @@ async function answer(
   if (asker.at === "unknown") return { status: 503, message: asker.why };
   if (asker.at === "stranger")
     return { status: 401, message: "the API server does not accept this token for this host" };
+  // A client that has left meanwhile would take a place and never give it back: its close is over.
+  if (response.closed) return undefined;
   return handle(response, asker.namespace, asker.name);
 }
 
