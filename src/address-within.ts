@@ -8,10 +8,11 @@ export function isAddressWithin(address: string, entries: readonly string[]): bo
   return entries.some((entry) => {
     const [network = "", prefix] = entry.trim().split("/");
     if (isIP(network) !== isIP(address) || isIP(network) === 0) return false;
+    const most = family === "ipv6" ? 128 : 32;
+    const bits = prefix ?? String(most);
+    if (!/^\d{1,3}$/.test(bits) || Number(bits) > most) return false;
     const list = new BlockList();
-    const bits = prefix === undefined ? (family === "ipv6" ? 128 : 32) : Number(prefix);
-    if (!Number.isInteger(bits) || bits < 0 || bits > (family === "ipv6" ? 128 : 32)) return false;
-    list.addSubnet(network, bits, family);
+    list.addSubnet(network, Number(bits), family);
     return list.check(address, family);
   });
 }
