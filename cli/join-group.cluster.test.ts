@@ -1,6 +1,6 @@
 /** Machines join with the token of a group, beside a running controller with the rights of examples/install. */
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
@@ -70,8 +70,12 @@ function joinArgs({ command }: Group, name: string, ...more: string[]): string[]
   return [...args, "--name", name, "--state-dir", state, "--llama-server", llamaServer ?? "", ...more];
 }
 
-const join = (group: Group, name: string, address = testAddress()): Program =>
-  startProgram(joinArgs(group, name, "--address", address));
+const join = (
+  group: Group,
+  name: string,
+  address = testAddress(),
+  env: Readonly<Record<string, string>> = {},
+): Program => startProgram(joinArgs(group, name, "--address", address), { env });
 
 const stateOf = (name: string) => path.join(folder.path, name);
 const kubeconfigOf = (name: string) => path.join(stateOf(name), "kubeconfig");
@@ -136,10 +140,13 @@ withEngine(
   "a machine waits for its approval, also after an interrupt, joins, and joins no second time",
   async () => {
     {
-      await using first = join(studio, "mac-07");
+      await using temporary = await temporaryFolder();
+      await using first = join(studio, "mac-07", testAddress(), { TMPDIR: temporary.path });
       await waits(first, "mac-07");
       first.child.kill("SIGINT");
-      await first.ended;
+      expect(await first.ended).toMatchObject({ code: 130 });
+      // It has held the token of the group.
+      expect(await readdir(temporary.path)).toEqual([]);
     }
     await using machine = join(studio, "mac-07");
     await waits(machine, "mac-07");

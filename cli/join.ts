@@ -31,7 +31,9 @@ import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { here, systemLayout } from "./install/context.ts";
 import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
 import { forgetKey, groupOf, requestEntry } from "./join/entry.ts";
+import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
+import { listenForStop } from "./program/stop-signals.ts";
 
 interface JoinFlags extends AgentFlags {
   readonly name?: string;
@@ -91,7 +93,14 @@ async function join(given: JoinFlags): Promise<void> {
     if (await hasJoined(config)) return;
     await writeFile(trial, kubeconfigOf(meant.flags, group, token), { mode: 0o600 });
     const { toolPath } = readEnvironment();
-    await joinWith(meant, await requestEntry({ config, claims, group, kubeconfig: trial, toolPath }), trial);
+    // By a signal alone, the file with the token of the group would stay.
+    const { signal } = listenForStop();
+    const hostToken = await requestEntry({ config, claims, group, kubeconfig: trial, toolPath, signal });
+    if (hostToken === undefined) {
+      process.exitCode = exitCodes.interrupted;
+      return;
+    }
+    await joinWith(meant, hostToken, trial);
     forgetKey(config.stateDir);
   } finally {
     await rm(folder, { recursive: true, force: true });

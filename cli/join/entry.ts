@@ -1,7 +1,6 @@
 /** Joining with the token of a group: this machine asks to become a host, waits for the answer, and gets a join token of its own. */
 import { rmSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { systemCode, writeFileAtomicSync } from "../../agent/atomic-file.ts";
 import type { AgentConfig } from "../../agent/config/schema.ts";
@@ -19,8 +18,10 @@ import { createJoinKey, type JoinKey, openSealed } from "../../src/join-seal.ts"
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
 import type { TokenClaims } from "../../src/kube/token.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
 import { createRunCommand } from "../../src/macos/command.ts";
 import { readPlainFile } from "../../src/plain-file.ts";
 import { truncate } from "../../src/text.ts";
@@ -34,6 +35,8 @@ export interface Entry {
   readonly kubeconfig: string;
   /** Where tools of the system are. */
   readonly toolPath: string;
+  /** Ends the wait for the answer. */
+  readonly signal: AbortSignal;
 }
 
 /** What a machine that was interrupted needs to get its answer. */
@@ -55,8 +58,11 @@ export function groupOf({ subject }: TokenClaims): string | undefined {
   return subject.startsWith(JOIN_ACCOUNT_PREFIX) ? subject.slice(JOIN_ACCOUNT_PREFIX.length) : undefined;
 }
 
-/** Resolves with the host's join token. The same key finds the same answer, so a command that was interrupted is run again. */
-export async function requestEntry(entry: Entry): Promise<string> {
+/**
+ * Resolves with the host's join token, or with undefined when the signal was aborted. The same key gets the same answer, so
+ * an interrupted command can be run again.
+ */
+export async function requestEntry(entry: Entry): Promise<string | undefined> {
   const { config, group, kubeconfig } = entry;
   const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-join" });
   try {
@@ -81,16 +87,18 @@ interface Asking extends Entry {
   readonly key: JoinKey;
 }
 
-async function untilAnswered(asking: Asking): Promise<string> {
+async function untilAnswered(asking: Asking): Promise<string | undefined> {
+  const { signal } = asking;
   let said = "";
-  for (let times = 1; ; times += 1) {
+  for (let times = 1; !signal.aborted; times += 1) {
     const answer = await ask(asking);
     if ("token" in answer) return answer.token;
     if (answer.waiting !== said) writeErr(`${answer.waiting}\n`);
     said = answer.waiting;
     if (times === 1) writeErr("to interrupt the wait, press Ctrl-C; the same command resumes it\n");
-    await pause(times < SOON_TIMES ? SOON_MS : LATER_MS);
+    await waitMs(systemClock, times < SOON_TIMES ? SOON_MS : LATER_MS, signal);
   }
+  return undefined;
 }
 
 /** Creates the request where it is not there: at first, and after the controller has removed an old one. */
