@@ -4,11 +4,12 @@
  * it is flaky if it passes then.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
+import { ONLY_FAILED_FILES } from "./setup/only-failed-files.mjs";
 import { describeFailure } from "./setup/steps.mjs";
-import { failedFiles, summarize, withRerun } from "./setup/test-summary.mjs";
+import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./setup/test-summary.mjs";
 import { ensureParts, root } from "./setup.mjs";
 
 /** With `--rerun-failed` at most so many failed files run once more, each alone. */
@@ -20,17 +21,20 @@ async function test([...args]) {
   const startedAt = performance.now();
   const mayRerun = takeFlag(args, "--rerun-failed");
   try {
-    const isPart = args.some((arg) => arg.startsWith("--project"));
-    const first = await runVitest(parts, folder, [
-      `--reporter=${join(root, "scripts", "setup", "slowest-files.mjs")}`,
-      ...(isPart ? [] : ["--project=!soak"]),
-      ...args,
-    ]);
-    const { report, code, flaky } = mayRerun ? await rerunFailed(first, parts, folder, args) : first;
+    const projects = projectsOf(args);
+    const selection = projects.length > 0 ? projects : ["--project=!soak"];
+    const run = (...more) => runVitest(parts, folder, more);
+    const slowest = `--reporter=${join(root, "scripts", "setup", "slowest-files.mjs")}`;
+    const first = await run(slowest, ...(projects.length > 0 ? [] : selection), ...args);
+    const {
+      report,
+      code,
+      flaky = [],
+    } = mayRerun ? await rerunFailed(first, (file) => run(file, ...selection)) : first;
     const { skipped, line, failed } = summarize(report, code);
     for (const name of skipped) console.log(`skipped: ${name}`);
     console.log(`tests took ${Math.round((performance.now() - startedAt) / 1_000)} s`);
-    for (const file of flaky ?? []) console.log(`flaky: ${relative(root, file)}`);
+    for (const file of flaky) console.log(`flaky: ${relative(root, file)}`);
     console.log(line);
     return failed > 0 || code !== 0 ? 1 : 0;
   } finally {
@@ -38,19 +42,16 @@ async function test([...args]) {
   }
 }
 
-/** Files that fail beside others and pass alone are flaky; errors outside of tests, or more failed files, are not retried. */
-async function rerunFailed(first, parts, folder, args) {
+/** Files that fail beside others and pass alone are flaky. More failed files, and anything else that went wrong, are not retried. */
+async function rerunFailed(first, runAlone) {
   const files = failedFiles(first.report);
-  if (files.length === 0 || files.length > MAX_FLAKY || first.hasUnhandled) return first;
+  if (first.code !== ONLY_FAILED_FILES || files.length === 0 || files.length > MAX_FLAKY) return first;
   let { report } = first;
   const flaky = [];
   for (const file of files) {
     console.log(`\n== once more, alone: ${relative(root, file)}`);
-    const rerun = await runVitest(parts, folder, [
-      file,
-      ...args.filter((arg) => arg.startsWith("--project")),
-    ]);
-    if (rerun.code !== 0) return { report, code: 1, flaky };
+    const rerun = await runAlone(file);
+    if (rerun.code !== 0 || !passedAlone(file, first.report, rerun.report)) return { report, code: 1, flaky };
     report = withRerun(report, rerun.report);
     flaky.push(file);
   }
@@ -66,8 +67,7 @@ function takeFlag(args, flag) {
 /** Its report, undefined when it wrote none, and its exit code, 1 when a signal ended it. */
 async function runVitest(parts, folder, args) {
   const report = join(folder, "report.json");
-  const unhandled = join(folder, "unhandled");
-  for (const file of [report, unhandled]) rmSync(file, { force: true });
+  rmSync(report, { force: true });
   const env = {
     ...process.env,
     METALBRIDGE_LLAMA_SERVER: parts.llamaServer,
@@ -76,12 +76,11 @@ async function runVitest(parts, folder, args) {
     ...(parts.prometheus === undefined ? {} : { METALBRIDGE_PROMETHEUS: parts.prometheus }),
     // Programs that tests start by `#!/usr/bin/env node` get the same Node.
     PATH: `${dirname(parts.node)}:${process.env.PATH}`,
-    METALBRIDGE_UNHANDLED_ERRORS: unhandled,
   };
   const reporters = [
     "--reporter=default",
     "--reporter=json",
-    `--reporter=${join(root, "scripts", "setup", "unhandled-errors.mjs")}`,
+    `--reporter=${join(root, "scripts", "setup", "only-failed-files.mjs")}`,
     `--outputFile.json=${report}`,
   ];
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
@@ -97,7 +96,7 @@ async function runVitest(parts, folder, args) {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 1));
   }).finally(() => process.off("SIGINT", ignore).off("SIGTERM", forward));
-  return { report: readReport(report), code, hasUnhandled: existsSync(unhandled) };
+  return { report: readReport(report), code };
 }
 
 function readReport(file) {

@@ -17,7 +17,7 @@ import { chooseCpuBackend } from "./llama/cpu-backend.mjs";
 import { archiveName } from "./llama/release.mjs";
 import { renderSlowest } from "./slowest-files.mjs";
 import { createProgress, describeFailure, SetupError } from "./steps.mjs";
-import { failedFiles, summarize, withRerun } from "./test-summary.mjs";
+import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./test-summary.mjs";
 
 test("the Debian mirror is the system's own, in both kinds of source files, never its security archive", () => {
   const oneLine =
@@ -186,6 +186,7 @@ test("nothing that went wrong counts as a success", () => {
   expect(summarize(undefined, 1).line).toBe("0 passed, 1 failed, 0 skipped");
   expect(summarize({ testResults: [] }, 1).failed).toBe(1);
   expect(summarize({ testResults: [] }, 0).failed).toBe(0);
+  expect(summarize(undefined, 0).line).toBe("0 passed, 1 failed, 0 skipped");
 });
 
 test("a file that ran once more counts as it did then, and only that file", () => {
@@ -195,6 +196,61 @@ test("a file that ran once more counts as it did then, and only that file", () =
   const after = withRerun(report, { testResults: [file("b", "passed")] });
   expect(failedFiles(after)).toEqual(["c"]);
   expect(summarize(after, 1).line).toBe("2 passed, 1 failed, 0 skipped");
+});
+
+test.each([
+  [
+    "passes",
+    [
+      ["one", "passed"],
+      ["two", "passed"],
+    ],
+    true,
+  ],
+  [
+    "skips the test that failed",
+    [
+      ["one", "passed"],
+      ["two", "skipped"],
+    ],
+    false,
+  ],
+  ["lacks the test that failed", [["one", "passed"]], false],
+  [
+    "fails in another test",
+    [
+      ["one", "failed"],
+      ["two", "passed"],
+    ],
+    false,
+  ],
+  ["runs no test", [], false],
+] as const)("a failed file that %s in its second run: cleared %s", (_, tests, cleared) => {
+  const report = (states: readonly (readonly [string, string])[]) => {
+    const isFailed = states.some(([, status]) => status === "failed");
+    const assertionResults = states.map(([fullName, status]) => ({ fullName, status }));
+    return { testResults: [{ name: "a", status: isFailed ? "failed" : "passed", assertionResults }] };
+  };
+  const first = report([
+    ["one", "passed"],
+    ["two", "failed"],
+  ]);
+  expect(passedAlone("a", first, report(tests))).toBe(cleared);
+});
+
+test("a file that could not be loaded is cleared by a test that passes, and not by skipped ones or a missing report", () => {
+  const first = { testResults: [{ name: "a", status: "failed", assertionResults: [] }] };
+  const second = (status: string) => ({
+    testResults: [{ name: "a", status: "passed", assertionResults: [{ fullName: "one", status }] }],
+  });
+  expect(passedAlone("a", first, second("passed"))).toBe(true);
+  expect(passedAlone("a", first, second("skipped"))).toBe(false);
+  expect(passedAlone("a", first, undefined)).toBe(false);
+});
+
+test("a second run is of the same projects as the first", () => {
+  expect(projectsOf(["--project", "soak", "--bail=1"])).toEqual(["--project", "soak"]);
+  expect(projectsOf(["x", "--project=unit"])).toEqual(["--project=unit"]);
 });
 
 test("the slowest files are listed, longest first, and not for a run of a few", () => {

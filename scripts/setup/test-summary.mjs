@@ -2,7 +2,7 @@
 
 /**
  * Pure. `report` is vitest's JSON, undefined when it wrote none. A file that could not be loaded holds no test, so it
- * counts as one failure itself, and so does a run that failed without any failed test.
+ * counts as one failure itself, and so does a run that failed without any failed test, or has no report.
  */
 export function summarize(report, exitCode) {
   const files = report?.testResults ?? [];
@@ -12,7 +12,7 @@ export function summarize(report, exitCode) {
   const passed = count("passed");
   const skipped = tests.filter((one) => ["skipped", "pending", "todo", "disabled"].includes(one.status));
   const known = count("failed") + brokenFiles;
-  const failed = known === 0 && exitCode !== 0 ? 1 : known;
+  const failed = known === 0 && (exitCode !== 0 || report === undefined) ? 1 : known;
   return {
     passed,
     failed,
@@ -21,15 +21,35 @@ export function summarize(report, exitCode) {
   };
 }
 
-/** Files of which something failed. */
+/** Files in which a test, a hook or the import failed. */
 export function failedFiles(report) {
   return (report?.testResults ?? []).filter(({ status }) => status === "failed").map(({ name }) => name);
 }
 
-/** The first report, with the results of a file that ran once more in place of its first ones. */
+/**
+ * Pure. Whether a second run of a failed file clears it: each test that failed has passed now, and at least one test has. A file
+ * whose tests are skipped the second time, or that the second report does not have, is not cleared.
+ */
+export function passedAlone(name, report, rerun) {
+  const testsOf = (one) =>
+    (one?.testResults ?? []).flatMap((file) => (file.name === name ? file.assertionResults : []));
+  const failed = testsOf(report).filter((one) => one.status === "failed");
+  const passed = new Set(testsOf(rerun).flatMap((one) => (one.status === "passed" ? [one.fullName] : [])));
+  return (
+    !failedFiles(rerun).includes(name) && passed.size > 0 && failed.every((one) => passed.has(one.fullName))
+  );
+}
+
+/** The first report, with the second results of the files that ran twice in place of the first ones. */
 export function withRerun(report, rerun) {
-  const later = new Map((rerun?.testResults ?? []).map((file) => [file.name, file]));
-  return { ...report, testResults: report.testResults.map((file) => later.get(file.name) ?? file) };
+  const names = new Set((rerun?.testResults ?? []).map(({ name }) => name));
+  const kept = report.testResults.filter(({ name }) => !names.has(name));
+  return { ...report, testResults: [...kept, ...(rerun?.testResults ?? [])] };
+}
+
+/** Pure. The arguments of vitest that select projects: `--project NAME` and `--project=NAME`. */
+export function projectsOf(args) {
+  return args.filter((arg, index) => arg.startsWith("--project") || args[index - 1] === "--project");
 }
 
 function hasFailedTest(file) {
