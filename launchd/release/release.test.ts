@@ -13,8 +13,11 @@ import {
   startMachine,
   sumOf,
 } from "../../test/bed/launchd/machine.ts";
+import { packEntries } from "../../test/fixtures/engine-archive.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { createCommand } from "../command.ts";
 import { MANIFEST } from "./manifest.ts";
+import { readArchive } from "./stage.ts";
 
 const releases = await prepareReleases();
 const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
@@ -147,6 +150,15 @@ test.runIf(isRoot)(
   },
   200_000,
 );
+
+test("the name of an archive's folder is no option of tar", async () => {
+  await using folder = await temporaryFolder();
+  const archive = path.join(folder.path, "a.tar.gz");
+  const text = readFileSync(path.join(one, MANIFEST));
+  const sha256 = await packEntries(archive, [{ name: `-C/${MANIFEST}`, text }]);
+  const read = readArchive(archive, createCommand(process.env.PATH ?? ""), sha256);
+  await expect(read).resolves.toMatchObject({ version: "1.0.0" });
+});
 
 /** Asynchronous calls to the file system as Node traces them; one that has no path has that of the last open file. */
 function callsIn(trace: string): readonly { readonly name: string; readonly path: string | undefined }[] {

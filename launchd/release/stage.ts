@@ -101,7 +101,7 @@ export async function readArchive(archive: string, run: Command, sha256?: string
   if (listed.exitCode !== 0) throw unpackError(archive, listed);
   const entry = listed.stdout.split("\n").find((name) => /^(\.\/)?[^/]+\/release\.json$/.test(name));
   if (entry === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
-  const read = await run("tar", ["-xzOf", archive, entry]);
+  const read = await run("tar", ["-xzOf", archive, "--", entry]);
   if (read.exitCode !== 0) throw unpackError(archive, read);
   const { version, platform } = parseManifest(read.stdout, `${archive}: ${MANIFEST}`);
   return { archive, sha256: expected.trim().toLowerCase(), version, platform };
