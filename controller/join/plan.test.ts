@@ -36,7 +36,7 @@ function plan({ spec, status, group, joined = {}, hosts = [] }: Case, nowMs = NO
 }
 
 function host(name: string, addresses: readonly string[], machineId?: string, annotations = {}): Host {
-  const status = { info: { machineId } };
+  const status = machineId === undefined ? undefined : { info: { machineId } };
   return hostSchema.parse({ metadata: { name, annotations }, spec: { addresses }, status });
 }
 
@@ -104,6 +104,15 @@ test("a network that several hosts share takes no address, and a removed host ke
 test("a pass that was cut off after it made the Host is continued", () => {
   const own = host("mac-1", ["10.0.0.1"], undefined, { [ANNOTATION_JOIN_REQUEST]: KEY });
   expect(plan({ hosts: [own], joined: admitted("mac-1", "mac-2") })).toEqual({ do: "admit" });
+});
+
+test("a request with the key of a Host whose agent has reported is rejected: a new token would end the Host's credential", () => {
+  const own = host("mac-1", ["10.0.0.1"], "m-1", { [ANNOTATION_JOIN_REQUEST]: KEY });
+  const spec = { machineId: undefined };
+  expect(plan({ spec, hosts: [own], joined: admitted("mac-1") })).toMatchObject({
+    do: "reject",
+    reason: "JoinNameTaken",
+  });
 });
 
 test("a manual group waits, and looks again at the latest when its token ends", () => {

@@ -60,8 +60,7 @@ function refuse(
   if (spec.approval === "Rejected")
     return ["JoinDeclined", `an administrator has rejected it: ${spec.approvalNote ?? "no reason given"}`];
   const taken = hosts.find((host) => host.metadata.name === spec.hostName);
-  // One of its own: the pass that created it did not come to its end.
-  if (taken?.metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === metadata.name) return undefined;
+  if (taken !== undefined && isUnfinished(taken, metadata.name)) return undefined;
   return (
     notCovered(request, group) ??
     (taken === undefined ? undefined : nameTaken(request, taken)) ??
@@ -69,6 +68,14 @@ function refuse(
     addressTaken(request, hosts) ??
     limitReached(request, group, joined)
   );
+}
+
+/**
+ * The pass that created the Host for this request was interrupted. Once an agent has reported, another token would end its
+ * credential, and every host can read the key of another in the annotation.
+ */
+function isUnfinished({ metadata, status }: Host, request: string): boolean {
+  return metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === request && status?.info === undefined;
 }
 
 function notCovered({ spec }: HostJoinRequest, { namePattern, addresses }: JoinGroup): Refusal | undefined {
