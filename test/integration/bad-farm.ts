@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, vi } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { FarmAgent } from "../bed/farm.ts";
@@ -24,18 +25,11 @@ export interface BadFarm extends System {
   /** Folder of the test's own. */
   readonly dir: string;
   readonly realEngine: string;
-  readonly get: (kind: Kind<KubeObject>, name: string, namespace?: string) => Promise<Seen>;
-  readonly replicasOf: (service: string, namespace?: string) => Promise<readonly Seen[]>;
+  readonly get: <T extends KubeObject>(kind: Kind<T>, name: string, namespace?: string) => Promise<T>;
+  readonly replicasOf: (service: string, namespace?: string) => Promise<readonly InferenceReplica[]>;
   readonly agent: (name: string, options?: FarmAgent) => Promise<ExtraAgent>;
   /** Controller and agent run, and the good service has the engine it began with, which answered all the time. */
   readonly expectUnharmed: () => Promise<void>;
-}
-
-/** What the tests look at of any object. */
-export interface Seen {
-  readonly metadata: { readonly name: string; readonly uid: string };
-  // biome-ignore lint/suspicious/noExplicitAny: objects of several kinds, as the API server has them
-  readonly status: any;
 }
 
 /** Resolves once the good service is Ready. */

@@ -1,6 +1,8 @@
 /** What a condition asks the user to do shows within seconds of being done, whatever it is: one row for each kind of correction. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { Condition } from "../../src/api/conditions.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFarm, startBadFarm } from "./bad-farm.ts";
@@ -42,19 +44,18 @@ describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why
   async function reasonOf({ name, kind, namespace }: Row): Promise<string | undefined> {
     if (kind === "InferenceReplica") return (await bad.replicasOf(name, namespace))[0]?.status?.reason;
     if (kind === "Model" || kind === "InferenceService") {
-      const { status } = await bad.get(kind === "Model" ? MODELS : INFERENCE_SERVICES, name, namespace);
+      const { status } = await bad.get(kindOf(kind), name, namespace);
       return status?.reason;
     }
-    const { status } = await bad.get(kind === "Host" ? HOSTS : MODELS, name);
+    const { status } = await bad.get(kindOf(kind), name);
     const wanted = kind === "Host" ? "Ready" : kind;
-    return status?.conditions?.find(({ type }: { type: string }) => type === wanted)?.reason;
+    return status?.conditions?.find(({ type }) => type === wanted)?.reason;
   }
 
   async function isWell({ name, kind, namespace }: Row): Promise<boolean> {
-    const kinds = { Model: MODELS, Prefetched: MODELS, Host: HOSTS } as const;
-    const found = await bad.get(kinds[kind as keyof typeof kinds] ?? INFERENCE_SERVICES, name, namespace);
+    const found = await bad.get(kindOf(kind), name, namespace);
     const wanted = kind === "Prefetched" ? kind : "Ready";
-    const condition = found.status?.conditions?.find(({ type }: { type: string }) => type === wanted);
+    const condition = found.status?.conditions?.find(({ type }) => type === wanted);
     return kind === "Host" || kind === "Prefetched"
       ? condition?.status === "True"
       : found.status?.phase === "Ready";
@@ -101,3 +102,19 @@ describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why
     );
   });
 });
+
+interface WithStatus extends KubeObject {
+  readonly status?:
+    | {
+        readonly phase?: string | undefined;
+        readonly reason?: string | undefined;
+        readonly conditions?: readonly Pick<Condition, "type" | "status" | "reason">[] | undefined;
+      }
+    | undefined;
+}
+
+/** That of the object that shows whether the row is well; a replica's is its service. */
+function kindOf(kind: Row["kind"]): Kind<WithStatus> {
+  if (kind === "Host") return HOSTS;
+  return kind === "Model" || kind === "Prefetched" ? MODELS : INFERENCE_SERVICES;
+}
