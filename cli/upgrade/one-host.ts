@@ -52,12 +52,12 @@ export async function upgradeHost(ports: HostPorts, target: Target, isDrained: b
     return { at: "upgraded" };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
-    const note = isDrained && step !== "drain" ? `; it stays drained: metalbridge uncordon ${host}` : "";
+    const note = isDrained && step !== "drain" ? `; it stays drained: ${uncordonCommand(host)}` : "";
     return { at: "failed", step, code: error.code, message: `${error.message}${note}` };
   }
 }
 
-/** It runs what it ran before, and takes replicas again, unless not even that version starts. */
+/** The host runs its previous version, and takes replicas again, unless that version does not start either. */
 async function leave(
   ports: HostPorts,
   host: string,
@@ -66,22 +66,38 @@ async function leave(
 ): Promise<HostResult> {
   const { step } = end;
   if (end.how === "abandoned") {
-    if (isDrained) ports.say(`${host}: stays drained: metalbridge uncordon ${host}`);
+    if (isDrained) ports.say(`${host}: stays drained: ${uncordonCommand(host)}`);
     return { at: "unknown", step };
   }
   const { code, message, tail } = end;
-  if (isDrained && code !== "RollbackFailed") await ports.uncordon(host);
-  return { at: "failed", step, code, message, tail };
+  const note = isDrained && code !== "RollbackFailed" ? await uncordonOrNote(ports, host) : "";
+  return { at: "failed", step, code, message: `${message}${note}`, tail };
 }
 
 /** A host that was not emptied takes replicas again. */
-async function drainOrGoBack({ drain, uncordon }: HostPorts, host: string): Promise<boolean> {
+async function drainOrGoBack(ports: HostPorts, host: string): Promise<boolean> {
   try {
-    if (await drain(host)) return true;
+    if (await ports.drain(host)) return true;
   } catch (error) {
-    await uncordon(host);
-    throw error;
+    const note = await uncordonOrNote(ports, host);
+    if (!(error instanceof MetalbridgeError) || note === "") throw error;
+    throw new MetalbridgeError(error.code, `${error.message}${note}`, error.remedy, { cause: error });
   }
-  await uncordon(host);
+  await ports.uncordon(host);
   return false;
+}
+
+/** Empty once it is uncordoned; else why it is not, to be added to the failure that came before. */
+async function uncordonOrNote({ uncordon }: HostPorts, host: string): Promise<string> {
+  try {
+    await uncordon(host);
+    return "";
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return `; it stays drained (${error.message}): ${uncordonCommand(host)}`;
+  }
+}
+
+function uncordonCommand(host: string): string {
+  return `metalbridge uncordon ${host}`;
 }
