@@ -161,9 +161,11 @@ test.skipIf(!isRoot)(
     const { engine, list } = commandsOf(machine);
     expect((await machine.run(linuxRelease, ["install", ...PATIENT])).err).toBe("");
     const archive = path.join(scratch.path, "a.tar.gz");
-    const server = createServer((request, response) =>
-      request.url === "/a.tar.gz" ? createReadStream(archive).pipe(response) : response.writeHead(404).end(),
-    );
+    const server = createServer((request, response) => {
+      if (request.url === "/a.tar.gz") createReadStream(archive).pipe(response);
+      else if (request.url === "/cut") response.write("begins", () => response.destroy());
+      else response.writeHead(404).end();
+    });
     await once(server.listen(0, "127.0.0.1"), "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const refusal = async (from: string, sha256: string) =>
@@ -188,6 +190,7 @@ test.skipIf(!isRoot)(
         /^EngineArchiveInvalid: the archive holds no llama-server/,
       );
       expect(await refusal(`${url}/none`, other)).toMatch(/^EngineArchiveInvalid: .* answers 404/);
+      expect(await refusal(`${url}/cut`, other)).toMatch(/^EngineArchiveInvalid: .*\/cut was cut off/);
       expect(await refusal(scratch.path, other)).toMatch(/^EngineArchiveInvalid: .* is not a regular file/);
       expect((await engine("use", "b1")).err).toMatch(
         /^EngineNotInstalled: b1 is not installed; installed: none/,

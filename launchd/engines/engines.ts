@@ -1,9 +1,8 @@
 /** Installs, switches and removes engines. A version appears whole, by one rename; engines that run keep the files of theirs. */
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { mkdir, open, realpath, rm, stat, symlink } from "node:fs/promises";
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdir, realpath, rm, stat, symlink } from "node:fs/promises";
 import { basename, join } from "node:path/posix";
-import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
@@ -135,13 +134,12 @@ function pick(engines: readonly InstalledEngine[], wanted: string): InstalledEng
 async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: string): Promise<string> {
   const hash = createHash("sha256");
   let bytes = 0;
-  const file = await open(to, "wx", 0o600);
   const look = (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > MAX_ARCHIVE_BYTES) throw refused(`${from} has more than ${MAX_ARCHIVE_BYTES} bytes`);
     hash.update(chunk);
   };
-  await pipeline(passing(await openSource(from), look), file.createWriteStream());
+  await pipeline(passing(await openSource(from), look), createWriteStream(to, { flags: "wx", mode: 0o600 }));
   const sum = hash.digest("hex");
   if (sha256 === undefined && !isTrusted)
     throw new MetalbridgeError("EngineSumMissing", `${from} has the SHA-256 ${sum}`);
@@ -150,7 +148,7 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
   return sum;
 }
 
-async function openSource(from: string): Promise<Readable> {
+async function openSource(from: string): Promise<AsyncIterable<unknown>> {
   if (!/^https?:/.test(from)) {
     const found = await stat(from).catch((cause: unknown) => {
       throw refused(`${from} cannot be read`, cause);
@@ -162,7 +160,15 @@ async function openSource(from: string): Promise<Readable> {
     throw refused(`${from} cannot be fetched`, cause);
   });
   if (!answer.ok || answer.body === null) throw refused(`${from} answers ${answer.status}`);
-  return Readable.fromWeb(answer.body);
+  return bytesOf(answer.body, from);
+}
+
+async function* bytesOf(body: AsyncIterable<unknown>, from: string): AsyncIterable<unknown> {
+  try {
+    yield* body;
+  } catch (cause) {
+    throw refused(`the download of ${from} was cut off`, cause);
+  }
 }
 
 /** The archive keeps it where its build put it: at the top, in `bin`, or in `build/bin`. */
