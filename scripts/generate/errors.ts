@@ -9,6 +9,7 @@ import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { installErrors } from "../../src/api/errors/install.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
 import { podErrors } from "../../src/api/errors/pods.ts";
+import { remoteErrors } from "../../src/api/errors/remote.ts";
 import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
@@ -30,6 +31,7 @@ const sections: readonly Section[] = [
   ["Command line", cliErrors],
   ["Doctor", doctorErrors],
   ["Install and upgrade", installErrors],
+  ["Remote logs and doctor", remoteErrors],
 ];
 
 /** The page. A code in no section named above still appears, under "Others". */

@@ -13,6 +13,8 @@ test("docs/errors.md has every code once, and nothing more", async () => {
   const page = await readFile(new URL("docs/errors.md", root), "utf8");
   const codes = [...page.matchAll(/^\| `([A-Za-z0-9]+)` \|/gm)].map(([, code]) => code ?? "");
   expect(codes.sort()).toEqual(Object.keys(errorCatalog).sort());
+  // Every file of src/api/errors has a section with a title.
+  expect(page).not.toContain("## Others");
 });
 
 test("codes are legal condition reasons, and every entry says what to do", () => {
