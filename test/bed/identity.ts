@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { parse, stringify } from "yaml";
 import { packageRoot } from "../../local/package-root.ts";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
@@ -23,6 +22,7 @@ import {
 } from "../../src/kube/kinds.ts";
 import { requestToken } from "../../src/kube/token.ts";
 import type { ApiResult, Kind, KubeObject } from "../../src/kube/types.ts";
+import { poll } from "./poll.ts";
 
 /** A cluster by an administrator's kubeconfig. */
 export interface Administered {
@@ -115,14 +115,17 @@ function controllerAccess(): readonly { readonly object: KubeObject; readonly ki
 /** The API server takes a moment to learn of new roles and bindings. */
 async function untilGranted(kubeconfig: string, paths: readonly string[]): Promise<void> {
   await withConnection(kubeconfig, async (connection) => {
-    const deadline = performance.now() + RIGHTS_WITHIN_MS;
-    for (const path of paths)
-      for (;;) {
+    let refusal = "";
+    const areGranted = async () => {
+      for (const path of paths) {
         const answer = await connection.request({ method: "GET", path, timeoutMs: TIMEOUT_MS });
-        if (answer.ok || answer.error.kind === "notFound") break;
-        if (performance.now() > deadline) throw new Error(`GET ${path}: ${answer.error.message}`);
-        await pause(20);
+        if (answer.ok || answer.error.kind === "notFound") continue;
+        refusal = `GET ${path}: ${answer.error.message}`;
+        return false;
       }
+      return true;
+    };
+    await poll(areGranted, () => new Error(refusal), { limitMs: RIGHTS_WITHIN_MS, everyMs: 20 });
   });
 }
 

@@ -1,13 +1,13 @@
 /** The real kube-proxy in a station's namespace, which makes cluster addresses of Services work there. */
 import { mkdirSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched, type WatchedChild } from "../../local/control-plane/process/watched-child.ts";
 import type { Kubectl } from "./kubectl.ts";
 import type { Station } from "./network.ts";
+import { poll } from "./poll.ts";
 import { run } from "./run.ts";
 
 export interface KubeProxyOptions {
@@ -82,11 +82,12 @@ function flags({ kubeconfig, nodeName }: KubeProxyOptions): readonly string[] {
 async function untilSynchronised(station: Station, logFile: string): Promise<void> {
   const [program = "nsenter", ...prefix] = station.inside;
   const ask = ["curl", "-sS", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", HEALTHZ];
-  for (const until = performance.now() + READY_MS; ; await pause(POLL_MS)) {
-    const answer = await run(program, [...prefix, ...ask]).catch((error: Error) => error.message);
-    if (answer === "200") return;
-    if (performance.now() < until) continue;
-    const log = await readFile(logFile, "utf8").catch(() => "");
-    throw new Error(`kube-proxy is not ready (${answer}); the end of its log:\n${log.slice(-2_000)}`);
-  }
+  let answer = "";
+  const isSynchronised = async () => {
+    answer = await run(program, [...prefix, ...ask]).catch((error: Error) => error.message);
+    return answer === "200";
+  };
+  const failure = () =>
+    new Error(`kube-proxy is not ready (${answer}); the end of its log:\n${tailOf(logFile, 2_000)}`);
+  await poll(isSynchronised, failure, { limitMs: READY_MS, everyMs: POLL_MS });
 }

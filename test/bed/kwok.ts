@@ -1,7 +1,6 @@
 /** The real kwok: nodes without machines, and pods on them that follow their annotations. No kubelet, no container, no traffic. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
@@ -9,6 +8,7 @@ import { startWatched } from "../../local/control-plane/process/watched-child.ts
 import { findKwok } from "../../scripts/setup/kwok.mjs";
 import type { Kubectl } from "./kubectl.ts";
 import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
+import { poll } from "./poll.ts";
 
 export interface SimulatedNode {
   readonly name: string;
@@ -43,8 +43,7 @@ export interface KwokOptions {
   readonly leaseSeconds?: number;
 }
 
-const LIMIT_MS = 60_000;
-const POLL_MS = 100;
+const PATIENCE = { limitMs: 60_000, everyMs: 100 };
 
 /** Undefined where kwok and kube-scheduler are installed, else the reason for skipping a test. */
 export function whyNoSimulatedNodes(): string | undefined {
@@ -98,6 +97,7 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
       await poll(
         () => areUsable(kubectl, names),
         () => failure(`${names.size} nodes are not ready`),
+        PATIENCE,
       );
     },
     direct: (namespace, script, labels = {}) => direct(kubectl, namespace, script, labels),
@@ -214,10 +214,6 @@ async function direct(
     // The namespace's default ServiceAccount may still be missing.
     () => isInForce().catch(() => false),
     () => new Error(`policy ${name} is not in force`),
+    PATIENCE,
   );
-}
-
-async function poll(look: () => Promise<boolean>, failure: () => Error): Promise<void> {
-  for (const end = performance.now() + LIMIT_MS; !(await look()); await pause(POLL_MS))
-    if (performance.now() > end) throw failure();
 }

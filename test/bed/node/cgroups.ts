@@ -1,7 +1,7 @@
 /** One control group per node, in each hierarchy of cgroup v1: kubelet puts all its pods below it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { poll } from "../poll.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const HIERARCHIES = [
@@ -76,14 +76,18 @@ export function containerMemory(pid: number): ContainerMemory {
 
 async function removeTree(folder: string): Promise<void> {
   for (const name of groupsIn(folder)) await removeTree(path.join(folder, name));
-  for (const until = performance.now() + LIMIT_MS; existsSync(folder); await pause(20)) {
+  let cause: unknown;
+  const isGone = () => {
     try {
-      rmdirSync(folder);
+      if (existsSync(folder)) rmdirSync(folder);
+      return true;
     } catch (error) {
       // A killed process counts until it has been reaped.
-      if (performance.now() > until) throw error;
+      cause = error;
+      return false;
     }
-  }
+  };
+  await poll(isGone, () => cause, { limitMs: LIMIT_MS, everyMs: 20 });
 }
 
 function groupsIn(folder: string): readonly string[] {

@@ -2,9 +2,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import type { WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
+import { poll } from "../poll.ts";
 import { run } from "../run.ts";
 import type { Machine } from "./machine.ts";
 import type { NodeParts } from "./parts.ts";
@@ -39,14 +39,10 @@ export async function startContainerd(machine: Machine, options: ContainerdOptio
   const command = [path.join(parts.folder, "containerd"), "--config", at("containerd.toml")];
   const env = { PATH: `${parts.folder}:/usr/sbin:/usr/bin:/sbin:/bin` };
   const containerd = machine.start("containerd", command, env);
-  let isGone = false;
-  void containerd.ended.then(() => {
-    isGone = true;
-  });
-  for (const until = performance.now() + LIMIT_MS; !(await answers(socketIn(folder))); await pause(10)) {
-    if (!isGone && performance.now() < until) continue;
-    throw new Error(`containerd does not start; the end of its log:\n${tailOf(at("containerd.log"), 3_000)}`);
-  }
+  const failure = () =>
+    new Error(`containerd does not start; the end of its log:\n${tailOf(at("containerd.log"), 3_000)}`);
+  const { ended } = containerd;
+  await poll(() => answers(socketIn(folder)), failure, { limitMs: LIMIT_MS, everyMs: 10, ended });
   return containerd;
 }
 

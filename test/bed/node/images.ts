@@ -13,13 +13,13 @@ import {
   utimesSync,
 } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { fileEntry } from "../../../scripts/images/entries.ts";
 import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { cachedLayer } from "../../../scripts/images/layer.ts";
 import { packImage, writeTar } from "../../../scripts/images/layout.ts";
 import { hash } from "../../../src/hash.ts";
+import { poll } from "../poll.ts";
 import { run } from "../run.ts";
 import { ctr, PAUSE_IMAGE, rootIn, startContainerd } from "./containerd.ts";
 import { startMachine } from "./machine.ts";
@@ -111,14 +111,16 @@ async function packPause(parts: NodeParts, folder: string): Promise<string> {
 
 /** The part of containerd that serves kubelet takes notice of an import a moment later. */
 async function untilKnown(parts: NodeParts, folder: string, references: readonly string[]): Promise<void> {
-  for (const until = performance.now() + LIMIT_MS; ; await pause(50)) {
+  let missing = references;
+  const areKnown = async () => {
     const lines = (await ctr(parts, folder, "images", "list")).split("\n");
     const isKnown = (reference: string) =>
       lines.some((line) => line.startsWith(`${reference} `) && line.includes("cri-containerd.image=managed"));
-    const missing = references.filter((reference) => !isKnown(reference));
-    if (missing.length === 0) return;
-    if (performance.now() > until) throw new Error(`containerd does not know ${missing.join(", ")}`);
-  }
+    missing = references.filter((reference) => !isKnown(reference));
+    return missing.length === 0;
+  };
+  const failure = () => new Error(`containerd does not know ${missing.join(", ")}`);
+  await poll(areKnown, failure, { limitMs: LIMIT_MS, everyMs: 50 });
 }
 
 /** Blobs and snapshots never change, so they are shared; databases do. */

@@ -4,9 +4,9 @@
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import { startWatched, type WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
+import { poll } from "../poll.ts";
 
 export interface Machine {
   /** Before a command line: runs it there, as root. */
@@ -74,11 +74,11 @@ export async function startMachine(network: readonly string[], folder: string): 
   void machine.ended.then(() => {
     isGone = true;
   });
-  for (const until = performance.now() + LIMIT_MS; !existsSync(started); await pause(10)) {
-    if (!isGone && performance.now() < until) continue;
+  const failure = () => {
     machine.signal("KILL");
-    throw new Error(`the node's namespaces cannot be made: ${tailOf(logFile, 2_000)}`);
-  }
+    return new Error(`the node's namespaces cannot be made: ${tailOf(logFile, 2_000)}`);
+  };
+  await poll(() => existsSync(started), failure, { limitMs: LIMIT_MS, everyMs: 10, ended: machine.ended });
   const pid = firstProcess(readFileSync(pidFile, "utf8").trim());
   const inside = ["nsenter", `--target=${pid}`, "--mount", "--net", "--pid", "--"];
   return {

@@ -2,7 +2,6 @@
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import type { WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
 import { type ApiAccess, callApi } from "../../../local/control-plane/request.ts";
@@ -10,6 +9,7 @@ import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { startKubeProxy } from "../kube-proxy.ts";
 import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
+import { poll } from "../poll.ts";
 import { run } from "../run.ts";
 import { findCgroup, makeCgroups, removeCgroups } from "./cgroups.ts";
 import { ctr, startContainerd } from "./containerd.ts";
@@ -228,13 +228,15 @@ interface NodeSeen {
 
 /** Ready since then, which is given by the second, and without the taint of a new node. */
 async function untilReady(access: ApiAccess, name: string, since: number, logFile: string): Promise<void> {
-  for (const until = performance.now() + READY_MS; ; await pause(POLL_MS)) {
+  let seen = "";
+  const holds = async () => {
     const { status, body } = await callApi(access, { method: "GET", path: `/api/v1/nodes/${name}` });
-    if (status === 200 && isReady(JSON.parse(body) as NodeSeen, since)) return;
-    if (performance.now() < until) continue;
-    const log = tailOf(logFile, 4_000);
-    throw new Error(`node ${name} is not ready: ${body}\nthe end of kubelet's log:\n${log}`);
-  }
+    seen = body;
+    return status === 200 && isReady(JSON.parse(body) as NodeSeen, since);
+  };
+  const failure = () =>
+    new Error(`node ${name} is not ready: ${seen}\nthe end of kubelet's log:\n${tailOf(logFile, 4_000)}`);
+  await poll(holds, failure, { limitMs: READY_MS, everyMs: POLL_MS });
 }
 
 function isReady({ spec, status }: NodeSeen, since: number): boolean {
