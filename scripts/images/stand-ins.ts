@@ -1,9 +1,9 @@
 /** Images that tests use under the names of engines' pinned images: the same program, from Debian's packages. No registry is asked. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
-import { downloadWithDependencies } from "../setup/private-apt.mjs";
+import { debianOnly, downloadWithDependencies, STALE_LISTS } from "../setup/private-apt.mjs";
 import { imagesCache, keyOf } from "./cache.ts";
 import { type Architecture, debianMirror } from "./debian-lock.ts";
 import type { Entry } from "./entries.ts";
@@ -14,7 +14,6 @@ import { entriesOfPackages } from "./packages.ts";
 
 /** The first of Debian's suites with llama.cpp. It changes daily: what the cache has is used, whatever its age. */
 const SUITE = "forky";
-const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /** The image of llama.cpp has a shell and curl too. */
 const PACKAGES = ["base-files", "llama.cpp-tools", "libgomp1", "curl", "dash", "coreutils", "grep"];
 const DOCUMENTATION = /^usr\/share\/(doc|man|locale|info|lintian|bash-completion)\//;
@@ -47,14 +46,8 @@ export async function llamacppImage(architecture: Architecture): Promise<Platfor
 async function rootFromDebian(architecture: Architecture): Promise<readonly Entry[]> {
   const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
   try {
-    const sources = path.join(work, "sources.list");
-    writeFileSync(sources, `deb [signed-by=${KEYRING}] ${debianMirror()}/debian ${SUITE} main\n`);
-    const archives = await downloadWithDependencies(work, PACKAGES, {
-      "Dir::Etc::sourcelist": sources,
-      "Dir::Etc::sourceparts": "/dev/null",
-      "APT::Architecture": architecture,
-      "APT::Architectures": architecture,
-    });
+    const settings = debianOnly(work, [`${debianMirror()}/debian ${SUITE}`], architecture);
+    const archives = await downloadWithDependencies(work, PACKAGES, { ...settings, ...STALE_LISTS });
     const entries = await entriesOfPackages(archives);
     return entries.filter(({ name }) => !DOCUMENTATION.test(name));
   } finally {

@@ -1,8 +1,8 @@
-/** `npx tsx scripts/images/update-debian-lock.ts`: the newest versions of the image's packages, with apt's check of Debian's signatures. */
+/** `npm run update-debian-lock`: the newest versions of the image's packages, with apt's check of Debian's signatures. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { askApt } from "../setup/private-apt.mjs";
+import { askApt, debianOnly } from "../setup/private-apt.mjs";
 import {
   ARCHITECTURES,
   type Architecture,
@@ -14,14 +14,12 @@ import {
   SUITE,
 } from "./debian-lock.ts";
 
-const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
-
 const mirror = debianMirror();
-const sources = [
+const archives = [
   ["debian", SUITE],
   ["debian", `${SUITE}-updates`],
   ["debian-security", `${SUITE}-security`],
-].map(([archive, suite]) => `deb [signed-by=${KEYRING}] ${mirror}/${archive} ${suite} main\n`);
+].map(([archive, suite]) => `${mirror}/${archive} ${suite}`);
 
 const packages: Partial<Record<Architecture, readonly LockedPackage[]>> = {};
 for (const architecture of ARCHITECTURES) packages[architecture] = await resolve(architecture);
@@ -33,14 +31,7 @@ console.log(`${LOCK_FILE}: ${lock.packages.amd64.length} packages for each archi
 async function resolve(architecture: Architecture): Promise<readonly LockedPackage[]> {
   const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
   try {
-    const list = path.join(work, "sources.list");
-    writeFileSync(list, sources.join(""));
-    const settings = {
-      "Dir::Etc::sourcelist": list,
-      "Dir::Etc::sourceparts": "/dev/null",
-      "APT::Architecture": architecture,
-      "APT::Architectures": architecture,
-    };
+    const settings = debianOnly(work, archives, architecture);
     const said: string = await askApt(work, ["download", "--print-uris", "-qq", ...PACKAGES], settings);
     const locked = said
       .trim()

@@ -33,6 +33,24 @@ export async function askApt(work, args, settings = {}, timeoutMs = 120_000) {
   return must("apt-get", args, { cwd: work, env, timeoutMs });
 }
 
+/** Of the package debian-archive-keyring: without it packages of another suite cannot be verified. */
+export const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/**
+ * Settings of apt for these archives alone, such as `http://HOST/debian trixie`, verified with Debian's keys; `architecture`, such
+ * as arm64, may be another than that of this machine.
+ */
+export function debianOnly(work, archives, architecture) {
+  const list = join(work, "sources.list");
+  writeFileSync(list, archives.map((archive) => `deb [signed-by=${KEYRING}] ${archive} main\n`).join(""));
+  const settings = { "Dir::Etc::sourcelist": list, "Dir::Etc::sourceparts": "/dev/null" };
+  if (architecture === undefined) return settings;
+  return { ...settings, "APT::Architecture": architecture, "APT::Architectures": architecture };
+}
+
+/** Lists of testing and unstable are valid for a week, and mirrors are not always that fresh. What is fetched is for tests only. */
+export const STALE_LISTS = { "Acquire::Check-Valid-Until": "false" };
+
 function privateApt(work, more) {
   for (const folder of ["lists/partial", "cache/archives/partial"])
     mkdirSync(join(work, folder), { recursive: true });
@@ -46,8 +64,6 @@ function privateApt(work, more) {
     "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     "Acquire::Retries": "2",
     "Acquire::http::Timeout": "15",
-    // Those of testing are valid for a week, and mirrors are not always that fresh.
-    "Acquire::Check-Valid-Until": "false",
     ...more,
   };
   const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);

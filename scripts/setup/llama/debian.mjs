@@ -14,13 +14,12 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { findOnPath, quoted } from "../command.mjs";
-import { unpackPackages } from "../private-apt.mjs";
+import { debianOnly, KEYRING, STALE_LISTS, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
 import { findDebianMirror, readAptSources } from "./apt-sources.mjs";
 import { chooseCpuBackend } from "./cpu-backend.mjs";
 
 const SUITE = "forky";
-const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const PACKAGES = [
   "llama.cpp-tools",
   "libllama0",
@@ -51,12 +50,7 @@ export async function installFromDebian(cache) {
   mkdirSync(cache, { recursive: true });
   const work = mkdtempSync(join(cache, ".apt-"));
   try {
-    writeFileSync(join(work, "sources.list"), `deb [signed-by=${KEYRING}] ${mirror} ${SUITE} main\n`);
-    const settings = {
-      "Dir::Etc::sourcelist": join(work, "sources.list"),
-      "Dir::Etc::sourceparts": "/dev/null",
-      "APT::Architecture": names.debian,
-    };
+    const settings = { ...debianOnly(work, [`${mirror} ${SUITE}`], names.debian), ...STALE_LISTS };
     const { prefix, archives } = await unpackPackages(work, PACKAGES, { settings, timeoutMs: 300_000 });
     return publish(prefix, join(cache, `debian-${versionOf(archives)}`), names);
   } finally {

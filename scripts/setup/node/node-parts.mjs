@@ -1,17 +1,16 @@
 /** containerd, runc, CNI plugins and the pause program for a real node in tests: Debian's packages, unpacked into the cache. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { cacheDir } from "../cache.mjs";
 import { findOnPath, isExecutable, run } from "../command.mjs";
 import { findDebianMirror, readAptSources } from "../llama/apt-sources.mjs";
-import { unpackPackages } from "../private-apt.mjs";
+import { debianOnly, KEYRING, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
 
 const SUITE = "bookworm";
 /** Upstream versions; Debian's archive keeps only the newest build of each. */
 const PACKAGES = { containerd: "1.6.20", runc: "1.1.5", "containernetworking-plugins": "1.1.1" };
-const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const PAUSE = fileURLToPath(new URL("pause/main.go", import.meta.url));
 
 /** Program → where its package holds it. `pause` is built. */
@@ -70,12 +69,7 @@ async function install(target, env) {
   mkdirSync(dirname(target), { recursive: true });
   const work = mkdtempSync(join(dirname(target), ".apt-"));
   try {
-    const sources = join(work, "sources.list");
-    writeFileSync(
-      sources,
-      `deb [signed-by=${KEYRING}] ${findDebianMirror(readAptSources())} ${SUITE} main\n`,
-    );
-    const settings = { "Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "/dev/null" };
+    const settings = debianOnly(work, [`${findDebianMirror(readAptSources())} ${SUITE}`]);
     const { prefix, archives } = await unpackPackages(work, Object.keys(PACKAGES), { settings });
     expectVersions(archives);
     const complete = join(work, "complete");
