@@ -137,7 +137,9 @@ class Connection {
     deadline.lift();
     // The agent sets it only on idle TLS sockets; a watch is quiet for minutes while in use.
     head.response.socket.setKeepAlive(true, TCP_KEEPALIVE_MS);
-    head.response.once("close", deadline.release);
+    // The response of an upgrade never closes.
+    const lasting = request.upgrade === undefined ? head.response : head.response.socket;
+    lasting.once("close", deadline.release);
     return { ok: true, value: head.response };
   }
 

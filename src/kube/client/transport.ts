@@ -28,7 +28,7 @@ export type Opened =
       readonly isStaleSocket: boolean;
     };
 
-/** Sends and resolves with the response's head. `signal` ends the whole exchange, its body too. */
+/** Sends and resolves with the response's head. `signal` ends the whole exchange, also its body or upgraded socket. */
 export function openExchange(
   exchange: Exchange,
   credential: Credential,
@@ -48,7 +48,17 @@ export function openExchange(
     request.on("error", (error) => resolve({ ok: false, error, isStaleSocket: isStale(request, error) }));
     request.on("response", (response) => resolve({ ok: true, response }));
     request.on("upgrade", (response, socket, head) => {
+      if (exchange.upgrade === undefined) {
+        socket.destroy();
+        return resolve({
+          ok: false,
+          error: new Error("the server changed the protocol"),
+          isStaleSocket: false,
+        });
+      }
       if (head.length > 0) socket.unshift(head);
+      // For Node the request has ended: its signal no longer ends the socket.
+      exchange.signal.addEventListener("abort", () => socket.destroy(), { once: true });
       resolve({ ok: true, response });
     });
     if (mayStart === undefined) request.end(exchange.body);
