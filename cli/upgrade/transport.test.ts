@@ -1,10 +1,21 @@
 /** What comes of a session: the script that ssh passes on really runs, by a program that takes ssh's arguments. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { archiveOf, isRoot, sumOf } from "../../test/bed/launchd/machine.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { upgradeBySsh } from "./transport.ts";
+
+const PATIENTLY = { timeout: 10_000, interval: 20 };
 
 /** Runs the command here, with a folder of the test as root's. `metalbridge` is the release's program. */
 async function openHost(metalbridge: string) {
@@ -19,21 +30,27 @@ async function openHost(metalbridge: string) {
   executable(at("release", "bin", "metalbridge"), metalbridge);
   mkdirSync(at("home"));
   executable(at("bin", "sudo"), 'shift\nexec "$@"');
-  const inside = `mount --bind ${at("home")} /root && exec sh -c "$command"`;
-  const lines = [`printf '%s\\n' "$@" > ${at("args")}`, "for command; do :; done", "export command"];
+  const inside = `echo $$ > ${at("pid")}; mount --bind ${at("home")} /root && exec sh -c "$command"`;
+  const host = `unshare --mount sh -c '${inside}'`;
+  const environment = ["for command; do :; done", "export command", `export PATH=${at("bin")}:$PATH`];
   const program = executable(
     at("ssh"),
-    [...lines, `export PATH=${at("bin")}:$PATH`, `exec unshare --mount sh -c '${inside}'`].join("\n"),
+    [`printf '%s\\n' "$@" > ${at("args")}`, ...environment, `exec ${host}`].join("\n"),
   );
+  // As ssh and sshd: when this one is killed, the host's program loses its streams and continues in its own session.
+  const relayed = [`cat <&3 | setsid ${host} | cat &`, "wait"];
+  executable(at("relay"), ["exec 3<&0", 'trap "kill -KILL 0" TERM', ...environment, ...relayed].join("\n"));
   const file = archiveOf(at("release"), at("release.tar.gz"));
   const archive = { archive: file, sha256: sumOf(file), version: "1.1.0", platform: "linux-x64" };
   return {
     at,
     executable,
     archive,
-    upgrade: (change: Partial<Parameters<typeof upgradeBySsh>[1]> = {}) =>
+    /** What the host has of releases that were copied to it. */
+    leftovers: () => readdirSync(at("home")).filter((name) => name.startsWith(".metalbridge-upgrade.")),
+    upgrade: (change: Partial<Parameters<typeof upgradeBySsh>[1]> = {}, ssh = program) =>
       upgradeBySsh(
-        { program, user: "admin", options: ["Port=22"] },
+        { program: ssh, user: "admin", options: ["Port=22"] },
         {
           host: "mac-1",
           archive,
@@ -58,7 +75,7 @@ test.runIf(isRoot)("the release is checked, unpacked, run as root, and removed",
     /^\/root\/\.metalbridge-upgrade\.\w+\/release\/bin\/metalbridge upgrade --timeout-seconds 60$/,
   );
   expect(mode).toBe("drwx------");
-  expect(existsSync(host.at("home"))).toBe(true);
+  expect(host.leftovers()).toEqual([]);
   expect(readFileSync(host.at("args"), "utf8").split("\n").slice(0, 16)).toEqual([
     ...["-o", "Port=22", "-o", "HostKeyAlias=mac-1", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"],
     ...["-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-l", "admin", "-T", "--"],
@@ -99,19 +116,42 @@ test.runIf(isRoot)(
   },
 );
 
-test.runIf(isRoot)("an upgrade that has begun ends on the host when its session is ended", async () => {
+/** Ends ssh, and sends the host's program what a closed terminal would. */
+function loseSession(host: { readonly at: (name: string) => string }, stop: AbortController): void {
+  process.kill(-Number(readFileSync(host.at("pid"), "utf8")), "SIGHUP");
+  stop.abort();
+}
+
+test.runIf(isRoot)("an upgrade that has begun ends on the host when its session is lost", async () => {
   await using host = await openHost(
     'mkfifo "$HOME/go"; cat "$HOME/go" > /dev/null; echo said; echo done > "$HOME/done"',
   );
   vi.stubEnv("HOME", host.at());
   const stop = new AbortController();
-  const ended = host.upgrade({ signal: stop.signal });
-  await vi.waitFor(() => expect(existsSync(host.at("go"))).toBe(true), { timeout: 10_000 });
-  stop.abort();
+  const ended = host.upgrade({ signal: stop.signal }, host.at("relay"));
+  await vi.waitFor(() => expect(existsSync(host.at("go"))).toBe(true), PATIENTLY);
+  expect(host.leftovers()).toHaveLength(1);
+  loseSession(host, stop);
   writeFileSync(host.at("go"), "");
-  await ended;
-  await vi.waitFor(() => expect(existsSync(host.at("done"))).toBe(true), { timeout: 10_000 });
+  expect(await ended).toEqual({ how: "abandoned", step: "upgrade" });
+  await vi.waitFor(() => expect(existsSync(host.at("done"))).toBe(true), PATIENTLY);
+  await vi.waitFor(() => expect(host.leftovers()).toEqual([]), PATIENTLY);
   vi.unstubAllEnvs();
+});
+
+test.runIf(isRoot)("a copy that is cut off by a lost session is removed from the host", async () => {
+  await using host = await openHost("exit 1");
+  const archive = { ...host.archive, archive: host.at("slow.tar.gz") };
+  execFileSync("mkfifo", [archive.archive]);
+  const stop = new AbortController();
+  const ended = host.upgrade({ archive, signal: stop.signal }, host.at("relay"));
+  const slow = createWriteStream(archive.archive);
+  slow.write("part");
+  await vi.waitFor(() => expect(host.leftovers()).toHaveLength(1), PATIENTLY);
+  loseSession(host, stop);
+  slow.end();
+  expect(await ended).toEqual({ how: "abandoned", step: "copy" });
+  await vi.waitFor(() => expect(host.leftovers()).toEqual([]), PATIENTLY);
 });
 
 test("a session that never ends is ended at its limit, with the host and the step that it had reached", async () => {
