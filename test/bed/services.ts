@@ -3,8 +3,8 @@ import path from "node:path";
 import { expect, vi } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
-import { ONE_THREAD } from "./agent.ts";
 import type { Farm } from "./farm.ts";
+import { model, serviceAnywhere } from "./manifests.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import type { Part } from "./part.ts";
 
@@ -38,29 +38,11 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
   }
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
-    const apiVersion = "metalbridge.dev/v1alpha1";
-    const metadata = { name, namespace: NAMESPACE };
-    const model = {
-      apiVersion,
-      kind: "Model",
-      metadata,
-      spec: { source: path.join(farm.modelsDir, file), hardware: { accelerator: "metal" } },
-    };
-    const service = {
-      apiVersion,
-      kind: "InferenceService",
-      metadata,
-      spec: {
-        modelRef: name,
-        contextSize: 256,
-        parallelSlots: 1,
-        promptCacheMiB: 0,
-        extraArgs: ONE_THREAD,
-        rollout: { drainSeconds: 5 },
-        ...spec,
-      },
-    };
-    const list = { apiVersion: "v1", kind: "List", items: [model, service] };
+    const items = [
+      model(name, path.join(farm.modelsDir, file)),
+      serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...spec }),
+    ];
+    const list = { apiVersion: "v1", kind: "List", items };
     await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
   }
 

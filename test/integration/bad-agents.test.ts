@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { startFarm } from "../bed/farm.ts";
+import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
 import { startPart } from "../bed/part.ts";
 import { servicesOf } from "../bed/services.ts";
@@ -14,7 +15,6 @@ import { startCluster } from "../cluster/cluster.ts";
 import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type BadFarm, type ExtraAgent, startBadFarm } from "./bad-farm.ts";
-import { model, service } from "./manifests.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;

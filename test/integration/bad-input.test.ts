@@ -1,9 +1,9 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type BadFarm, startBadFarm } from "./bad-farm.ts";
-import { model, service } from "./manifests.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;

@@ -13,10 +13,10 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, vi } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { model, service } from "../bed/manifests.ts";
 import { type Origin, sendFile } from "../fixtures/origin.ts";
 import { selfSigned } from "../fixtures/self-signed.ts";
 import type { BadFarm } from "./bad-farm.ts";
-import { model, service } from "./manifests.ts";
 
 const MINUTE = 60_000;
 const PORT = 23_611;

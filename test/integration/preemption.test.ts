@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
+import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
-import { model, service } from "./manifests.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;

@@ -1,10 +1,10 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
-import { model, service } from "./manifests.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;

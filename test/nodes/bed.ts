@@ -9,18 +9,16 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { ONE_THREAD } from "../bed/agent.ts";
 import { type Farm, type FarmOptions, startFarm } from "../bed/farm.ts";
 import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
 import type { ClientOrder } from "../bed/load/protocol.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import type { NodeOptions, RealNode } from "../bed/node/node.ts";
-import { run } from "../bed/run.ts";
-import { question } from "../bed/services.ts";
+import { NAMESPACE, question } from "../bed/services.ts";
 import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 
-export const NAMESPACE = "default";
 /** Longer than the grace period of a pod that is busy on a slow machine. */
 export const WAIT = { timeout: 120_000, interval: 100 };
 
@@ -102,16 +100,8 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     origin,
     url,
     apply: async (name, service = {}, model = {}) => {
-      const apiVersion = "metalbridge.dev/v1alpha1";
-      const metadata = { name, namespace: NAMESPACE };
-      const source = `${origin}/good.gguf`;
-      const items = [
-        { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "cpu" }, ...model } },
-        { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...SMALL, ...service } },
-      ];
-      await kubectl(["apply", "-f", "-"], {
-        input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
-      });
+      const input = JSON.stringify(served(name, origin, service, model));
+      await kubectl(["apply", "-f", "-"], { input });
     },
     patch: async (what, change) => {
       await kubectl(["patch", what, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify(change)]);
@@ -121,9 +111,7 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     pods: (service) => reader.list(PODS, `metalbridge.dev/service=${service}`),
     ask: async (node, service, asked = { max_tokens: 8 }) => {
       const target = `${await url(service)}/v1/chat/completions`;
-      const [program = "", ...inside] = node.inside();
-      const curl = ["curl", "-sS", "-m", "60", "--fail-with-body", target, "-d", question(asked)];
-      return run(program, [...inside, ...curl]);
+      return node.run("curl", "-sS", "-m", "60", "--fail-with-body", target, "-d", question(asked));
     },
     clients: async (node, service, clients = allKinds()) =>
       startClients(network.station(node.name).namespace, { url: await url(service), clients }),
@@ -143,10 +131,12 @@ async function filesOf(dir: string, files: PodsBedOptions["files"] = {}) {
 
 // Where networks of tests are.
 const CONTROLLER_ARGS = ["--image", OUR_IMAGE, "--allow-networks", "10.78.0.0/16"];
-const SMALL = {
-  contextSize: 256,
-  parallelSlots: 1,
-  promptCacheMiB: 0,
-  extraArgs: ONE_THREAD,
-  rollout: { drainSeconds: 5 },
-};
+
+/** A Model of the origin's weights and an InferenceService of one name. */
+export function served(name: string, origin: string, service: object = {}, spec: object = {}): object {
+  const items = [
+    model(name, `${origin}/good.gguf`, { hardware: { accelerator: "cpu" }, ...spec }),
+    serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...service }),
+  ];
+  return { apiVersion: "v1", kind: "List", items };
+}

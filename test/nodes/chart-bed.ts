@@ -5,20 +5,17 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { ONE_THREAD } from "../bed/agent.ts";
 import { ctr } from "../bed/node/containerd.ts";
 import type { RealNode } from "../bed/node/node.ts";
 import { nodeParts, whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
-import { run } from "../bed/run.ts";
 import { question } from "../bed/services.ts";
 import { CHART, type Helm, helmIn, helmProgram, NAMESPACE, needsHelm } from "../chart/helm.ts";
 import { type RealCluster, startRealCluster } from "../cluster/node.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
+import { served } from "./bed.ts";
 
-/** Longer than the grace period of a pod that is busy on a slow machine. */
-export const WAIT = { timeout: 120_000, interval: 100 };
 export const whyNoChart = whyNoRealNode() ?? (helmProgram === undefined ? needsHelm.trim() : undefined);
 
 export interface ChartBed extends AsyncDisposable {
@@ -97,7 +94,7 @@ export async function startChartBed(): Promise<ChartBed> {
       await ctr(nodeParts(), node.folder, "images", "tag", "--force", reference, tag);
     },
     serve: async (name) => {
-      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(servedBy(name, origin)) });
+      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(served(name, origin)) });
       const isReady = ["--for=jsonpath={.status.phase}=Ready", `isvc/${name}`, "--timeout=60s"];
       await kubectl(["wait", ...isReady]).catch(async (error) => {
         const seen = await kubectl(["get", "isvc,models,pods,pvc,events", "-o", "yaml"]);
@@ -105,10 +102,9 @@ export async function startChartBed(): Promise<ChartBed> {
       });
     },
     ask: async (service) => {
-      const [program = "", ...inside] = node.inside();
       const target = `${await url(service)}/v1/chat/completions`;
-      const curl = ["curl", "-sS", "-m", "20", "--fail-with-body", target];
-      return run(program, [...inside, ...curl, "-d", question({ max_tokens: 8 })]);
+      const asked = question({ max_tokens: 8 });
+      return node.run("curl", "-sS", "-m", "20", "--fail-with-body", target, "-d", asked);
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
@@ -139,20 +135,3 @@ export const CONFINED = {
 };
 
 export const ENFORCED = "pod-security.kubernetes.io/enforce";
-
-function servedBy(name: string, origin: string): object {
-  const apiVersion = "metalbridge.dev/v1alpha1";
-  const metadata = { name, namespace: "default" };
-  const source = `${origin}/good.gguf`;
-  const small = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0, extraArgs: ONE_THREAD };
-  const items = [
-    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "cpu" } } },
-    {
-      apiVersion,
-      kind: "InferenceService",
-      metadata,
-      spec: { modelRef: name, ...small, rollout: { drainSeconds: 5 } },
-    },
-  ];
-  return { apiVersion: "v1", kind: "List", items };
-}

@@ -7,7 +7,8 @@ import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
 import type { Asked } from "../bed/load/protocol.ts";
 import { PAUSE_IMAGE } from "../bed/node/containerd.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
-import { type ChartBed, ENFORCED, startChartBed, WAIT, whyNoChart } from "./chart-bed.ts";
+import { WAIT } from "./bed.ts";
+import { type ChartBed, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const title = `upgrades of the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
 const OURS = "app.kubernetes.io/name=metalbridge";

@@ -5,19 +5,11 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { containerMemory } from "../bed/node/cgroups.ts";
-import { run } from "../bed/run.ts";
 import { everything, newSince } from "../chart/everything.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
 import { root } from "../docs/pages.ts";
-import {
-  type ChartBed,
-  CONFINED,
-  confinementOf,
-  ENFORCED,
-  startChartBed,
-  WAIT,
-  whyNoChart,
-} from "./chart-bed.ts";
+import { WAIT } from "./bed.ts";
+import { type ChartBed, CONFINED, confinementOf, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const title = `the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
 const OURS = "app.kubernetes.io/name=metalbridge";
@@ -67,7 +59,11 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const report = await vi.waitFor(async () => JSON.parse(await kubectl(read)), WAIT);
     expect(report).toMatchObject({
       memory: { totalBytes: totalmem() },
-      cpu: { name: cpus()[0]?.model, cores: cpus().length, arch: { x64: "amd64" }[process.arch as "x64"] },
+      cpu: {
+        name: cpus()[0]?.model,
+        cores: cpus().length,
+        arch: process.arch === "arm64" ? "arm64" : "amd64",
+      },
       gpus: [],
       leftOut: [],
     });
@@ -115,10 +111,9 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     await kubectl(["create", "clusterrolebinding", "density", ...role]);
     const token = (await kubectl(["create", "token", "density"])).trim();
     const target = `${await bed.url("metalbridge-server", NAMESPACE)}/api/v1/density/nodes`;
-    const [program = "", ...inside] = node.inside();
     const curl = ["curl", "-sS", "-m", "20", "-H", `authorization: Bearer ${token}`, target];
     await vi.waitFor(async () => {
-      const answer: unknown = JSON.parse(await run(program, [...inside, ...curl]));
+      const answer: unknown = JSON.parse(await node.run(...curl));
       expect(answer).toMatchObject({
         nodes: [{ nodeName: "node-1", kind: "Node", stale: false, system: { cpu_name: cpus()[0]?.model } }],
       });

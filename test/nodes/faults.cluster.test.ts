@@ -7,7 +7,8 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { type LocalVolume, localVolume } from "../bed/node/volumes.ts";
-import { NAMESPACE, type PodsBed, startPodsBed, WAIT } from "./bed.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type PodsBed, startPodsBed, WAIT } from "./bed.ts";
 import { EPHEMERAL, faultsIn } from "./faults.ts";
 
 const why = whyNoRealNode();

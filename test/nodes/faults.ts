@@ -1,12 +1,10 @@
 /** What tests of faults read as users do: the phase with its reason and message, and Events. */
 import { expect } from "vitest";
-import { NAMESPACE, type PodsBed } from "./bed.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type PodsBed, WAIT } from "./bed.ts";
 
 /** Each pod downloads its weights, and asks for little. */
 export const EPHEMERAL = { modelCache: { persistence: "Ephemeral" }, resources: { memory: "48Mi" } };
-
-/** Several services crash and download at once, on a machine that is busy. */
-const WAIT = { timeout: 120_000, interval: 100 };
 
 export function faultsIn(bed: PodsBed) {
   /** `phase reason` in the order in which the controller saw them; `kind` is `model` or `service`. */
@@ -33,7 +31,7 @@ export function faultsIn(bed: PodsBed) {
     until: (name: string, reason: string, message: RegExp, phase = "Degraded", wait = WAIT) =>
       bed.until(name, { phase, reason, message: expect.stringMatching(message) }, wait),
     untilReady: (...names: readonly string[]) =>
-      Promise.all(names.map((name) => bed.until(name, { phase: "Ready" }, WAIT))),
+      Promise.all(names.map((name) => bed.until(name, { phase: "Ready" }))),
     /** Since it has crashed, nothing else was said, and that once. */
     expectSteadyCrash: async (name: string) => {
       const phases = phasesOf("service", name);

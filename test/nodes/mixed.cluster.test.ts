@@ -131,10 +131,10 @@ describe.skipIf(why !== undefined)(
     }) => {
       const [host, pod] = [await onHost(), await inPod()];
       const before = clients.asked.length;
-      const killedAt = epochMs();
+      const killedAt = performance.now();
       await bed.cluster.node("node-2").kill();
       await untilEndpoints([host]);
-      await annotate(`withdrawn ${Math.round(epochMs() - killedAt)} ms after the node's end`);
+      await annotate(`withdrawn ${Math.round(performance.now() - killedAt)} ms after the node's end`);
       await bed.until("chat", ready(1, 2));
       // Connections that were kept to the pod end by their clients' patience.
       await clients.untilEachAsked(3);
@@ -165,10 +165,6 @@ describe.skipIf(why !== undefined)(
     });
   },
 );
-
-function epochMs(): number {
-  return performance.timeOrigin + performance.now();
-}
 
 interface Slice {
   readonly endpoints:

@@ -5,8 +5,8 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
-import { run } from "../bed/run.ts";
-import { NAMESPACE, type PodsBed, startPodsBed, WAIT } from "./bed.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type PodsBed, startPodsBed, WAIT } from "./bed.ts";
 
 const why = whyNoRealNode();
 /** Tokens of an answer that takes several seconds: these weights never end a sentence. */
@@ -170,19 +170,7 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
   }
 
   async function statusOf(url: string, ...args: readonly string[]): Promise<string> {
-    const [program = "", ...inside] = node().inside();
-    return run(program, [
-      ...inside,
-      "curl",
-      "-s",
-      "-m",
-      "5",
-      "-o",
-      "/dev/null",
-      "-w",
-      "%{http_code}",
-      ...args,
-      url,
-    ]);
+    const options = ["-s", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}"];
+    return node().run("curl", ...options, ...args, url);
   }
 });
