@@ -12,8 +12,9 @@ const { url, clients, timeoutMs = 60_000, tracks } = JSON.parse(process.argv[2] 
 const tracking = tracks === true ? startTracking() : undefined;
 const end = new AbortController();
 process.stdin.on("end", () => end.abort()).resume();
-while (tracking?.hasHeard() === false) {
-  await fetch(`${url}/health`).catch(() => {});
+// Nothing says when conntrack has begun to listen but that it hears of a connection.
+while (tracking?.hasHeard() === false && !end.signal.aborted) {
+  await fetch(`${url}/health`, { signal: end.signal }).catch(() => {});
   await pause(20);
 }
 await Promise.all(clients.map(run));
