@@ -20,8 +20,8 @@ const OUTCOME = `${PREFIX}/outcome`;
 const EXIT_CODE = `${PREFIX}/exit-code`;
 const MESSAGE = `${PREFIX}/message`;
 const AFTER = `${PREFIX}/after`;
-/** A condition that remembers which outcome a pod has reached. */
 const POD_IP = `${PREFIX}/pod-ip`;
+/** A condition that remembers which outcome a pod has reached. */
 const REACHED = `${PREFIX}/reached`;
 
 export interface PodScript {

@@ -31,7 +31,7 @@ interface Named {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
-/** Rejects with the API server's sentence. */
+/** Requests that the API server refuses reject with its message. */
 export async function openObjects(kubeconfigPath: string): Promise<Objects> {
   const connection = await connect({ kubeconfigPath });
   const request = async (request: Omit<RawRequest, "timeoutMs">) => {
@@ -39,23 +39,16 @@ export async function openObjects(kubeconfigPath: string): Promise<Objects> {
     if (!answer.ok) throw new Error(`${request.method} ${request.path}: ${answer.error.message}`);
     return JSON.parse(answer.value);
   };
-  let known: Promise<readonly Resource[]> | undefined;
+  let known: readonly Resource[] = [];
   const find = async (is: (resource: Resource) => boolean, what: string): Promise<Resource> => {
-    const listed = async () => {
-      const [core, named] = await Promise.all(
-        ["/api", "/apis"].map((path) => request({ method: "GET", path, accept: DISCOVERY })),
-      );
-      return [core, named].flatMap(resourcesOf);
-    };
-    known ??= listed();
-    let found = (await known).find(is);
     // It may have been installed since.
-    if (found === undefined) {
-      known = listed();
-      found = (await known).find(is);
+    if (!known.some(is)) {
+      const found = ["/api", "/apis"].map((path) => request({ method: "GET", path, accept: DISCOVERY }));
+      known = (await Promise.all(found)).flatMap(resourcesOf);
     }
-    if (found === undefined) throw new Error(`the server has no ${what}`);
-    return found;
+    const resource = known.find(is);
+    if (resource === undefined) throw new Error(`the server has no ${what}`);
+    return resource;
   };
   const pathOf = async (namespace: string, what: string): Promise<string> => {
     const [word = "", name] = what.split("/");

@@ -51,7 +51,7 @@ export interface Bench extends AsyncDisposable {
   /** A second one, which waits for leadership. */
   readonly standby: (log: Log) => Promise<Controller>;
   readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
-  /** Kubeconfig of an administrator. */
+  /** With the rights of an administrator. */
   readonly objects: Objects;
   readonly apply: (object: object) => Promise<void>;
   readonly service: (namespace: string, name: string) => Promise<InferenceService>;

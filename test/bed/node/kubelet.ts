@@ -67,7 +67,7 @@ function configuration(options: KubeletOptions): object {
     resolvConf: path.join(folder, "resolv.conf"),
     // kube-proxy works with nftables, and there may be no iptables.
     makeIPTablesUtilChains: false,
-    // The disk is this machine's, and how full it is no matter of the test.
+    // The disk is this machine's; how full it is must not affect a test.
     evictionHard: {
       "memory.available": "1Mi",
       "nodefs.available": never,
