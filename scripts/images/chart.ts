@@ -5,13 +5,12 @@ import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { pack } from "tar-stream";
 import { parse } from "yaml";
-import { gzipped } from "./layer.ts";
+import { ENTRY_DATE, gzipped } from "./layer.ts";
 import { type Layout, packArtifact } from "./layout.ts";
 
 const CHART = path.join(import.meta.dirname, "..", "..", "charts", "metalbridge");
 const CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
 const CONTENT_TYPE = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-const DATE = new Date("2000-01-01T00:00:00Z");
 /** The chart of a checkout belongs to no published image. */
 const NO_REPOSITORY = '\n  repository: ""\n';
 
@@ -45,7 +44,7 @@ async function archiveOf(top: string, repository: string): Promise<Buffer> {
   for (const name of ["Chart.yaml", ...names.filter((one) => one !== "Chart.yaml")]) {
     const content = readFileSync(path.join(CHART, name));
     const packed = name === "values.yaml" ? withRepository(content.toString("utf8"), repository) : content;
-    archive.entry({ name: `${top}/${name}`, mode: 0o644, mtime: DATE, uid: 0, gid: 0 }, packed);
+    archive.entry({ name: `${top}/${name}`, mode: 0o644, mtime: ENTRY_DATE, uid: 0, gid: 0 }, packed);
   }
   archive.finalize();
   return gzipped(await bytes);

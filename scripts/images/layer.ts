@@ -8,7 +8,7 @@ import { type Header, pack } from "tar-stream";
 import { completed, type Entry } from "./entries.ts";
 
 /** Date of every entry: layers of unchanged files keep their digest from release to release. */
-const DATE = new Date("2000-01-01T00:00:00Z");
+export const ENTRY_DATE = new Date("2000-01-01T00:00:00Z");
 
 /** Byte 9 of gzip names the system that wrote it; 255 is "unknown". */
 const GZIP_SYSTEM_BYTE = 9;
@@ -77,7 +77,7 @@ async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
 }
 
 function headersOf(entry: Entry): Partial<Header> & Pick<Header, "name"> {
-  const common = { name: entry.name, mtime: DATE, uid: 0, gid: 0 };
+  const common = { name: entry.name, mtime: ENTRY_DATE, uid: 0, gid: 0 };
   switch (entry.type) {
     case "folder":
       return { ...common, name: `${entry.name}/`, type: "directory", mode: entry.mode };

@@ -4,12 +4,11 @@ import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pack } from "tar-stream";
-import { digestOf, type Layer } from "./layer.ts";
+import { digestOf, ENTRY_DATE, type Layer } from "./layer.ts";
 
 export const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 export const INDEX_TYPE = "application/vnd.oci.image.index.v1+json";
 const CONFIG_TYPE = "application/vnd.oci.image.config.v1+json";
-const DATE = new Date("2000-01-01T00:00:00Z");
 
 export interface Descriptor {
   readonly mediaType: string;
@@ -102,7 +101,7 @@ export async function writeFolder(layout: Layout, folder: string): Promise<void>
 export async function writeTar(layout: Layout, file: string): Promise<void> {
   const archive = pack();
   const written = pipeline(archive, createWriteStream(file));
-  const common = { mtime: DATE, uid: 0, gid: 0 };
+  const common = { mtime: ENTRY_DATE, uid: 0, gid: 0 };
   const folders = ["blobs/", "blobs/sha256/"];
   for (const name of folders) archive.entry({ ...common, name, type: "directory", mode: 0o755 });
   for (const { name, size, content } of filesOf(layout)) {
