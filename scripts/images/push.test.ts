@@ -81,11 +81,9 @@ describe.skipIf(registryProgram === undefined)("push (needs a registry: npm run 
       await using registry = await startOciRegistry({ auth: "basic" });
       const input = {
         version,
-        ...{
-          date: new Date("2026-01-02T03:04:05Z"),
-          commit: "0".repeat(40),
-          url: "https://example.com/project",
-        },
+        date: new Date("2026-01-02T03:04:05Z"),
+        commit: "0".repeat(40),
+        url: "https://example.com/project",
         repository: "registry.example.com/published",
       };
       const chart = await writeChart(path.join(folder.path, "out"), input);
@@ -144,10 +142,24 @@ test.each<[string, RegExp, RequestListener]>([
   });
 });
 
+test("credentials are blamed only for an answer that refuses them", async () => {
+  const server = createServer((_, response) => response.writeHead(503).end("busy")).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, "listening");
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(repositoryClient({ host, repository: "tiny" }, KNOWN)("blobs/x")).rejects.toMatchObject({
+    message: expect.stringContaining("answered 503: busy"),
+    remedy: expect.stringContaining("run the same command again"),
+  });
+});
+
 test.each(["metalbridge:1", "org/metalbridge:1", "ghcr.io/a", "ghcr.io/A:1", "ghcr.io/a:", ""])(
   "%j names no registry, no tag, or nothing",
   (text) => {
-    expect(() => parseReference(text)).toThrow(/no reference/);
+    expect(() => parseReference(text)).toThrow(/is not an image reference/);
   },
 );
 

@@ -96,9 +96,12 @@ export function repositoryClient(
     }
     if (expected.includes(response.status)) return response;
     const text = (await response.text()).slice(0, 500);
+    const isRefusal = response.status === 401 || response.status === 403;
     throw new ReleaseError(
       `${url.origin}${url.pathname} answered ${response.status}: ${text}`,
-      remedyFor(host, credentials),
+      isRefusal
+        ? remedyFor(host, credentials)
+        : "correct what the answer names, or run the same command again",
     );
   };
 }
