@@ -89,13 +89,19 @@ async function readRecord(folder: string): Promise<EngineRecord | undefined> {
 export async function changesOf(engine: InstalledEngine, owner: number): Promise<readonly string[]> {
   const { files } = versionPlaces(engine.folder);
   const known = new Set([...Object.keys(engine.files), ...Object.keys(engine.links)]);
-  const changes: string[] = [];
+  const changes: string[] = (await hasOwnProgram(engine)) ? [] : [`${PROGRAM} leads to no installed file`];
   for (const path of await filesBelow(files)) {
     const change = await changeOf(join(files, path), engine, path, owner);
     if (change !== undefined) changes.push(`${path} ${change}`);
     known.delete(path);
   }
   return [...changes, ...[...known].map((path) => `${path} is missing`)].sort();
+}
+
+/** What is started is the link beside the files. */
+async function hasOwnProgram({ folder, files }: InstalledEngine): Promise<boolean> {
+  const target = await readlink(versionPlaces(folder).program).catch(() => "");
+  return Object.keys(files).some((path) => target === `files/${path}` && basename(path) === PROGRAM);
 }
 
 async function changeOf(
