@@ -20,7 +20,7 @@ const hostsSchema = z
     z.strictObject({
       name: hostName("Name of the Host."),
       addresses: z
-        .array(addresses.unwrap().element.refine(isNetwork, "neither an IP address nor a CIDR"))
+        .array(addresses.unwrap().element.refine(isAddressOrNetwork, "neither an IP address nor a CIDR"))
         .min(1, "at least one address is needed")
         .max(16),
       labels: z.record(z.string().max(317), z.string().max(63)).optional(),
@@ -65,6 +65,17 @@ export function parseHostsFile(text: string, name: string): HostsFile {
 export function oneAddress(text: string): string | undefined {
   if (isIP(text) === 4) return text;
   return isIP(text) === 6 && !text.includes("%") ? new URL(`http://[${text}]`).hostname : undefined;
+}
+
+/** An IP address or a CIDR. */
+export function isAddressOrNetwork(text: string): boolean {
+  const [address = "", bits, ...others] = text.split("/");
+  const most = { 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return (
+    most > 0 &&
+    others.length === 0 &&
+    (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most))
+  );
 }
 
 export function invalid(problems: readonly string[]): MetalbridgeError {
@@ -141,14 +152,4 @@ function duplicatesIn(hosts: readonly ListedHost[], whereIs: (index: number) => 
     });
     return [...same, ...shared];
   });
-}
-
-function isNetwork(text: string): boolean {
-  const [address = "", bits, ...others] = text.split("/");
-  const most = { 4: 32, 6: 128 }[isIP(address)] ?? -1;
-  return (
-    most > 0 &&
-    others.length === 0 &&
-    (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most))
-  );
 }

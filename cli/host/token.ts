@@ -1,5 +1,4 @@
 /** `metalbridge host token`: join tokens of groups, each for as many machines as its limit says. */
-import { isIP } from "node:net";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   GROUP_TOKEN_SECONDS,
@@ -31,6 +30,7 @@ import { writeErr, writeOut } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
 import { ensureNamespace, need, removeOne, requirePolicies } from "./access.ts";
 import { joinCommand, noteLoopback, targetOf } from "./add.ts";
+import { isAddressOrNetwork } from "./hosts-file.ts";
 
 interface CreateFlags extends ClusterFlags {
   readonly group: string;
@@ -236,16 +236,7 @@ function parseValidity(text: string): number {
 /** Called for each argument. */
 function parseNetworks(text: string, before: readonly string[] = []): readonly string[] {
   const networks = text.split(",").filter(Boolean);
-  const isNetwork = (one: string) => {
-    const [address = "", bits = "0", ...more] = one.split("/");
-    return (
-      isIP(address) !== 0 &&
-      more.length === 0 &&
-      /^\d{1,3}$/.test(bits) &&
-      Number(bits) <= (isIP(address) === 4 ? 32 : 128)
-    );
-  };
-  if (networks.length > 0 && networks.every(isNetwork)) return [...before, ...networks];
+  if (networks.length > 0 && networks.every(isAddressOrNetwork)) return [...before, ...networks];
   throw new InvalidArgumentError("It has to be an IP address or a CIDR.");
 }
 
