@@ -11,6 +11,7 @@ import { readBody } from "../../src/kube/client/transport.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { askHost } from "../remote/ask.ts";
 import type { Report } from "./render.ts";
@@ -29,7 +30,6 @@ export type HostReport =
 const MAX_BYTES = 4 << 20;
 /** An agent gives it half a minute. */
 const ANSWER_MS = 45_000;
-const AT_ONCE = 8;
 
 const text = z.string().max(10_000);
 const statuses = ["ok", "error", "warning", "note", "unknown", "notApplicable"] as const;
@@ -63,12 +63,9 @@ export function doctorOnHosts(
         : await Promise.all(hosts.map((name) => findHost(cluster, name)));
     const { signal } = listenForStop();
     const reports: HostReport[] = [];
-    const queue = [...meant.entries()];
-    const work = async (): Promise<void> => {
-      for (let next = queue.shift(); next !== undefined; next = queue.shift())
-        reports[next[0]] = await reportOf(cluster, next[1], direct, signal);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    await forEachConcurrently(meant.entries(), async ([index, host]) => {
+      reports[index] = await reportOf(cluster, host, direct, signal);
+    });
     return reports;
   });
 }

@@ -9,6 +9,7 @@ import { SECRETS } from "../../src/kube/kinds.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
+import { forEachConcurrently } from "../program/concurrently.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { ensureNamespace, need, requirePolicies } from "./access.ts";
 import { type Added, type AddFlags, addNotes, issue, targetOf } from "./add.ts";
@@ -24,8 +25,6 @@ type Result =
   | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
   | { readonly status: "failed"; readonly host: string; readonly error: string };
 
-/** As many requests as the client sends at once. */
-const AT_ONCE = 8;
 /** What fails for one host in these ways fails for all. */
 const FAILS_ALL: readonly ApiFailure["kind"][] = ["forbidden", "unauthorized", "unreachable"];
 
@@ -91,7 +90,7 @@ async function requireAccepted(
   missing: ReadonlySet<string>,
 ): Promise<void> {
   const problems: string[] = [];
-  await inTurns(
+  await forEachConcurrently(
     [...hosts.entries()].filter(([, { name }]) => missing.has(name)),
     async ([index, host]) => {
       const judged = await client.create(HOSTS, hostOf(host), { isDryRun: true });
@@ -113,8 +112,8 @@ async function addAll(
   const target = targetOf(flags);
   const results = new Map<string, Result>();
   let isStopped = false;
-  await inTurns(
-    hosts.filter(({ name }) => missing.has(name) && !isStopped),
+  await forEachConcurrently(
+    hosts.filter(({ name }) => missing.has(name)),
     async (host) => {
       const { name } = host;
       if (isStopped) return;
@@ -170,13 +169,4 @@ function lineOf(result: Result): string {
     default:
       return `${result.host}: ${result.status}`;
   }
-}
-
-/** A few at the same time, in order. */
-async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const rest = items[Symbol.iterator]();
-  const worker = async () => {
-    for (const item of rest) await work(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
