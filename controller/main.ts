@@ -15,7 +15,7 @@ import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { liveEvictionOf } from "./live-eviction/config.ts";
-import { createControllerMetrics } from "./metrics.ts";
+import { type ControllerMetrics, createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 import { linuxSettings, probingOf } from "./paths/pods/config.ts";
@@ -58,10 +58,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = config.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
-  const target = {
-    ...{ kubeconfigPath: config.kubeconfig, context: config.context },
-    ...{ userAgent: USER_AGENT, onAnswer: metrics.countAnswer },
-  };
+  const target = targetOf(config, metrics);
   const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
@@ -123,6 +120,10 @@ export async function runController(options: ControllerOptions): Promise<void> {
   } finally {
     connection.close();
   }
+}
+
+function targetOf({ kubeconfig, context }: ControllerConfig, metrics: ControllerMetrics): ConnectOptions {
+  return { kubeconfigPath: kubeconfig, context, userAgent: USER_AGENT, onAnswer: metrics.countAnswer };
 }
 
 /**
