@@ -39,6 +39,7 @@ test("files, folders and the links between libraries are unpacked with modes tha
     { name: "llama/lib.so", type: "symlink", linkname: "lib.so.0" },
     { name: "llama/lib.so.0", type: "symlink", linkname: "../llama/lib.so.0.1" },
     { name: "llama/lib.so.0.1", mode: 0o666, text: "library" },
+    { name: "constructor", type: "symlink", linkname: "llama/lib.so.0.1" },
   ]);
   const at = (name: string) => path.join(done.folder, name);
   expect(done.tree).toMatchObject({
@@ -46,7 +47,11 @@ test("files, folders and the links between libraries are unpacked with modes tha
       "llama/llama-server": expect.stringMatching(/^[0-9a-f]{64}$/),
       "llama/lib.so.0.1": expect.any(String),
     },
-    links: { "llama/lib.so": "lib.so.0", "llama/lib.so.0": "../llama/lib.so.0.1" },
+    links: {
+      "llama/lib.so": "lib.so.0",
+      "llama/lib.so.0": "../llama/lib.so.0.1",
+      constructor: "llama/lib.so.0.1",
+    },
   });
   expect(readFileSync(at("llama/lib.so"), "utf8")).toBe("library");
   expect(statSync(at("llama/llama-server")).mode & 0o7777).toBe(0o755);

@@ -109,7 +109,8 @@ function placeOf(name: string): string {
 }
 
 function unused(path: string, links: Readonly<Record<string, string>>): string {
-  if (path in links || path === "") throw refused(`${JSON.stringify(path)} is in the archive twice`);
+  if (Object.hasOwn(links, path) || path === "")
+    throw refused(`${JSON.stringify(path)} is in the archive twice`);
   return path;
 }
 
