@@ -1,5 +1,5 @@
 /** How a program of an engine is asked: away from the user's terminal, and never for longer than whoever asks. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -61,6 +61,23 @@ test("a program that prints without end, or cannot be run, has a reason", async 
   await using failing = await writeProgram("echo no such option >&2; exit 2");
   expect(await runProgram(failing.program, ["--help"], env)).toMatchObject({
     failed: "--help ended with 2: no such option",
+  });
+});
+
+test("a program that cannot be started because too many files are open has a reason", async () => {
+  await using engine = await writeProgram("exit 0");
+  const asker = `${engine.program}.mjs`;
+  writeFileSync(
+    asker,
+    `import { openSync } from "node:fs";
+     import { runProgram } from ${JSON.stringify(path.join(import.meta.dirname, "program.ts"))};
+     try { for (;;) openSync("/dev/null"); } catch {}
+     console.log(JSON.stringify(await runProgram(process.argv[2], ["--version"], {})));`,
+  );
+  const limited = ["-c", 'ulimit -n 64 && exec "$0" "$@"', process.execPath, asker, engine.program];
+  expect(JSON.parse(execFileSync("/bin/sh", limited, { encoding: "utf8" }))).toEqual({
+    failed: expect.stringMatching(/^--version ended with EMFILE: /),
+    isLate: false,
   });
 });
 

@@ -99,8 +99,10 @@ export function runProgram(
       cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
       killGroup(child);
     };
-    const [out, err] = [child.stdout, child.stderr].map((stream) =>
-      keepText(stream, () => cut("printed more than 4 MiB", false)),
+    // Without descriptors for them there are none; `error` says so.
+    const outputs: readonly (Readable | undefined)[] = [child.stdout, child.stderr];
+    const [out, err] = outputs.map(
+      (stream) => stream && keepText(stream, () => cut("printed more than 4 MiB", false)),
     );
     const timer = setTimeout(() => cut(`did not answer within ${timeoutMs / 1_000} s`, true), timeoutMs);
     const forget = endWithProcess(() => killGroup(child));
@@ -126,8 +128,9 @@ function keepText(stream: Readable, tooLong: () => void): () => string {
 }
 
 function killGroup({ pid, stdout, stderr }: ChildProcessByStdio<null, Readable, Readable>): void {
+  if (pid === undefined) return;
   try {
-    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+    process.kill(-pid, "SIGKILL");
   } catch {
     // It has just ended.
   }
