@@ -9,7 +9,7 @@ import { parseReference } from "./images/registry.ts";
 import { writeImage } from "./images/release.ts";
 import { readProject } from "./release/project.ts";
 import { runCommand } from "./release/release-error.ts";
-import { readSource } from "./release/source.ts";
+import { originOf, readSource } from "./release/source.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const out = path.join(root, "dist.image");
@@ -25,12 +25,13 @@ await runCommand(async () => {
   const [reference = ""] = positionals;
   const { host, repository, tag } = parseReference(reference);
   const { version, url } = readProject(root);
-  const { commit, date } = readSource(root, version, { allowDirty: true });
+  const source = readSource(root, version, { allowDirty: true });
   rmSync(out, { recursive: true, force: true });
   const bundle = path.join(out, "dist");
   await bundleInto(bundle);
   const place = { repository: `${host}/${repository}`, tag };
-  const image = await writeImage(out, { version, url, commit, date, bundle, ...place });
+  const facts = { version, url, date: source.date, commit: originOf(source) };
+  const image = await writeImage(out, { ...facts, bundle, ...place });
   rmSync(bundle, { recursive: true });
   console.log(`${path.relative(root, image.file)}: ${image.digest}`);
   if (values.push) console.log(`pushed ${reference}@${await pushLayout(image.folder, reference)}`);

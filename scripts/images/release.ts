@@ -10,7 +10,8 @@ export interface PublishedSource {
   readonly version: string;
   /** Date of the commit: the only date in the image. */
   readonly date: Date;
-  readonly commit: string;
+  /** Absent where the files are not those of a commit. */
+  readonly commit?: string | undefined;
   /** The project's page. */
   readonly url: string;
 }
@@ -75,7 +76,7 @@ function labelsOf(
   { version, commit, url, date }: PublishedSource,
   more: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
-  const labels = {
+  const labels: Readonly<Record<string, string | undefined>> = {
     ...more,
     version,
     url,
@@ -85,6 +86,8 @@ function labelsOf(
     created: date.toISOString(),
   };
   return Object.fromEntries(
-    Object.entries(labels).map(([name, value]) => [`org.opencontainers.image.${name}`, value]),
+    Object.entries(labels).flatMap(([name, value]) =>
+      value === undefined ? [] : [[`org.opencontainers.image.${name}`, value]],
+    ),
   );
 }

@@ -107,7 +107,7 @@ function checkOptions({ out, baseUrl }: ReleaseOptions): void {
     );
   if (!/^(https|file):$/.test(URL.parse(baseUrl)?.protocol ?? ""))
     throw new ReleaseError(
-      `the base URL ${JSON.stringify(baseUrl)} is no https address`,
+      `the base URL ${JSON.stringify(baseUrl)} is not an https address`,
       "write where the files of the release will be, for example --base-url https://mirror.example.com/metalbridge",
     );
 }

@@ -1,6 +1,7 @@
 /** The image and the chart of a release, as scripts/images writes them, and where they will be published. */
 import { type Artifact, writeChart, writeImage } from "../images/release.ts";
 import type { ImagesInput } from "./build-release.ts";
+import { originOf } from "./source.ts";
 
 type Digests = Readonly<Record<string, string>>;
 
@@ -17,7 +18,7 @@ export async function writeChartOnly(out: string, input: ImagesInput): Promise<D
 }
 
 function sourceOf({ project, source }: ImagesInput) {
-  return { version: project.version, url: project.url, date: source.date, commit: source.commit };
+  return { version: project.version, url: project.url, date: source.date, commit: originOf(source) };
 }
 
 function hexOf({ digest }: Artifact): string {

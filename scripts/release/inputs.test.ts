@@ -1,5 +1,5 @@
 /** What a maintainer may get wrong before a release: each is refused with what to do. */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -7,8 +7,9 @@ import { followProject } from "../generate/version.ts";
 import { buildRelease, type ReleaseOptions } from "./build-release.ts";
 import { releaseSection, sectionOf } from "./changelog.ts";
 import { commit, git } from "./fixtures/clones.ts";
+import { writeChartOnly } from "./images.ts";
 import { pinnedNode } from "./node.ts";
-import { projectOf } from "./project.ts";
+import { projectOf, readProject } from "./project.ts";
 import { ReleaseError } from "./release-error.ts";
 import { readSource } from "./source.ts";
 
@@ -76,7 +77,21 @@ test("a folder that exists, and a base URL that would make wrong addresses, are 
   expect(await build({ out: folder.path })).toMatch(/exists → remove it/);
   expect(await build({ baseUrl: "https://example.com/x/" })).toMatch(/--base-url https:\/\/example\.com\/x$/);
   for (const baseUrl of ["", "example.com/x", "http://example.com/x"])
-    expect(await build({ baseUrl })).toMatch(/is no https address/);
+    expect(await build({ baseUrl })).toMatch(/is not an https address/);
+});
+
+test("a chart of files that differ from the commit does not name the commit", async () => {
+  await using folder = await temporaryFolder();
+  const current = readProject(path.resolve(import.meta.dirname, "../.."));
+  const revision = async (clean: boolean) => {
+    const out = path.join(folder.path, String(clean));
+    const source = { commit: "0".repeat(40), date: new Date(0), clean };
+    const digests = await writeChartOnly(out, { project: current, source, bundle: "" });
+    const manifest = path.join(out, "chart", "blobs", "sha256", digests[current.chart] ?? "");
+    return JSON.parse(readFileSync(manifest, "utf8")).annotations["org.opencontainers.image.revision"];
+  };
+  expect(await revision(true)).toBe("0".repeat(40));
+  expect(await revision(false)).toBeUndefined();
 });
 
 test("a platform without a pinned Node, and a package that the registry does not have, are named", async () => {

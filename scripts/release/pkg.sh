@@ -16,7 +16,7 @@ main() {
   archive=$1 out=$2 name=$(basename "$1" .tar.gz)
   case $name in
     metalbridge-*-darwin-arm64) version=${name#metalbridge-} version=${version%-darwin-arm64} ;;
-    *) fail "$1 is no release archive for darwin-arm64" ;;
+    *) fail "$1 is not a release archive for darwin-arm64" ;;
   esac
   check_settings
   for tool in pkgbuild productbuild; do

@@ -10,6 +10,11 @@ export interface Source {
   readonly clean: boolean;
 }
 
+/** What may be named as the origin of files: undefined where they differ from the commit. */
+export function originOf({ commit, clean }: Source): string | undefined {
+  return clean ? commit : undefined;
+}
+
 export function readSource(root: string, version: string, { allowDirty }: { allowDirty: boolean }): Source {
   const git = (...args: readonly string[]) => runGit(root, args);
   const commit = git("rev-parse", "HEAD");

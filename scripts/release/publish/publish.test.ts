@@ -123,7 +123,7 @@ test("without secrets the package is neither signed nor notarized; half of them,
   expect((await pkg(folder.path, archive, unsigned)).text).toContain("Apple notarizes signed packages only");
   expect(
     (await pkg(folder.path, path.join(folder.path, "metalbridge-3.2.1-linux-x64.tar.gz"))).text,
-  ).toContain("is no release archive for darwin-arm64");
+  ).toContain("is not a release archive for darwin-arm64");
   const { code, calls } = await pkg(folder.path, archive);
   expect([code, calls.split("\n").map((line) => line.split(" ")[0])]).toEqual([
     0,
