@@ -108,7 +108,7 @@ test("the init container writes as the user of its pod, whose folders earlier po
   }
 });
 
-test("a pod whose own volume is smaller than the weights is refused instead of being evicted again and again", () => {
+test("a pod whose own volume is smaller than the weights is refused: the kubelet would evict it again and again", () => {
   const build = (ephemeralStorage: string) =>
     filling({
       service: { modelCache: { persistence: "Ephemeral" }, resources: { ephemeralStorage } },
@@ -124,7 +124,7 @@ test("a pod whose own volume is smaller than the weights is refused instead of b
   });
 });
 
-test("no pod is made for the claim that a Model had before it was seen that its service names another", () => {
+test("no pod is made for a Model's claim while its service names another one", () => {
   const { service, model, settings } = inputOf({
     service: { modelCache: { claimName: "mine" } },
     model: cpu,
@@ -134,6 +134,6 @@ test("no pod is made for the claim that a Model had before it was seen that its 
   expect(resolvePods({ service, model, settings, loraModels: [] })).toMatchObject({
     at: "blocked",
     code: "ModelNotReady",
-    message: expect.stringContaining("not on claim mine yet"),
+    message: expect.stringMatching(/not on claim mine yet$/),
   });
 });

@@ -180,13 +180,14 @@ function weightsFor(
   return otherClaim(service, model) ?? weightsOnClaim(model);
 }
 
-/** A Model that was seen before its service has a claim of its own: no pod is made for that one. */
+/** Until the Model follows its service to another claim, no pod is made for the one that it had before. */
 function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): Blocked | undefined {
   const { claimName: wanted } = modelCache ?? {};
   const { claimName, message } = model.status?.cache ?? {};
   if (wanted === undefined || claimName === undefined || wanted === claimName) return undefined;
   if (parseSource(model.spec.source).kind === "pvc") return undefined;
-  const text = `Model ${model.metadata.name} is not on claim ${wanted} yet: ${message ?? ""}`;
+  const why = message ? `: ${message}` : "";
+  const text = `Model ${model.metadata.name} is not on claim ${wanted} yet${why}`;
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
