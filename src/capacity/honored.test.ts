@@ -34,7 +34,7 @@ test("on Macs the fields of pods are named", () => {
   ]);
 });
 
-test("how long hosts may be lost says nothing of nodes", () => {
+test("hostLostSeconds does not apply to pods", () => {
   const unhonored = (fields: Record<string, unknown>) => unhonoredFields(spec(fields), "linux", "llamacpp");
   expect(unhonored({ hostLostSeconds: 60 })).toEqual(["spec.hostLostSeconds"]);
   expect(unhonored({ hostLostSeconds: 300 })).toEqual([]);

@@ -83,7 +83,7 @@ function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
   return [
     ...(hasHostChoice(spec) ? ["placement"] : []),
-    // For nodes, tolerations say it.
+    // Pods have tolerationSeconds instead.
     ...(hasOwnHostLimit(spec) ? ["hostLostSeconds"] : []),
     ...RUNTIME_FIELDS.filter((field) => !honoured.includes(field) && isSet(spec, field)),
     ...NOT_BUILT.filter((field) => isSet(spec, field)),

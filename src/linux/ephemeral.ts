@@ -119,7 +119,7 @@ export function fetchingOf(
   };
 }
 
-/** Else the kubelet evicts each pod soon after it has served its first requests. */
+/** With a smaller volume the kubelet would evict each pod soon after its first requests. */
 function checkRoom(given: Quantity | undefined, models: readonly Model[]): void {
   const needed = models.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0);
   const bytes = given === undefined ? undefined : parseQuantity(given);

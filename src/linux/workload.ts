@@ -66,7 +66,9 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const files = filesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
-  const hasPinnedImage = image.endsWith(pod.images[gpus.accelerator] ?? "unknown");
+  const pinned = pod.images[gpus.accelerator];
+  // Also behind the prefix of a mirror.
+  const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
   const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
   const container = containerOf({
     spec,
