@@ -4,9 +4,7 @@ import path from "node:path";
 import { poll } from "../poll.ts";
 
 const ROOT = "/sys/fs/cgroup";
-const HIERARCHIES = [
-  ...["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"],
-];
+const HIERARCHIES = ["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"];
 const LIMIT_MS = 20_000;
 
 /** Undefined where a node can have its groups. */
@@ -42,13 +40,13 @@ export async function removeCgroups(name: string): Promise<void> {
 /** Names of all groups at the top, of nodes or not. */
 export function listCgroups(): readonly string[] {
   if (!existsSync(ROOT)) return [];
-  return [...new Set(readdirSync(ROOT).flatMap((hierarchy) => groupsIn(path.join(ROOT, hierarchy))))];
+  return [...new Set(readdirSync(ROOT).flatMap((hierarchy) => foldersIn(path.join(ROOT, hierarchy))))];
 }
 
 /** The folder of a container's group, somewhere below the node's. */
 export function findCgroup(name: string, last: string): string | undefined {
   const below = (folder: string): string | undefined => {
-    for (const child of groupsIn(folder)) {
+    for (const child of foldersIn(folder)) {
       if (child === last) return path.join(folder, child);
       const found = below(path.join(folder, child));
       if (found !== undefined) return found;
@@ -74,8 +72,28 @@ export function containerMemory(pid: number): ContainerMemory {
   return { rssMegabytes: bytes("rss") / 1e6, workingSetMegabytes: workingSet / 1e6 };
 }
 
+/** Names of the folders in one, such as groups in a group; none where it has gone. */
+export function foldersIn(folder: string): readonly string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Processes of a group, as this machine numbers them; none where it has gone. */
+export function pidsIn(group: string): readonly number[] {
+  try {
+    const lines = readFileSync(path.join(group, "cgroup.procs"), "utf8").split("\n");
+    return lines.filter((line) => line !== "").map(Number);
+  } catch {
+    return [];
+  }
+}
+
 async function removeTree(folder: string): Promise<void> {
-  for (const name of groupsIn(folder)) await removeTree(path.join(folder, name));
+  for (const name of foldersIn(folder)) await removeTree(path.join(folder, name));
   let cause: unknown;
   const isGone = () => {
     try {
@@ -88,13 +106,4 @@ async function removeTree(folder: string): Promise<void> {
     }
   };
   await poll(isGone, () => cause, { limitMs: LIMIT_MS, everyMs: 20 });
-}
-
-function groupsIn(folder: string): readonly string[] {
-  try {
-    const entries = readdirSync(folder, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  } catch {
-    return [];
-  }
 }

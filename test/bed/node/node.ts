@@ -1,5 +1,5 @@
 /** A real node: kubelet, containerd and kube-proxy in a machine of their own. */
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
@@ -11,7 +11,7 @@ import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
 import { poll } from "../poll.ts";
 import { run } from "../run.ts";
-import { findCgroup, makeCgroups, removeCgroups } from "./cgroups.ts";
+import { findCgroup, makeCgroups, pidsIn, removeCgroups } from "./cgroups.ts";
 import { ctr, startContainerd } from "./containerd.ts";
 import { copyImages } from "./images.ts";
 import { startKubelet } from "./kubelet.ts";
@@ -265,9 +265,4 @@ async function containersOf(
     if (pids.length > 0) found.set(name, pids);
   }
   return found;
-}
-
-function pidsIn(group: string): readonly number[] {
-  const lines = readFileSync(path.join(group, "cgroup.procs"), "utf8").split("\n");
-  return lines.filter((line) => line !== "").map(Number);
 }

@@ -1,6 +1,7 @@
 /** The engines of pods, by the control groups of their nodes: nothing inside a pod is asked. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
+import { foldersIn, pidsIn } from "../../bed/node/cgroups.ts";
 import type { RealNode } from "../../bed/node/node.ts";
 
 const ROOT = "/sys/fs/cgroup/pids";
@@ -49,28 +50,11 @@ function podGroups(folder: string): readonly { readonly uid: string; readonly gr
 }
 
 function isEngine(pid: number): boolean {
-  const [program = ""] = text(`/proc/${pid}/cmdline`).split("\0");
-  return path.basename(program) === "llama-server";
-}
-
-function pidsIn(group: string): readonly number[] {
-  return text(path.join(group, "cgroup.procs")).split("\n").filter(Boolean).map(Number);
-}
-
-/** Empty for what ended while we looked. */
-function text(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    const [program = ""] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return path.basename(program) === "llama-server";
   } catch {
-    return "";
-  }
-}
-
-function foldersIn(folder: string): readonly string[] {
-  try {
-    const entries = readdirSync(folder, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  } catch {
-    return [];
+    // It has ended meanwhile.
+    return false;
   }
 }
