@@ -143,12 +143,10 @@ function small(name: string): object {
     kind: "InferenceService",
     metadata: { name, namespace: NAMESPACE },
     spec: {
-      ...{
-        modelRef: "chat",
-        runtime: "generic",
-        image: "registry.example.com/engine:1",
-        skipModelInit: true,
-      },
+      modelRef: "chat",
+      runtime: "generic",
+      image: "registry.example.com/engine:1",
+      skipModelInit: true,
       placement: { on: "Pods" },
       resources: { cpu: "10m", memory: "16Mi" },
     },
