@@ -36,9 +36,11 @@ test.for(pages.filter(isForReaders))("$path: every command exists", (page) => {
 });
 
 test("issue forms have unique fields with labels, and ask for commands that exist", () => {
-  for (const file of repositoryFiles(".github/ISSUE_TEMPLATE/*.yml").filter(
-    (one) => !one.endsWith("config.yml"),
-  )) {
+  const forms = repositoryFiles(".github/ISSUE_TEMPLATE/*.yml").filter(
+    (file) => !file.endsWith("config.yml"),
+  );
+  expect(forms).not.toEqual([]);
+  for (const file of forms) {
     const { name, description, body } = parse(readFileSync(path.join(root, file), "utf8"));
     expect([name, description], file).not.toContain(undefined);
     const fields = body.filter(({ type }: { type: string }) => type !== "markdown");
