@@ -9,15 +9,23 @@ export interface PlainFileOptions {
 
 /** Throws the system's error, such as ENOENT, and one with the code EINVAL or EFBIG. Never waits for a writer. */
 export function readPlainFile(path: string, { maxBytes, atEnd = false }: PlainFileOptions): string {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const file = openPlainFile(path);
+  if (file === undefined) throw refused("EINVAL", `${path} is not a regular file`);
   try {
-    const found = fstatSync(file);
-    if (!found.isFile()) throw refused("EINVAL", `${path} is not a regular file`);
-    if (found.size > maxBytes && !atEnd) throw refused("EFBIG", `${path} is larger than ${maxBytes} bytes`);
-    return readFrom(file, Math.max(0, found.size - maxBytes), Math.min(found.size, maxBytes));
+    const { size } = fstatSync(file);
+    if (size > maxBytes && !atEnd) throw refused("EFBIG", `${path} is larger than ${maxBytes} bytes`);
+    return readFrom(file, Math.max(0, size - maxBytes), Math.min(size, maxBytes));
   } finally {
     closeSync(file);
   }
+}
+
+/** A descriptor for reading; undefined if it is no regular file. Throws the system's error: ELOOP for a link. Never waits for a writer. */
+export function openPlainFile(path: string): number | undefined {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  if (fstatSync(file).isFile()) return file;
+  closeSync(file);
+  return undefined;
 }
 
 /** What is appended meanwhile is left out. */

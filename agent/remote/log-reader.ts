@@ -2,9 +2,10 @@
  * Reads an engine's log while the agent rotates it in place: copied to `log.1`, then truncated. What was not read before
  * the truncation is read from the copy.
  */
-import { closeSync, constants, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import path from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { openPlainFile } from "../../src/plain-file.ts";
 
 /** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
 export type Wanted = "all" | "current" | { readonly lines: number };
@@ -223,15 +224,11 @@ function endsAt(file: string, offset: number, bytes: Buffer): boolean {
 }
 
 /**
- * Undefined if there is no such file, or no regular one: opening a FIFO would wait for a writer. A symbolic link is an
- * error: a log may be read by a user of another machine, and engines can write to this folder.
+ * Undefined if there is no such file, or no regular one. A symbolic link is an error: a log may be read by a user of
+ * another machine, and engines can write to this folder.
  */
 function openLog(file: string): number | undefined {
-  const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
-  const fd = orNothing(() => openSync(file, flags));
-  if (fd === undefined || fstatSync(fd).isFile()) return fd;
-  closeSync(fd);
-  return undefined;
+  return orNothing(() => openPlainFile(file));
 }
 
 function readAt(fd: number, start: number, end: number): Buffer {
