@@ -15,6 +15,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sha256Of } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle.ts";
+import { ARCHITECTURES, readLock as readDebianLock } from "../images/debian-lock.ts";
 import { packFolder } from "./archive.ts";
 import { sectionOf } from "./changelog.ts";
 import { fillRelease } from "./folder.ts";
@@ -22,9 +23,8 @@ import { type PinnedNode, PLATFORMS } from "./node.ts";
 import type { Project } from "./project.ts";
 import { ReleaseError } from "./release-error.ts";
 import type { Source } from "./source.ts";
-import { debianParts } from "./statements/debian-parts.ts";
 import { renderProvenance } from "./statements/provenance.ts";
-import { type Part, renderSbom } from "./statements/sbom.ts";
+import { debianPart, type Part, renderSbom } from "./statements/sbom.ts";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
@@ -189,6 +189,13 @@ function writeProvenance(
   const text = renderProvenance({ project, commit, date, platforms, baseUrl, lock, parts, sums });
   writeFileSync(path.join(out, name), text);
   return [name];
+}
+
+/** The Debian packages of the image; those for every architecture are in both lists of the lock. */
+function debianParts(): readonly Part[] {
+  const { packages } = readDebianLock();
+  const parts = ARCHITECTURES.flatMap((architecture) => packages[architecture].map(debianPart));
+  return [...new Map(parts.map((part) => [part.purl, part])).values()];
 }
 
 function readLock() {

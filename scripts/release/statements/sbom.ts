@@ -1,5 +1,6 @@
 /** The software bill of materials of a release: SPDX 2.3 as JSON. Pure: the same input gives the same bytes. */
 import { createHash } from "node:crypto";
+import path from "node:path";
 
 export interface Locked {
   readonly version?: string;
@@ -92,6 +93,14 @@ export function toNpmPackage(name: string, { version = "", integrity, license }:
   const [, base64] = /^sha512-(.+)$/.exec(integrity ?? "") ?? [];
   const sha512 = base64 === undefined ? undefined : Buffer.from(base64, "base64").toString("hex");
   return { name, version, purl: `pkg:npm/${name.replace("@", "%40")}@${version}`, sha512, license };
+}
+
+/** Debian names the file of a package NAME_VERSION_ARCHITECTURE.deb, without the epoch of the version. */
+export function debianPart({ path: file, sha256 }: { readonly path: string; readonly sha256: string }): Part {
+  const [name = "", encoded = "", architecture = ""] = path.posix.basename(file, ".deb").split("_");
+  const version = decodeURIComponent(encoded);
+  const purl = `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}`;
+  return { name, version, purl, sha256 };
 }
 
 function npmPackage({ name, version, purl, sha512, license }: NpmPackage) {
