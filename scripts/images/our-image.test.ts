@@ -89,15 +89,17 @@ describe.skipIf(!isPossible)("our image (needs Linux and dpkg-deb)", () => {
     const entries = await list("amd64");
     const names = new Set(entries.map(({ name }) => name));
     for (const name of [
-      ...[
-        "etc/passwd",
-        "etc/group",
-        "etc/nsswitch.conf",
-        "etc/os-release",
-        "etc/ssl/certs/ca-certificates.crt",
-      ],
-      ...["usr/share/zoneinfo/Europe/Berlin", "usr/share/doc/libc6/copyright", "var/lib/dpkg/status.d/libc6"],
-      ...["LICENSE", "package.json", "dist/metalbridge.mjs"].map((one) => `opt/metalbridge/${one}`),
+      "etc/passwd",
+      "etc/group",
+      "etc/nsswitch.conf",
+      "etc/os-release",
+      "etc/ssl/certs/ca-certificates.crt",
+      "usr/share/zoneinfo/Europe/Berlin",
+      "usr/share/doc/libc6/copyright",
+      "var/lib/dpkg/status.d/libc6",
+      "opt/metalbridge/LICENSE",
+      "opt/metalbridge/package.json",
+      "opt/metalbridge/dist/metalbridge.mjs",
     ])
       expect(names).toContain(name);
     const top = [...names].flatMap((name) => /^opt\/metalbridge\/([^/]+)\/?$/.exec(name)?.[1] ?? []);

@@ -41,7 +41,7 @@ let sums: Readonly<Record<string, string>> = {};
 interface Environment {
   readonly umask?: string;
   readonly env?: NodeJS.ProcessEnv;
-  readonly uid?: number;
+  readonly uid?: number | undefined;
 }
 
 /** By the clone's own code. */
@@ -93,7 +93,7 @@ test("a clone in another folder gives the same bytes, with other times, umask, t
   if (isRoot) await run("chown", ["-R", String(OTHER_USER), home]);
   linkPackages(other);
   const out = path.join(home, "two");
-  await build(other, out, { umask: "077", env, ...(isRoot ? { uid: OTHER_USER } : {}) });
+  await build(other, out, { umask: "077", env, uid: isRoot ? OTHER_USER : undefined });
   expect(differences(path.join(folder, "one"), out)).toEqual([]);
 });
 
