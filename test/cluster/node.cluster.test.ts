@@ -23,7 +23,7 @@ const root = path.resolve(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
 
 describe.skipIf(why !== undefined)(title("real nodes"), () => {
-  const before = sysctls();
+  const before = why === undefined ? sysctls() : "";
   const shared = oneRealCluster({
     crds: false,
     nodes: [
@@ -102,7 +102,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     }, WAIT);
   });
 
-  test("a resource without a device is scheduled for", async () => {
+  test("a pod that asks for a resource without a device is scheduled to the node that has it", async () => {
     const resources = { limits: { "nvidia.com/gpu": "1" } };
     const gpu = { ...container("gpu", "registry.k8s.io/pause:3.10", []), resources };
     await create(pod("gpu", { containers: [gpu] }));
@@ -139,14 +139,13 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
   });
 
   test("nothing of the cluster is left on this machine", async () => {
-    const { network, nodes } = shared();
+    const { nodes } = shared();
     const names = nodes.map(({ folder }) => path.basename(folder));
     const bridge = new RegExp(`\\b${names[0]?.replace(/^mbtest-(\d+)-.*/, "mbtest$1")}\\b`);
     expect(await traces(names, bridge)).not.toEqual(NOTHING);
     await shared()[Symbol.asyncDispose]();
     expect(await traces(names, bridge)).toEqual(NOTHING);
     expect(sysctls()).toEqual(before);
-    expect(network.gateway).toMatch(/^10\.78\./);
   });
 });
 
