@@ -149,7 +149,7 @@ test("access to protected folders is given to the agent's program by path and co
   });
 });
 
-test("the role's configuration is an agent's", async () => {
+test("the agent accepts the role's configuration", async () => {
   await using scratch = await temporaryFolder();
   const content = tasks.flatMap((task) => task["ansible.builtin.copy"]?.content ?? [])[0] ?? "";
   expect(content).toContain("{'hostName': metalbridge_host_name, 'addresses': [metalbridge_address]}");
@@ -158,7 +158,7 @@ test("the role's configuration is an agent's", async () => {
   expect(await load(scratch.path, settings)).toMatchObject({ hostName: "mac-01" });
 });
 
-test("the script for the firewall allows the engine in use, and nothing that is allowed", async () => {
+test("the script for the firewall allows the engine in use, once", async () => {
   await using scratch = await temporaryFolder();
   const at = (...names: string[]) => path.join(scratch.path, ...names);
   const engines = at("engines", "llamacpp");

@@ -71,7 +71,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     expect(capacity).toBe(`${totalmem() / 1024}Ki`);
   });
 
-  test("all of them run without rights on their node", async () => {
+  test("every container of ours runs without rights on its node", async () => {
     for (const { metadata } of await bed.pods(NAMESPACE, OURS)) {
       const containers = await bed.node.containers(NAMESPACE, metadata.name);
       expect([...containers.values()].flat().map(confinementOf), metadata.name).toEqual([CONFINED]);
@@ -121,7 +121,9 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     await kubectl(["delete", "serviceaccount/density", "clusterrolebinding/density"]);
   });
 
-  test("they stay small, and have not been restarted", async ({ annotate }) => {
+  test("controllers, density server and DaemonSet stay below their memory budgets, and have not been restarted", async ({
+    annotate,
+  }) => {
     for (const pod of await bed.pods(NAMESPACE, OURS)) {
       const part = partOf(pod);
       const [pid = 0] = [...(await bed.node.containers(NAMESPACE, pod.metadata.name)).values()].flat();

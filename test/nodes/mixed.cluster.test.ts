@@ -74,7 +74,7 @@ describe.skipIf(why !== undefined)(
     const failedAfter = (count: number) => clients.asked.slice(count).filter(({ failure }) => failure !== "");
     const placesOf = (asked: readonly Asked[]) => [...new Set(asked.map(({ endpoint }) => endpoint))];
 
-    test("fills the preferred side first, and the other with what finds no room there", async () => {
+    test("an Auto service fills hosts first, and runs in pods what finds no room there", async () => {
       const rollout = { drainSeconds: 30 };
       const placement = { on: "Auto", spread: "Required" };
       const sizes = { contextSize: 8_192, parallelSlots: 4, replicas: 1 };
@@ -104,7 +104,7 @@ describe.skipIf(why !== undefined)(
       expect(lostOf(clients.asked)).toEqual([]);
     });
 
-    test("an agent that dies costs nothing, and its engine only what was sent to it", async () => {
+    test("a killed agent costs no request, and a killed engine only those that were sent to it", async () => {
       const [host, pod] = [await onHost(), await inPod()];
       const [{ status }] = await replicas();
       await bed.farm.agent().kill("SIGKILL");

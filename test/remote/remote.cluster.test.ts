@@ -35,7 +35,7 @@ import {
   uid,
 } from "./bed.ts";
 
-test("a log is read through the API server: its last lines, without what a terminal would obey, and by its kind and name", async () => {
+test("a log is read through the API server by name and by kind and name, with its last lines alone, and with control characters escaped", async () => {
   appendFileSync(logFile(), "a line\nthe last line\n");
   const tail = await logs("alice", "one", "-n", "team-a", "--tail", "1");
   expect(tail).toEqual({ code: 0, stdout: "the last line\n", stderr: "" });
@@ -170,7 +170,7 @@ test("doctor runs on hosts by their agents: one in full, several for scripts, an
   expect(denied.stdout).toContain("metalbridge-host-doctor");
 });
 
-test("whoever answers in a host's place without its key gets no token", async () => {
+test("a server that answers at a host's address without the host's key gets no token", async () => {
   const { address } = bench.place;
   await addHost(cluster(), "imposter", [address]);
   const remote = { fingerprint: "0".repeat(64), port: remotePort, logs: true, doctor: true };
@@ -192,7 +192,7 @@ test("whoever answers in a host's place without its key gets no token", async ()
   expect(elsewhere.stdout).toMatch(/RemoteAccessOff: .*at no address that its spec allows/);
 });
 
-test("the tunnel leads to hosts with remote access and speaks nothing else; the API server proxies to no address without a pod", async () => {
+test("the tunnel connects only to hosts with remote access and speaks no other protocol; the API server proxies to no address without a pod", async () => {
   const proxied = (service: string, target: string) =>
     kubectl("get", "--raw", `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${service}/proxy/${target}`);
   await expect(proxied("metalbridge-tunnel", `hosts/${hostName()}`)).rejects.toThrow(
@@ -270,7 +270,7 @@ test("a tunnel keeps its place while its lookup is in progress, also where its u
   }, PATIENTLY);
 });
 
-test("a tunnel leads to a host a number of times, and for a time", async () => {
+test("tunnels to a host are limited in number and in duration, and a client that was refused takes up no place", async () => {
   const { port, open } = await ownTunnel(cluster().kubeconfig, 1, remotePort);
   // This host's agent does not use the port that is the default of both.
   expect(await (await ownTunnel(cluster().kubeconfig, 1)).open()).toBe(502);
