@@ -81,7 +81,7 @@ function servedElsewhere(
 ): InferenceServiceStatus {
   if (NEEDS_NO_OTHER.has(status.phase)) return status;
   const [what, where] = to === "Hosts" ? ["pods", "hosts"] : ["replicas on hosts", "pods"];
-  const text = `${count} ${what} of before serve until the service is Ready on ${where}`;
+  const text = `${count} existing ${what} serve until the service is Ready on ${where}`;
   const { observedGeneration, conditions = [] } = status;
   const update = {
     ...({ type: "Available", status: "True", reason: "ServedElsewhere", message: text } as const),

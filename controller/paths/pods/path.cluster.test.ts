@@ -368,7 +368,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await patch(ns, "model/both", { spec: { hardware: { accelerator: "cuda", gpu: { count: 1 } } } });
     const { status } = await until(ns, "chat", { phase: "Pending", reason: "ModelNotReady", on: "Hosts" });
     expect(status?.message).toContain(
-      "1 replicas on hosts of before serve until the service is Ready on pods",
+      "1 existing replicas on hosts serve until the service is Ready on pods",
     );
     expect(conditionsIn(status)).toMatchObject({ Available: "True ServedElsewhere" });
     expect(await bench.replicas(ns)).toHaveLength(1);
