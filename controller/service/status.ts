@@ -3,6 +3,7 @@ import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { truncate } from "../../src/text.ts";
 import { type ReportedEvent, reportOn } from "../cache/events.ts";
 import { ApiCallFailed } from "./failure.ts";
@@ -22,7 +23,7 @@ export async function writeStatus(
   status: InferenceServiceStatus,
 ): Promise<void> {
   const { name, namespace = "default", resourceVersion } = service.metadata;
-  const key = `${namespace}/${name}`;
+  const key = keyOf(service.metadata);
   const object = { metadata: { name, namespace }, status } as InferenceService;
   const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
   const result = await ports.client.apply(INFERENCE_SERVICES, object, options);
