@@ -127,7 +127,7 @@ function targetOf({ kubeconfig, context }: ControllerConfig, metrics: Controller
 }
 
 /**
- * Controllers that do not lead serve it too. Its lookups have a connection of their own: whoever reaches its port must not
+ * Controllers that do not lead serve it too. Its lookups have a connection of their own: clients of its port must not
  * delay the leader's requests.
  */
 async function serveTunnel(

@@ -29,7 +29,7 @@ export interface JoinPorts extends Pick<ControllerPorts, "client" | "clock" | "l
 
 const BEHIND: Recheck = { recheckAfterMs: 500 };
 
-/** Its watch is its own: a controller without the right to it, or without the kind, does all its other work. */
+/** Has a watch of its own: a controller without the right to it, or without the kind, does all its other work. */
 export function startJoins(
   options: JoinPorts & { readonly signal: AbortSignal; readonly metrics: Pick<ControllerMetrics, "pass"> },
 ): Watched {

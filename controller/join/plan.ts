@@ -1,4 +1,4 @@
-/** What to do with a request to join: pure. */
+/** Decides about a request to join. Pure. */
 
 import { isAddressWithin } from "../../src/address-within.ts";
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
@@ -17,7 +17,7 @@ export interface JoinObserved {
 }
 
 export type JoinStep =
-  /** Nothing can read it anymore, or its answer had its time. */
+  /** Its machine can no longer read it, or its answer has expired. */
   | { readonly do: "remove"; readonly because: string }
   | { readonly do: "keep"; readonly recheckAfterMs: number }
   | { readonly do: "wait"; readonly message: string; readonly recheckAfterMs: number }
@@ -130,7 +130,7 @@ function addressTaken({ spec }: HostJoinRequest, hosts: readonly Host[]): Refusa
   return undefined;
 }
 
-/** Whoever has a place keeps it, also a host that was removed and comes back under its name. */
+/** A host keeps its place, also when it is removed and comes back under its name. */
 function limitReached({ spec }: HostJoinRequest, { limit }: JoinGroup, joined: Joined): Refusal | undefined {
   const others = Object.keys(joined).filter((name) => name !== spec.hostName).length;
   if (others < limit) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Connects users with hosts, by the API server's proxy of a Service: it proxies to pods only, and a host is none. What passes
- * is TLS between the user and the host, whose certificate the user knows from the Host's status: no part on the way can read it.
+ * Connects users with hosts through the API server's proxy of a Service, which reaches pods only. The traffic is TLS between
+ * the user and the host, whose certificate the user knows from the Host's status: no part in between can read it.
  */
 import { createServer, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -156,6 +156,6 @@ function refuse(socket: Duplex, status: string, why: string): void {
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Connection: close",
   ];
-  // Not left half open: whoever does not close the other half would keep a place indefinitely.
+  // Not left half open: a client that does not close its half would keep a place indefinitely.
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }

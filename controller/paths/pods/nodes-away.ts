@@ -48,7 +48,7 @@ export async function readEndTrouble(
   pods: readonly Pod[],
 ): Promise<PodTrouble | undefined> {
   const ended = pods.filter((pod) => pod.status?.phase === "Succeeded" && isLastEnd(pod, pods));
-  const last = ended.sort((a, b) => endOf(b).localeCompare(endOf(a)))[0];
+  const last = ended.sort((a, b) => createdAt(b).localeCompare(createdAt(a)))[0];
   if (last === undefined) return undefined;
   const { name, namespace = "default", uid } = last.metadata;
   const listed = await client.list(EVENTS, { namespace, fieldSelector: `regarding.uid=${uid}` });
@@ -58,6 +58,6 @@ export async function readEndTrouble(
   return { code: "PodEvicted", message: truncate(message, MAX_TEXT) };
 }
 
-function endOf({ metadata }: Pod): string {
+function createdAt({ metadata }: Pod): string {
   return metadata.creationTimestamp ?? "";
 }
