@@ -47,7 +47,7 @@ export function needOutcome<T>(outcome: Outcome<T>): T {
   throw explainAttempt(outcome.failed.attempt, outcome.failed.error);
 }
 
-/** Which tokens of the host are bound to. */
+/** Secrets that the host's tokens are bound to. */
 export async function secretsOf(cluster: Cluster, host: string): Promise<readonly ObjectRef[]> {
   const options = { namespace: NAMESPACE_HOSTS, labelSelector: `${LABEL_HOST}=${host}` };
   const found = await listAll(cluster, SECRETS, options);

@@ -13,7 +13,7 @@ import { forEachConcurrently } from "../program/concurrently.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { ensureNamespace, need, requirePolicies } from "./access.ts";
 import { type Added, type AddFlags, addNotes, issue, targetOf } from "./add.ts";
-import { type HostsFile, invalid, type ListedHost, oneAddress, readHostsFile } from "./hosts-file.ts";
+import { canonicalAddress, type HostsFile, invalid, type ListedHost, readHostsFile } from "./hosts-file.ts";
 
 export interface AddFileFlags extends AddFlags {
   readonly filename: string;
@@ -25,7 +25,7 @@ type Result =
   | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
   | { readonly status: "failed"; readonly host: string; readonly error: string };
 
-/** What fails for one host in these ways fails for all. */
+/** Failures that would repeat for every other host. */
 const FAILS_ALL: readonly ApiFailure["kind"][] = ["forbidden", "unauthorized", "unreachable"];
 
 export async function hostAddFile(flags: AddFileFlags): Promise<void> {
@@ -56,14 +56,14 @@ function missingOf(
       .filter(({ metadata }) => !listed.has(metadata.name))
       .flatMap(({ metadata, spec }) =>
         spec.addresses.flatMap((address) => {
-          const one = oneAddress(address);
+          const one = canonicalAddress(address);
           return one === undefined ? [] : [[one, metadata.name] as const];
         }),
       ),
   );
   const problems = hosts.flatMap(({ addresses }, index) =>
     addresses.flatMap((address) => {
-      const owner = owners.get(oneAddress(address) ?? "");
+      const owner = owners.get(canonicalAddress(address) ?? "");
       return owner === undefined
         ? []
         : [`${whereIs(index)}: host ${index + 1}: the address ${address} is that of Host ${owner}`];
@@ -83,7 +83,7 @@ async function hostsWithSecrets(cluster: Cluster): Promise<ReadonlySet<string>> 
   return new Set(secrets.map(({ metadata }) => metadata.labels?.[LABEL_HOST] ?? ""));
 }
 
-/** Asks the API server to judge every new Host before the first is written. */
+/** Validates every new Host by a dry run before the first is written. */
 async function requireAccepted(
   { client }: Cluster,
   { hosts, whereIs }: HostsFile,

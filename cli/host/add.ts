@@ -84,7 +84,7 @@ export interface JoinTarget {
   readonly caData: string | undefined;
 }
 
-/** Where machines are to reach the API server. */
+/** The API server as the machines reach it. */
 export function targetOf(flags: ClusterFlags & Pick<AddFlags, "server">): JoinTarget {
   const { server, caData } = serverOf({ kubeconfigPath: flags.kubeconfig, context: flags.context });
   return { server: flags.server ?? server, caData };
@@ -95,7 +95,7 @@ export function joinCommand({ server, caData }: JoinTarget, token: string): stri
   return `metalbridge join --server ${server}${ca} --token ${token}`;
 }
 
-/** What whoever carries the printed commands to machines has to know. */
+/** Notes for the person who runs the printed commands on the machines. */
 export function addNotes(flags: AddFlags, count: number): void {
   noteLoopback(targetOf(flags));
   aside(

@@ -12,14 +12,14 @@ import { alignColumns } from "../program/table.ts";
 import { need } from "./access.ts";
 import { isWaiting } from "./token.ts";
 
-/** As many digits of the key as people compare. */
+/** Digits of the key that are shown and compared. */
 const KEY_DIGITS = 16;
 
 export interface RejectFlags extends ClusterFlags {
   readonly because?: string;
 }
 
-/** Names are judged before the first is answered. */
+/** All names are resolved before the first request is answered. */
 export async function hostApprove(names: readonly string[], flags: ClusterFlags): Promise<void> {
   await answerAll(names, flags, { approval: "Approved" });
 }
@@ -70,7 +70,7 @@ export function requestOf(waiting: readonly HostJoinRequest[], name: string): Ho
     "NameAmbiguous",
     `${found.length} machines ask to join as ${name}: ${keys.join(", ")}`,
     {
-      // None of them as an example: it may be the one that is not meant.
+      // Without a key as an example: it could be that of the wrong machine.
       summary: "name the one by its key, which `metalbridge join` shows on the machine",
       command: "metalbridge host approve <key>",
     },
@@ -81,7 +81,7 @@ function keyOf(publicKey: string): string {
   return publicKey.slice(0, KEY_DIGITS);
 }
 
-/** Empty where no machine waits, and where this credential may not know. */
+/** Empty if no machine waits, or if this credential may not list requests. */
 export async function readWaiting({ client }: Cluster): Promise<readonly HostJoinRequest[]> {
   const found = await client.list(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
   return found.ok ? found.value.items.filter(({ status }) => isWaiting(status?.phase)) : [];

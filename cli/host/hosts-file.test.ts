@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { HOSTS_FILE_MAX, oneAddress, parseHostsFile } from "./hosts-file.ts";
+import { canonicalAddress, HOSTS_FILE_MAX, parseHostsFile } from "./hosts-file.ts";
 
 function problemsOf(text: string): readonly string[] {
   try {
@@ -101,7 +101,7 @@ test("no text makes it fail in another way", () => {
 });
 
 test("an address has one form, and a network none", () => {
-  expect(oneAddress("FD00:0:0::1")).toBe(oneAddress("fd00::1"));
-  expect(oneAddress("10.0.0.1")).toBe("10.0.0.1");
-  for (const none of ["10.0.0.0/24", "x", "fe80::1%en0"]) expect(oneAddress(none)).toBeUndefined();
+  expect(canonicalAddress("FD00:0:0::1")).toBe(canonicalAddress("fd00::1"));
+  expect(canonicalAddress("10.0.0.1")).toBe("10.0.0.1");
+  for (const none of ["10.0.0.0/24", "x", "fe80::1%en0"]) expect(canonicalAddress(none)).toBeUndefined();
 });

@@ -61,8 +61,8 @@ export function parseHostsFile(text: string, name: string): HostsFile {
   return { hosts, whereIs };
 }
 
-/** One form for each address; undefined for a network, which several hosts may have. */
-export function oneAddress(text: string): string | undefined {
+/** The canonical form of an address; undefined for a network, which several hosts may share. */
+export function canonicalAddress(text: string): string | undefined {
   if (isIP(text) === 4) return text;
   return isIP(text) === 6 && !text.includes("%") ? new URL(`http://[${text}]`).hostname : undefined;
 }
@@ -145,7 +145,7 @@ function duplicatesIn(hosts: readonly ListedHost[], whereIs: (index: number) => 
     names.set(name, twin ?? index);
     const same = twin === undefined ? [] : [`${at}: the name ${name} is at ${whereIs(twin)} too`];
     const shared = addresses.flatMap((address) => {
-      const one = oneAddress(address);
+      const one = canonicalAddress(address);
       const owner = one === undefined ? undefined : owners.get(one);
       if (one !== undefined) owners.set(one, owner ?? index);
       return owner === undefined ? [] : [`${at}: the address ${address} is at ${whereIs(owner)} too`];

@@ -46,7 +46,7 @@ interface CreateFlags extends ClusterFlags {
 const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
 const MANAGER = "metalbridge-host-token";
 const DAY_MS = 86_400_000;
-/** The end of a token that has not been issued: nothing joins. */
+/** `expiresAt` of a group whose token has not been issued: no machine can join. */
 const NOT_ISSUED = "1970-01-01T00:00:00Z";
 /** Kubernetes makes an account of this name in every namespace. */
 const RESERVED = "default";
@@ -106,7 +106,7 @@ async function createToken(flags: CreateFlags): Promise<void> {
   });
 }
 
-/** A new one, or that of a call that ended before its token was printed. */
+/** Creates the account, or continues with that of a call that ended before its token was printed. */
 async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup): Promise<KubeObject> {
   const ref = { name, namespace: NAMESPACE_JOIN };
   const made = await client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
@@ -129,7 +129,7 @@ async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup
   });
 }
 
-/** The account admits machines from the moment at which it names the token's end. */
+/** The group admits machines once its account has the expiry of the token. */
 async function issueFor(
   { client, connection }: Cluster,
   { metadata }: KubeObject,
@@ -152,7 +152,7 @@ async function issueFor(
   return issued;
 }
 
-/** Not Kubernetes' own `default`, and none that others have made. */
+/** False for Kubernetes' own `default` and for accounts that others have created. */
 function isOfGroup({ metadata }: KubeObject): boolean {
   return metadata.annotations?.[ANNOTATION_JOIN_GROUP] !== undefined;
 }
@@ -197,7 +197,7 @@ export function isWaiting(phase: string | undefined): boolean {
   return phase === undefined || phase === "Pending";
 }
 
-/** The account first: from then on its token creates nothing anymore, within the seconds that the API server remembers it. */
+/** Deletes the account first: its token creates no more requests once the API server's cache of it has expired (seconds). */
 async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const namespace = NAMESPACE_JOIN;
