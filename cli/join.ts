@@ -93,7 +93,7 @@ async function join(given: JoinFlags): Promise<void> {
     if (await hasJoined(config)) return;
     await writeFile(trial, kubeconfigOf(meant.flags, group, token), { mode: 0o600 });
     const { toolPath } = readEnvironment();
-    // By a signal alone, the file with the token of the group would stay.
+    // Without a handler, a signal would leave the file with the token of the group.
     const { signal } = listenForStop();
     const hostToken = await requestEntry({ config, claims, group, kubeconfig: trial, toolPath, signal });
     if (hostToken === undefined) {
@@ -127,7 +127,7 @@ async function joinWith(meant: Meant, token: string, trial: string): Promise<voi
   }
 }
 
-/** A device management that runs the command again and again changes nothing on a host. */
+/** Device management may run the command repeatedly: it changes nothing on a machine that has joined. */
 async function hasJoined({ hostName, kubeconfig, stateDir }: AgentConfig): Promise<boolean> {
   const file = kubeconfig ?? joinedKubeconfigPath(stateDir);
   if (readHostToken(file)?.claims.host !== hostName) return false;

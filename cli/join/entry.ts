@@ -39,18 +39,18 @@ export interface Entry {
   readonly signal: AbortSignal;
 }
 
-/** What a machine that was interrupted needs to get its answer. */
-const keptSchema = z.strictObject({
+/** Stored while the machine waits, so that an interrupted join still gets its answer. */
+const storedKeySchema = z.strictObject({
   privateKey: z.string(),
   publicKey: z.string(),
   hostName: z.string(),
   group: z.string(),
 });
-type Kept = z.output<typeof keptSchema>;
+type StoredKey = z.output<typeof storedKeySchema>;
 
 const SOON_MS = 1_000;
 const LATER_MS = 10_000;
-/** An approval takes a person: after this many answers fewer requests do. */
+/** A person has to approve it: after this many requests they become less frequent. */
 const SOON_TIMES = 30;
 
 /** The group whose account the token is of. */
@@ -68,7 +68,7 @@ export async function requestEntry(entry: Entry): Promise<string | undefined> {
   try {
     const client = createClient(connection, { userAgent: "metalbridge-join" });
     const spec = { hostName: config.hostName, group, ...(await describeMachine(entry, connection.server)) };
-    const key = await keepKey(config.stateDir, spec);
+    const key = await ensureKey(config.stateDir, spec);
     const object = { metadata: { name: key.publicKey, namespace: NAMESPACE_JOIN }, spec };
     return await untilAnswered({ ...entry, client, object, key });
   } finally {
@@ -76,7 +76,7 @@ export async function requestEntry(entry: Entry): Promise<string | undefined> {
   }
 }
 
-/** The key has done its work once the host has a credential, or was rejected. */
+/** Called once the host has a credential, or was rejected. */
 export function forgetKey(stateDir: string): void {
   asOwnerOf(stateDir, () => rmSync(keyFile(stateDir), { force: true }));
 }
@@ -101,14 +101,14 @@ async function untilAnswered(asking: Asking): Promise<string | undefined> {
   return undefined;
 }
 
-/** Creates the request where it is not there: at first, and after the controller has removed an old one. */
+/** Creates the request if it is missing: the first time, and after the controller has removed an old one. */
 async function ask({ client, object, config, claims, key }: Asking) {
   const { name, namespace } = object.metadata;
   const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace });
   const isAbsent = !read.ok && read.error.kind === "notFound";
   const found = isAbsent ? await client.create(HOST_JOIN_REQUESTS, object) : read;
   const request = `asked to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
-  if (!found.ok) return { waiting: `${request}; retrying: ${passing(found.error, claims).message}` };
+  if (!found.ok) return { waiting: `${request}; retrying: ${transientError(found.error, claims).message}` };
   const token = tokenIn(found.value, key, config.stateDir);
   if (token !== undefined) return { token };
   const { phase, message = "" } = found.value.status ?? {};
@@ -122,7 +122,7 @@ function tokenIn(
   stateDir: string,
 ): string | undefined {
   if (status?.phase === "Rejected") {
-    // With another key it is another request: the answer to this one stays for a while.
+    // The next attempt needs a new key: the controller keeps this answer for a while.
     forgetKey(stateDir);
     const { reason = "", message = "no reason given" } = status;
     const code: ErrorCode = isCode(reason) ? reason : "JoinDeclined";
@@ -134,8 +134,8 @@ function tokenIn(
   throw new MetalbridgeError("JoinFailed", `the answer to the request ${metadata.name} cannot be decrypted`);
 }
 
-/** Throws where waiting does not help. */
-function passing(failure: ApiFailure, claims: TokenClaims): MetalbridgeError {
+/** The error of a failure that may pass. Throws every other one. */
+function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeError {
   if (failure.kind === "unauthorized") {
     const { expiresAt } = claims;
     const until = new Date(expiresAt * 1_000).toISOString();
@@ -180,16 +180,16 @@ async function describeMachine({ config, toolPath }: Entry, server: string) {
   return { addresses, machineId: info.machineId, machine: truncate(machine, 128) };
 }
 
-/** For the same name in the same group, the key of before. */
-async function keepKey(
+/** Reuses the stored key for the same name in the same group. */
+async function ensureKey(
   stateDir: string,
   { hostName, group }: { readonly hostName: string; readonly group: string },
 ): Promise<JoinKey> {
   try {
     await makeFolder(stateDir);
     return asOwnerOf(stateDir, () => {
-      const kept = readKept(stateDir);
-      if (kept?.hostName === hostName && kept.group === group) return kept;
+      const stored = readStoredKey(stateDir);
+      if (stored?.hostName === hostName && stored.group === group) return stored;
       const key = createJoinKey();
       writeFileAtomicSync(keyFile(stateDir), JSON.stringify({ ...key, hostName, group }));
       return key;
@@ -200,9 +200,9 @@ async function keepKey(
   }
 }
 
-function readKept(stateDir: string): Kept | undefined {
+function readStoredKey(stateDir: string): StoredKey | undefined {
   try {
-    return keptSchema.parse(JSON.parse(readPlainFile(keyFile(stateDir), { maxBytes: 4_096 })));
+    return storedKeySchema.parse(JSON.parse(readPlainFile(keyFile(stateDir), { maxBytes: 4_096 })));
   } catch (error) {
     if (systemCode(error) !== undefined && systemCode(error) !== "ENOENT") throw error;
     return undefined;
