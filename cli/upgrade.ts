@@ -64,7 +64,7 @@ async function upgrade(command: Command, flags: Flags): Promise<void> {
   if (flags.sha256 !== undefined && archive.length > 1)
     command.error("error: --sha256 is of one archive; put a .sha256 file beside each");
   if (flags.scope !== undefined) command.error("error: --scope is for this machine only");
-  // What is drained has to find room on the other hosts.
+  // Replicas of a drained host need room on the other hosts.
   const batch = flags.batch ?? (drain ? 1 : undefined);
   await upgradeFarm({ ...DEFAULTS, ...flags, archive, drain, batch });
 }

@@ -40,7 +40,7 @@ export interface FarmFlags extends ClusterFlags {
   readonly output: Output;
 }
 
-/** Throws UpgradeStopped, UpgradeIncomplete, and what forbids a beginning. */
+/** Throws UpgradeStopped, UpgradeIncomplete, and errors that prevent the start. */
 export async function upgradeFarm(flags: FarmFlags): Promise<void> {
   const archives = await readArchives(flags);
   const version = archives[0]?.version ?? "";
@@ -98,7 +98,7 @@ async function upgradeBatches(ports: HostPorts, { first, plan, flags, signal }: 
     );
     if ([...results.values()].some(({ at }) => at !== "upgraded")) return { results, last };
     try {
-      // Replicas may have moved since, and with them what may be done at the same time.
+      // Replicas may have moved, which changes the hosts that may be upgraded together.
       last = await plan([...results.keys()]);
     } catch (trouble) {
       return { results, last, trouble };
@@ -166,7 +166,7 @@ async function upgradeOn({ cluster, flags, archives, stop }: Means, { host, plat
   const ssh = { program: flags.sshProgram, user: flags.sshUser, options: flags.sshOption };
   const args = ["--timeout-seconds", String(flags.timeoutSeconds)];
   if (flags.allowDowngrade) args.push("--allow-downgrade");
-  // On the host the new version may take the time to serve, and after it the previous one.
+  // The new version may use up its time to start, and then the previous one after the rollback.
   const timeoutMs = flags.timeout === 0 ? undefined : flags.timeout + 2 * flags.timeoutSeconds * 1_000;
   return upgradeBySsh(ssh, { host, address, archive, args, timeoutMs, signal: stop.again });
 }

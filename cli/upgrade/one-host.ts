@@ -1,4 +1,4 @@
-/** One host from its drain to its health. Each step is bounded in time, unless the user wants no limit, and ends with the signal. */
+/** Upgrades one host, from its drain to its health. Each step is bounded in time, unless the user wants no limit, and ends with the signal. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Target } from "./plan.ts";
 import type { SessionEnd, UpgradeStep } from "./transport.ts";
@@ -15,14 +15,14 @@ export interface HostFailure {
 export type HostResult =
   | { readonly at: "upgraded" }
   | ({ readonly at: "failed" } & HostFailure)
-  /** The user did not wait for the end; what had begun on the host ends there. */
+  /** The user did not wait; an upgrade that has begun continues on the host. */
   | { readonly at: "unknown"; readonly step: HostStep }
   | { readonly at: "not started" };
 
 export interface HostPorts {
   /** False when the user stopped it. Throws MetalbridgeError. */
   readonly drain: (host: string) => Promise<boolean>;
-  /** As it was before `drain`. Throws MetalbridgeError. */
+  /** Restores what the Host had before `drain`. Throws MetalbridgeError. */
   readonly uncordon: (host: string) => Promise<void>;
   readonly upgrade: (target: Target) => Promise<SessionEnd>;
   /** False when the user did not wait. Throws MetalbridgeError. */

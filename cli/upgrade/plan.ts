@@ -11,7 +11,7 @@ const BATCH = 2;
 
 export interface Wanted {
   readonly version: string;
-  /** That there is an archive for, as releases name them: darwin-arm64. */
+  /** Platforms with an archive, as releases name them: darwin-arm64. */
   readonly platforms: readonly string[];
 }
 
@@ -33,7 +33,7 @@ export interface Target {
   readonly host: string;
   readonly from: string;
   readonly platform: string;
-  /** The agent said so before: only then it has to say it again. */
+  /** Only a Host that was Ready before has to be Ready again. */
   readonly wasReady: boolean;
   readonly replicas: readonly Kept[];
 }
@@ -47,7 +47,7 @@ export interface LeftOut {
 export interface UpgradePlan {
   readonly batches: readonly (readonly Target[])[];
   readonly leftOut: readonly LeftOut[];
-  /** Nothing may start while there are any. */
+  /** The upgrade does not start if there are any. */
   readonly refusals: readonly { readonly code: ErrorCode; readonly message: string }[];
 }
 
@@ -75,7 +75,7 @@ export function planUpgrade(
   };
 }
 
-/** Ready by its agent's word, on a host that answers. */
+/** Reported Ready by its agent, on a reachable host. */
 export function isReady({ status, metadata }: InferenceReplica): boolean {
   const isReachable = getCondition(status?.conditions, "HostReachable")?.status !== "False";
   return status?.phase === "Ready" && isReachable && metadata.deletionTimestamp === undefined;
@@ -109,7 +109,7 @@ function targetOf(host: Host, ready: readonly InferenceReplica[]): Target {
   };
 }
 
-/** What a bad version could harm least comes first. */
+/** Hosts with the fewest Ready replicas first: a bad version does the least harm there. */
 function byLoad(one: Target, other: Target): number {
   const difference = one.replicas.length - other.replicas.length;
   if (difference !== 0) return difference;

@@ -1,4 +1,4 @@
-/** What became of each host, for a table, for JSON and for the error at the end. Pure. */
+/** The result of each host, for a table, for JSON and for the error at the end. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { alignColumns } from "../program/table.ts";
 import type { HostResult } from "./one-host.ts";
@@ -10,7 +10,7 @@ export type HostLine = HostState & { readonly host: string; readonly from: strin
 export interface Outcome {
   readonly results: ReadonlyMap<string, HostResult>;
   readonly last: UpgradePlan;
-  /** What kept the next batch from being planned. */
+  /** Why the next batch could not be planned. */
   readonly trouble?: unknown;
 }
 
@@ -49,11 +49,11 @@ export function failureOf(lines: readonly HostLine[], version: string): Metalbri
   const onVersion = lines.filter(({ at }) => at === "upgraded" || at === "current").length;
   const count = `${onVersion} of ${lines.length} hosts run ${version}`;
   if (failed.length > 0) {
-    const stories = failed.map(({ host, step, code, message, tail = "" }) => {
+    const failures = failed.map(({ host, step, code, message, tail = "" }) => {
       const quoted = tail === "" ? "" : `\n${tail.replaceAll(/^/gm, "  | ")}`;
       return `${host}, step ${step}: ${code}: ${message}${quoted}`;
     });
-    return new MetalbridgeError("UpgradeStopped", `${count}; ${stories.join("\n")}`);
+    return new MetalbridgeError("UpgradeStopped", `${count}; ${failures.join("\n")}`);
   }
   if (isStopped)
     return new MetalbridgeError("UpgradeStopped", `${count}; the command was interrupted`, again);
@@ -75,7 +75,7 @@ function noteOf(line: HostLine, version: string): string {
     case "failed":
       return `${line.step}: ${line.code}${line.code === "UpgradeRolledBack" ? `; runs ${line.from} again` : ""}`;
     case "unknown":
-      return `${line.step}: not waited for; what had begun ends on the host`;
+      return `${line.step}: not waited for; an upgrade that has begun continues on the host`;
     case "unreachable":
       return "its agent does not renew its Lease";
     case "not started":

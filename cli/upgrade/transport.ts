@@ -46,7 +46,7 @@ const TAIL_LINES = 12;
 const TAIL_BYTES = 8_192;
 /** ssh's own exit code for a connection that failed. */
 const SSH_FAILED = 255;
-/** A copy may be as slow as that: 8 Mbit/s. */
+/** The slowest copy that the limit allows for: 8 Mbit/s. */
 const MIN_COPY_BYTES_PER_MS = 1_000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -138,13 +138,13 @@ function explainLate({ host }: Session, step: UpgradeStep, limitMs: number) {
   return { code: "SshFailed", message } as const;
 }
 
-/** What the administrator gives comes first: ssh takes the first value of each option. */
+/** The administrator's options come first: ssh takes the first value of each. */
 function sshArgs(
   { user, options }: SshOptions,
   { host, address, archive, args }: Session,
 ): readonly string[] {
   const ours = ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ForwardAgent=no"];
-  // The key that is known under the host's name, wherever its agent says that it is.
+  // The host key that is known under the Host's name, whatever address its status has.
   const alias = address === undefined ? [] : [`HostKeyAlias=${host}`];
   return [
     ...[...options, ...alias, ...ours].flatMap((option) => ["-o", option]),
