@@ -76,7 +76,7 @@ async function change(
   work: (store: EngineStore) => Promise<void>,
 ): Promise<void> {
   const choices = await existingChoices(flags);
-  // The agent's account reads what is made below, whatever the shell of root hides from others.
+  // The agent's account has to read the files that are written, whatever root's umask is.
   process.umask(0o022);
   await alone(choices, portsFor(choices), async () => {
     try {
@@ -135,7 +135,7 @@ async function list(flags: PlaceFlags & { readonly output: Output }): Promise<vo
   writeOut(`${alignColumns([["ENGINE", "STATE", "SHA-256", "INSTALLED", "FILES"], ...rows]).join("\n")}\n`);
 }
 
-/** `program` is the path that a firewall knows. */
+/** `program` is the real path, as firewall rules name it. */
 async function entryOf(engine: InstalledEngine, owner: number) {
   const { name, version, sha256, from, installedAt, isCurrent, folder } = engine;
   const program = await realpath(versionPlaces(folder).program).catch(() => undefined);

@@ -1,4 +1,4 @@
-/** `metalbridge doctor --host`: what doctor finds on other machines, run there by the agent and with its account's rights. */
+/** `metalbridge doctor --host`: reports of other machines, whose agents run doctor with their own rights. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
@@ -22,13 +22,13 @@ export interface OnHosts {
   readonly direct: boolean;
 }
 
-/** What became of one host. */
+/** The report of one host, or why there is none. */
 export type HostReport =
   | { readonly host: string; readonly report: Report }
   | { readonly host: string; readonly error: MetalbridgeError };
 
 const MAX_BYTES = 4 << 20;
-/** An agent gives it half a minute. */
+/** Longer than the 30 s that an agent gives doctor. */
 const ANSWER_MS = 45_000;
 
 const text = z.string().max(10_000);
@@ -91,7 +91,7 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
     const agent = `agent ${status?.info?.agentVersion ?? "of unknown version"}`;
     throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
   }
-  // For the whole report: a host that sends a byte now and then must not keep the report of the others.
+  // A limit for the whole report: a host that sends it byte by byte must not delay the reports of the others.
   const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
   const answer = await askHost({
     cluster,
@@ -116,7 +116,7 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
   };
 }
 
-/** Throws RemoteHostUnreachable where it is cut, late or too long; RemoteRequestRefused. */
+/** Throws RemoteHostUnreachable for a report that is cut off, late or too long, and RemoteRequestRefused. */
 export async function readReport(
   answer: IncomingMessage,
   host: string,

@@ -1,4 +1,4 @@
-/** doctor's reports of several hosts, those that need something first. Pure. */
+/** Reports of several hosts, errors first. Pure. */
 import { describeError, type MetalbridgeError } from "../../src/api/errors.ts";
 import type { Result } from "../../src/doctor/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
@@ -8,7 +8,7 @@ import { exitCodeOf, renderReport, reportFields } from "./render.ts";
 
 const RANK = ["error", "warning", "unknown", "note"] as const;
 
-/** One host in full; of several a table of what is not well. */
+/** One host in full; several as a table of findings. */
 export function renderHosts(reports: readonly HostReport[], isAll: boolean): string {
   const [only] = reports;
   if (only === undefined) return "there are no hosts";
@@ -31,7 +31,7 @@ function renderUnchecked(host: string, { code, message, remedy }: MetalbridgeErr
   return [...head, `         fix: ${remedy.summary}`, ...command].join("\n");
 }
 
-/** For scripts: a list, also of one. */
+/** For scripts: always a list. */
 export function hostFields(reports: readonly HostReport[]): readonly object[] {
   return reports.map((one) =>
     "report" in one
@@ -57,7 +57,7 @@ function rank(status: string): number {
   return (RANK as readonly string[]).indexOf(status);
 }
 
-/** What an agent cannot do for users of other machines, and the command that does it. */
+/** Checks that an agent does not run for other machines, and the command that runs them on the host. */
 function notRunRemotely(results: readonly Result[], host: string): string {
   const unknown = results.filter(({ status }) => status === "unknown").map(({ code }) => code);
   const what = ["--fix", "programs of other users on the engines' ports", ...unknown];

@@ -1,12 +1,12 @@
-/** Runs doctor for an agent, as a program of its own: nothing of it stays in the agent's memory, and it can be ended. */
+/** Runs doctor for an agent in a process of its own: its memory is freed, and it can be killed. */
 import { spawn } from "node:child_process";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 
-/** doctor itself takes five; on a busy machine each of its readings is late. */
+/** doctor limits itself to 5 s; on a busy machine each of its readings is late. */
 const MAX_MS = 30_000;
 const MAX_BYTES = 4 << 20;
 
-/** What it printed as JSON, whatever it found. Rejects where it did not end in time. */
+/** Resolves with the JSON report, whatever its findings. Rejects if doctor does not end in time. */
 export function runDoctor(
   config: AgentConfig,
   { config: file }: { readonly config?: string },
@@ -25,7 +25,7 @@ export function runDoctor(
   const address = addresses.length === 0 ? [] : ["--address", ...addresses];
   const program = process.argv[1] ?? "";
   return new Promise((resolve, reject) => {
-    // A group of its own: the tools that it runs end with it.
+    // A process group of its own: killing it also kills the tools that doctor runs.
     const child = spawn(process.execPath, [program, "doctor", "--output", "json", ...args, ...address], {
       stdio: ["ignore", "pipe", "ignore"],
       detached: true,

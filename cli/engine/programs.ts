@@ -16,8 +16,8 @@ export interface EnginePlaces {
 }
 
 /**
- * What the configuration names, alone; else the engine of `metalbridge engine install`, there or not: it may be installed
- * while the agent runs. Then PATH, and what `npm run setup` cached.
+ * Only the configured programs, if there are any. Otherwise the engine of `metalbridge engine install`, even if it is missing:
+ * it may be installed while the agent runs. Then PATH, and what `npm run setup` cached.
  */
 export function llamaServerPaths(
   { llamaServer }: Pick<AgentConfig, "llamaServer">,

@@ -1,8 +1,8 @@
-/** What is read of a log, to standard output, as fast as that takes it. */
+/** Writes a log to standard output, no faster than its reader takes it. */
 import { pipeline } from "node:stream/promises";
 import type { StopRequest } from "../program/stop-signals.ts";
 
-/** Resolves at the end, after Ctrl-C, and when whoever reads has closed the pipe. */
+/** Resolves at the end, after Ctrl-C, and when the reader has closed the pipe. */
 export async function printBytes(
   output: AsyncIterable<Buffer | string>,
   { signal }: StopRequest,

@@ -22,7 +22,7 @@ export interface RemoteLogFlags {
 const HEAD_MS = 15_000;
 const ENDS: Readonly<Record<string, string>> = {
   left: "the replica has left this host, and its log with it",
-  time: "the host ends what follows a log after an hour: run it again, with --tail",
+  time: "the host stops following a log after an hour: run the command again, with --tail",
   size: "the host sends no more than this at once: read the rest with --tail",
 };
 
@@ -57,7 +57,7 @@ export async function printRemoteLog(
   return true;
 }
 
-/** As another machine's text: no control characters. */
+/** Without control characters: the text comes from another machine. */
 async function* cleaned(
   answer: AsyncIterable<Buffer>,
   host: string,

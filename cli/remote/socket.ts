@@ -1,4 +1,4 @@
-/** A connection to a host whose other end has proved to be that host: through the cluster, or straight to its address. */
+/** A TLS connection to a host, through the cluster or directly, whose certificate has proved that it is that host. */
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
@@ -57,7 +57,7 @@ function explainTunnel(failure: ApiFailure, host: string): MetalbridgeError {
   return explainFailure(failure);
 }
 
-/** Whoever is on the way, the API server and the controller included, sees no more than TLS. */
+/** End to end: the API server and the controller in between see only TLS. */
 function prove(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
     const socket = connectTls({ socket: raw, rejectUnauthorized: false, minVersion: "TLSv1.3" });
