@@ -50,8 +50,8 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     ["policies", [...hostPolicies(), ...joinPolicy(), ...userPolicies()]],
     ["policy-dangerous-pods", dangerousPodsPolicy()],
     ["flow-control", flowControl()],
-    // Pods of services that outlive the chart could not be replaced without them. Helm has its own value of our label, which
-    // would stand against kubectl afterwards.
+    // Pods of services that outlive the chart could not be replaced without them. Without our label managed-by: Helm sets that to
+    // its own value, and a later kubectl apply would conflict with it.
     ["priorities", priorityClasses().map((one) => kept({ ...one, metadata: { name: one.metadata.name } }))],
   ] as const) {
     const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
