@@ -162,7 +162,7 @@ function isInTheEnd(key: string, status: PodStatus = {}): boolean {
   return reached === (PAIRS[name]?.script.outcome ?? "ready");
 }
 
-/** What both can have alike: no times, no addresses, no identities, no wording of kubelet. */
+/** The part of a status that kwok and a kubelet can share: without times, addresses, identities and kubelet's wording. */
 function shapeOf(status: PodStatus = {}): object {
   const conditions = (status.conditions ?? [])
     .filter(({ type }) => !type.includes("metalbridge.dev/"))

@@ -1,4 +1,4 @@
-/** What tests of faults read as users do: the phase with its reason and message, and Events. */
+/** Reads what users see of a service or Model: its phase with reason and message, and its Events. */
 import { expect } from "vitest";
 import { NAMESPACE } from "../bed/services.ts";
 import { type PodsBed, WAIT } from "./bed.ts";

@@ -1,4 +1,4 @@
-/** What the nodes of killed runs left: their processes are gone with their network. */
+/** Removes control groups and folders that nodes of killed runs left; their processes are gone with their network. */
 import { readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";

@@ -77,7 +77,7 @@ export interface ReplicaEvent extends At {
   readonly pid?: number;
 }
 
-/** What the cluster says of one endpoint: that of a replica, or of a pod, which is a replica on a host here as its node is one. */
+/** The state of one endpoint, of a replica or of a pod: a pod counts as a replica, and its node as its host. */
 export interface SliceEvent extends At {
   readonly type: "slice";
   readonly name: string;
