@@ -27,8 +27,11 @@ export async function leftoversOfServices(
   engines.look();
   const kinds: readonly Kind<KubeObject>[] = [INFERENCE_SERVICES, INFERENCE_REPLICAS, MODELS];
   const labelled: readonly Kind<KubeObject>[] = [
-    ...[SERVICES, ENDPOINT_SLICES, CONTROLLER_REVISIONS],
-    ...[DEPLOYMENTS, PODS],
+    SERVICES,
+    ENDPOINT_SLICES,
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    PODS,
   ];
   const objects = await Promise.all([
     ...kinds.map((kind) => namesOf(client, kind)),
