@@ -184,7 +184,7 @@ const attacks: Readonly<Record<string, readonly (readonly [string, Request])[]>>
     ["its limit", get(`${accounts}/${GROUP}`)],
     ["another group", post(accounts, { metadata: { name: "mine" } })],
     ["the quota", merge(core("resourcequotas/metalbridge-join", NAMESPACE_JOIN), { spec: { hard: {} } })],
-    ["its role", merge(`${rbac(`namespaces/${NAMESPACE_JOIN}/roles/metalbridge-join`)}`, { rules: [] })],
+    ["its role", merge(rbac(`namespaces/${NAMESPACE_JOIN}/roles/metalbridge-join`), { rules: [] })],
     [
       "a binding",
       post(rbac("clusterrolebindings"), {
