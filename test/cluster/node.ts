@@ -44,7 +44,7 @@ export async function startRealCluster(options: RealClusterOptions = {}): Promis
   const cluster = await starting;
   const prepared = await Promise.all(preparing);
   const [nodes] = await Promise.all([
-    Promise.all(prepared.map((node) => node.join(seenBy(cluster)))),
+    Promise.all(prepared.map((node) => node.join(nodeClusterOf(cluster)))),
     createClass(cluster),
   ]);
   const kept = stack.move();
@@ -60,7 +60,7 @@ export async function startRealCluster(options: RealClusterOptions = {}): Promis
 export async function startNode(cluster: RealCluster, options: NodeOptions): Promise<RealNode> {
   await using stack = new AsyncDisposableStack();
   const prepared = stack.use(await prepareNode(cluster.network, options, cluster.images));
-  const node = await prepared.join(seenBy(cluster));
+  const node = await prepared.join(nodeClusterOf(cluster));
   stack.defer(async () => {
     await cluster.kubectl(["delete", "node", options.name, "--ignore-not-found", "--wait=false"]);
   });
@@ -73,7 +73,7 @@ export function oneRealCluster(options?: RealClusterOptions): () => RealCluster 
   return one(() => startRealCluster(options));
 }
 
-function seenBy({ kubeconfig, kubectl, controlPlane }: PrivateCluster) {
+function nodeClusterOf({ kubeconfig, kubectl, controlPlane }: PrivateCluster) {
   return { kubeconfig, kubectl, access: controlPlane.access };
 }
 

@@ -191,11 +191,10 @@ async function join(place: Place, power: Power, options: NodeOptions, cluster: N
 /** Before kubelet does, which can give no zone to a Node, and takes one that exists. */
 async function register(access: ApiAccess, options: NodeOptions, address: string): Promise<void> {
   const { name, labels = {}, taints = [], zone } = options;
-  const zones = zone === undefined ? {} : { "topology.kubernetes.io/zone": zone };
   const node = {
     apiVersion: "v1",
     kind: "Node",
-    metadata: { name, labels: { ...zones, ...labels } },
+    metadata: { name, labels: { "topology.kubernetes.io/zone": zone, ...labels } },
     spec: { taints },
     // kube-proxy waits for it.
     status: { addresses: [{ type: "InternalIP", address }] },
