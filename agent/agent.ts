@@ -55,7 +55,7 @@ export interface Inputs {
   readonly signal: AbortSignal;
   /** Aborted last, once the agent has also withdrawn from the cluster. */
   readonly endSignal: AbortSignal;
-  /** What `metalbridge doctor` prints as JSON here; absent: it cannot be asked for. */
+  /** Runs `metalbridge doctor` on this host for remote users; absent: they cannot run it. */
   readonly doctor?: RunDoctor | undefined;
 }
 

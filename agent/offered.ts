@@ -1,4 +1,4 @@
-/** What this host offers on its address beside its engines: weights to other hosts, and remote access to users. */
+/** What this host serves on its address beside its engines: weights for other hosts, and remote access for users. */
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { Inputs } from "./agent.ts";
 import { createPeers, type Peers } from "./peers/peers.ts";
@@ -10,16 +10,16 @@ import type { Contents } from "./store/content/giving.ts";
 export interface Offered {
   readonly taker: Peers["taker"] | undefined;
   readonly status: () => Pick<ObservedHost, "peer" | "remote">;
-  /** From the first connection to the cluster on. */
+  /** Called with each new connection to the cluster. */
   readonly connect: (connection: KubeConnection) => void;
-  /** On this address from now on; undefined: on none. */
+  /** Serves on this address from now on; undefined: on none. */
   readonly offerOn: (
     address: string | undefined,
     what: { readonly contents: Contents; readonly replicas: () => readonly ReplicaSnapshot[] },
   ) => void;
 }
 
-/** `onChange`: the Host's status has to be written. */
+/** `onChange` is called when the Host's status must be written. */
 export function openOffered({ config, doctor, ...inputs }: Inputs, onChange: () => void): Offered {
   const { clock, log, signal } = inputs;
   const { hostName, remoteAccess, dryRun } = config;

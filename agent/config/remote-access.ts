@@ -1,4 +1,4 @@
-/** What this host answers to users of the cluster who have no login on it. */
+/** Settings of remote access, for users of the cluster who have no login on this host. */
 import * as z from "zod";
 import { REMOTE_PORT } from "../../src/api/access/remote.ts";
 

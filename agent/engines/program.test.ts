@@ -1,4 +1,4 @@
-/** How a program of an engine is asked: away from the user's terminal, and never for longer than whoever asks. */
+/** Programs of engines run without the user's terminal, and never outlive the process that runs them. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { runProgram } from "./program.ts";
 
 const env = { PATH: process.env.PATH ?? "" };
 
-/** `text` is a shell script. `endless` says its pid and that of its child, and ends with neither TERM nor HUP. */
+/** `text` is a shell script. `endless` writes its pid and its child's, and ignores TERM, HUP and INT. */
 async function writeProgram(text?: string) {
   const folder = await temporaryFolder();
   const [program, pids] = [path.join(folder.path, "engine"), path.join(folder.path, "pids")];
@@ -25,7 +25,7 @@ async function writeProgram(text?: string) {
   return { program, pids, areGone, [Symbol.asyncDispose]: folder[Symbol.asyncDispose] };
 }
 
-/** A zombie is not. */
+/** False for a zombie. */
 function isRunning(pid: string): boolean {
   if (!existsSync(`/proc/${pid}/stat`)) return false;
   return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -82,7 +82,7 @@ test("a program that cannot be started because too many files are open has a rea
 });
 
 test.for(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
-  "%s ends whoever asks, and the program",
+  "%s ends the process that runs a program, and the program",
   async (signal) => {
     await using engine = await writeProgram();
     const asker = `${engine.program}.mjs`;

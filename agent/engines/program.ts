@@ -23,7 +23,7 @@ export interface ProgramOptions {
   readonly env: Readonly<Record<string, string>>;
   /** How long the first run of an installed file may take, one try per entry. */
   readonly firstAnswerTimeoutsMs?: readonly number[];
-  /** With whose rights root asks the program; absent: those of this process. */
+  /** The account that root runs the program as; absent: that of this process. */
   readonly as?: RunAs | undefined;
 }
 
@@ -78,8 +78,8 @@ function isExecutable(path: string): Promise<boolean> {
 }
 
 /**
- * Both outputs together: `--version` prints on one, `--help` on the other. In a session of its own: on root's terminal a program
- * of another account could type into root's shell.
+ * Both outputs together: `--version` prints on one, `--help` on the other. The program gets its own session: with root's
+ * terminal, a program of another account could type into root's shell.
  */
 export function runProgram(
   path: string,
@@ -91,7 +91,7 @@ export function runProgram(
   }: { readonly timeoutMs?: number; readonly as?: RunAs | undefined } = {},
 ): Promise<Output> {
   return new Promise((resolve) => {
-    // The current folder may be closed to another account.
+    // The other account may have no access to the current folder.
     const ids = as === undefined ? {} : { ...as, cwd: "/" };
     const child = spawn(path, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"], ...ids });
     let cutOff: Output | undefined;
@@ -99,7 +99,7 @@ export function runProgram(
       cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
       killGroup(child);
     };
-    // Without descriptors for them there are none; `error` says so.
+    // Undefined if no descriptors were left for them; the event `error` follows.
     const outputs: readonly (Readable | undefined)[] = [child.stdout, child.stderr];
     const [out, err] = outputs.map(
       (stream) => stream && keepText(stream, () => cut("printed more than 4 MiB", false)),
@@ -132,13 +132,13 @@ function killGroup({ pid, stdout, stderr }: ChildProcessByStdio<null, Readable, 
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It has just ended.
+    // It has just exited.
   }
-  // Whoever has left the group may still hold them.
+  // A process that has left the group may still hold them open.
   for (const stream of [stdout, stderr]) stream.destroy();
 }
 
-/** Ctrl-C and a closed terminal reach this process alone: `end` is called before it ends. The answer undoes this. */
+/** Calls `end` before this process exits: Ctrl-C and a closed terminal signal only this process. Returns a function that undoes this. */
 function endWithProcess(end: () => void): () => void {
   const listeners = SIGNALS.map((signal) => {
     const listener = () => {

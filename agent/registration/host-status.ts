@@ -58,7 +58,7 @@ export interface ObservedHost {
   readonly models: readonly HostModel[];
   /** Absent where this host neither gives to other hosts nor takes from them. */
   readonly peer?: HostPeer | undefined;
-  /** Absent where users read nothing of this host by the network. */
+  /** Absent while remote access is off. */
   readonly remote?: HostRemote | undefined;
   readonly prefetches?: readonly PrefetchState[];
   readonly verifyRequest?: string | undefined;

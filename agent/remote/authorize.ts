@@ -1,10 +1,10 @@
-/** Whose token a request carries: the API server says it, each time, and of tokens that were issued for this host only. */
+/** Has the API server review the token of each request; only tokens that were issued for this host are accepted. */
 import { remoteAudience } from "../../src/api/access/remote.ts";
 import { TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/ports.ts";
 
-/** `unknown`: the API server could not be asked; no request is admitted then. */
+/** `unknown`: the review failed, and the request is refused. */
 export type Asker =
   | { readonly at: "account"; readonly namespace: string; readonly name: string }
   | { readonly at: "stranger" }
@@ -20,12 +20,12 @@ export interface AuthorizeOptions {
   readonly limits?: typeof REVIEW_LIMITS;
 }
 
-/** Reviews cost the API server something: who guesses tokens gets this many of them, and no more. */
+/** Limits the load on the API server when someone guesses tokens. */
 export const REVIEW_LIMITS = { atOnce: 4, burst: 20, perSecond: 1 };
 const ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 const BUSY: Asker = { at: "unknown", why: "too many tokens are being reviewed: try again in a few seconds" };
 
-/** Nothing is remembered: a token whose account or right is gone is worth nothing from then on. */
+/** Reviews are not cached: a revoked token is refused at once. */
 export function createAuthorize({
   hostName,
   client,
@@ -70,7 +70,7 @@ async function review(client: KubeClient, token: string, audience: string): Prom
     return { at: "unknown", why };
   }
   const { authenticated, user, audiences = [] } = answer.value.status ?? {};
-  // An authenticator that knows no audiences names none: its tokens are not for this host.
+  // An authenticator without support for audiences returns none: its tokens may have been issued for other servers.
   if (authenticated !== true || !audiences.includes(audience)) return { at: "stranger" };
   const [, namespace, name] = ACCOUNT.exec(user?.username ?? "") ?? [];
   return namespace === undefined || name === undefined

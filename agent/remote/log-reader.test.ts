@@ -53,7 +53,7 @@ describe("reading on", () => {
     expect(reader.losses).toBe(1);
   });
 
-  it("finds its place in a log that says the same thing all the time", async () => {
+  it("finds its place in a log whose lines are all the same", async () => {
     const same = "srv  update_slots: all slots are idle\n";
     append(same.repeat(5_000));
     const reader = await readerFrom("current");
@@ -96,7 +96,7 @@ describe("reading on", () => {
     expect(reader.losses).toBe(0);
   });
 
-  it("begins when the engine's first line comes", async () => {
+  it("starts with the engine's first line if the log is empty at first", async () => {
     const reader = await readerFrom("current");
     expect(textOf(reader)).toBe("");
     append("first\n");
@@ -134,7 +134,7 @@ interface Run {
   readonly maxBytes: number;
 }
 
-/** `isWhole`: no rotation left out anything that had not been read before. */
+/** `isWhole`: each rotation kept everything that had not been read yet. */
 async function play({ operations, keep, maxBytes }: Run) {
   rmSync(dir, { recursive: true, force: true });
   dir = mkdtempSync(path.join(tmpdir(), "metalbridge-log-"));
@@ -173,7 +173,7 @@ describe("where reading begins", () => {
     }
   });
 
-  // A rotation keeps all of a log that is only somewhat over its limit.
+  // A rotation keeps all of a log that is at most twice as large as its limit.
   it("is the newest part, or everything that is kept", async () => {
     expect(await startText("current")).toBe(numbered(60, 5));
     expect((await startText("all")).length).toBe(360 + 360 + 60);

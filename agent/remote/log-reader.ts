@@ -1,6 +1,6 @@
 /**
- * Reads an engine's log while the agent rotates it in place: copied to `log.1`, then truncated. What was not read before
- * the truncation is read from the copy.
+ * Reads an engine's log while the agent rotates it in place: copied to `log.1`, then truncated. Bytes that were not read
+ * before the truncation are read from the copy.
  */
 import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import path from "node:path";
@@ -11,7 +11,7 @@ import { openPlainFile } from "../../src/plain-file.ts";
 export type Wanted = "all" | "current" | { readonly lines: number };
 
 const CHUNK_BYTES = 256 * 1024;
-/** Kept to find the place again in a copy whose head was left out; long, because logs repeat themselves. */
+/** The last bytes read: they mark the place in a copy whose head was left out. Many, because logs repeat themselves. */
 const RECENT_BYTES = 64 * 1024;
 /** Polls for the copy of a truncated log, after which it counts as truncated without one. */
 const POLLS_FOR_COPY = 50;
@@ -22,7 +22,7 @@ const NOTHING = Buffer.alloc(0);
 
 interface RotatedFile {
   readonly file: string;
-  /** Stays when a rotation renames it. */
+  /** Unchanged when a rotation renames the file. */
   readonly identity: string;
 }
 
@@ -58,7 +58,7 @@ export class LogReader {
     return this.#polls > 0;
   }
 
-  /** What has come since the last call. */
+  /** Everything that was appended since the last call. */
   *read(): Generator<Buffer> {
     for (;;) {
       const copy = this.#unreadCopy();
@@ -90,7 +90,7 @@ export class LogReader {
     return copies[known === -1 ? copies.length - 1 : known - 1];
   }
 
-  /** Until its copy is there, or will not come any more. */
+  /** True until the copy exists, or too many polls have found none. */
   #isTruncated(): boolean {
     const size = statSync(path.join(this.#dir, "log"), { throwIfNoEntry: false })?.size ?? 0;
     if (size >= this.#place.offset) return false;
@@ -101,11 +101,11 @@ export class LogReader {
     return false;
   }
 
-  /** Behind the last bytes read. They lie no further back than in the log, because only the head may be left out. */
+  /** Offset after the last bytes read: at most what it was in the log, because only the head may be left out. */
   #placeIn({ file }: RotatedFile): number {
     const { offset, recent } = this.#place;
     if (offset === 0) return 0;
-    // Usually all of it was copied: no more than the last bytes read are compared, however long the log is.
+    // Usually the whole log was copied: comparing the last bytes read is enough, however long it is.
     if (endsAt(file, offset, recent)) return offset;
     const copy = Buffer.concat([...chunks(file, 0)]);
     const at = copy.subarray(0, offset).lastIndexOf(recent);

@@ -1,4 +1,4 @@
-/** This host's remote access: off unless its administrator has switched it on, and then for users whom the cluster lets in. */
+/** This host's remote access: off by default; if on, for users whom the cluster authorizes. */
 import type { HostRemote } from "../../src/api/host.ts";
 import { keepTrying } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
@@ -17,7 +17,7 @@ export interface RemoteOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** The Host's status has to be written. */
+  /** Called when the Host's status must be written. */
   readonly onChange: () => void;
 }
 

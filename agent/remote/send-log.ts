@@ -17,7 +17,7 @@ export interface LogLimits {
 }
 
 export interface SentLog {
-  /** The engine's folder; it may come later. */
+  /** The engine's folder; it may not exist yet. */
   readonly dir: string;
   readonly wanted: Wanted;
   readonly follow: boolean;
@@ -28,10 +28,10 @@ export interface SentLog {
   readonly signal: AbortSignal;
 }
 
-/** How long a new line may wait. */
+/** Maximum delay of a new line. */
 const POLL_MS = 500;
 
-/** Ends the response. The reason for the end is in the trailers. */
+/** Ends the response; the trailers say why. */
 export async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
   response.writeHead(200, {
     "content-type": "text/plain; charset=utf-8",
@@ -47,7 +47,7 @@ export async function sendLog(response: ServerResponse, sent: SentLog): Promise<
 
 type Pumped = { readonly end: LogEnd | undefined; readonly losses: number };
 
-/** Without an end where the reader has left, or is too slow. */
+/** `end` is undefined if the reader has left, or is too slow. */
 async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
   const { dir, wanted, follow, limits, clock, signal } = sent;
   const untilMs = clock.monotonicMs() + limits.maxMs;
@@ -69,7 +69,7 @@ async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
   }
 }
 
-/** What has come since the last call. */
+/** Sends everything that was appended since the last call. */
 async function sendNew(
   response: ServerResponse,
   reader: LogReader,
@@ -86,7 +86,7 @@ async function sendNew(
   return undefined;
 }
 
-/** False where the reader has left or takes nothing. */
+/** False if the reader has left, or reads nothing for `stallMs`. */
 function write(response: ServerResponse, bytes: Buffer, clock: Clock, stallMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     if (response.destroyed) return resolve(false);

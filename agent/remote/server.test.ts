@@ -20,7 +20,7 @@ import { REMOTE_LIMITS, type RemoteServerOptions, startRemoteServer } from "./se
 const PATIENTLY = { timeout: 10_000, interval: 10 };
 const LINE = `${"x".repeat(99)}\n`;
 
-/** Whoever says `namespace/name` as its token is that account. */
+/** A token of the form `namespace/name` authenticates as that account. */
 async function host(changes: Partial<RemoteServerOptions> = {}) {
   const folder = await temporaryFolder();
   const stop = new AbortController();
@@ -60,7 +60,7 @@ function ask(port: number, target: string, token = `team/${LOGS_ACCOUNT}`): Prom
   });
 }
 
-test("readers of one namespace have a number of places, and a place is free again when its reader leaves", async () => {
+test("the number of readers of one namespace is limited, and a reader that leaves frees its place", async () => {
   const { log, port } = await host({ limits: { ...REMOTE_LIMITS, readers: 3, readersPerNamespace: 2 } });
   writeFileSync(log, LINE);
   const [first] = await Promise.all([1, 2].map(() => ask(port, "/v1/logs/u1?follow=1")));
@@ -92,7 +92,7 @@ test("a reader that takes nothing is cut off, and its place is free again", asyn
   expect(slow.bytesRead).toBeLessThan(40_000_000);
 });
 
-test("a log has a length and a time, and its end says which", async () => {
+test("a log is limited in size and time, and its trailer names the limit", async () => {
   const log = { ...REMOTE_LIMITS.log, maxBytes: 300_000, maxMs: 700 };
   const { dir, port, ...files } = await host({ limits: { ...REMOTE_LIMITS, log } });
   const endOf = async (target: string) => {
@@ -170,7 +170,7 @@ test("no path and no query leads to another file than a replica's log", async ()
   await fc.assert(fc.asyncProperty(target, check), { numRuns: 30 });
 });
 
-test("doctor runs once for all who ask meanwhile and shortly after, and its failure is not the agent's", async () => {
+test("concurrent and soon repeated requests share one run of doctor, and its failure does not end the agent", async () => {
   let runs = 0;
   let finish = (_: string): void => undefined;
   const doctor = () => {
@@ -221,7 +221,7 @@ test("an answer that its client does not read is cut off", async () => {
   expect(slow.bytesRead).toBeLessThan(report.length);
 });
 
-test("what is off is not there, and what is no HTTP gets no answer", async () => {
+test("a route that is off answers 404, and a client that does not speak HTTP gets no answer", async () => {
   const { port } = await host({ replicas: undefined });
   for (const target of ["/v1/logs/u1", "/v1/doctor", "/v1", "/metrics"])
     expect([target, (await ask(port, target)).statusCode]).toEqual([target, 404]);

@@ -16,7 +16,7 @@ import type { Authorize } from "./authorize.ts";
 import type { Wanted } from "./log-reader.ts";
 import { type LogLimits, sendLog } from "./send-log.ts";
 
-/** What doctor printed as JSON; rejects where it did not end. */
+/** Doctor's report as JSON; rejects if it printed none. */
 export type RunDoctor = (signal: AbortSignal) => Promise<string>;
 
 export interface RemoteServerOptions {
@@ -37,12 +37,12 @@ export interface RemoteServerOptions {
 
 export const REMOTE_LIMITS = {
   connections: { total: 64, perAddress: 48 },
-  /** Logs that are sent at once: of all, and of one namespace. */
+  /** Maximum number of logs that are sent at once: in total, and for one namespace. */
   readers: 8,
   readersPerNamespace: 4,
   /** Maximum rate of all logs together. */
   bytesPerSecond: 8 << 20,
-  /** A report that is younger is given again. */
+  /** A report is reused for this long. */
   reportMs: 10_000,
   log: { maxBytes: 512 << 20, maxMs: 3_600_000, stallMs: 30_000 } satisfies LogLimits,
 };
@@ -87,14 +87,14 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
           else refuse(response, { status: 500, message: "the agent could not answer; see its log" });
         })
         .finally(() => {
-          // What is still to be sent costs memory until it is read.
+          // An answer that is not read occupies memory.
           if (response.closed) return;
           const cancel = clock.after(limits.log.stallMs, () => response.destroy());
           response.once("close", cancel);
         });
     },
   );
-  // One request for a connection: each carries a token of its own.
+  // One request per connection: each has its own token.
   server.maxRequestsPerSocket = 1;
   limitConnections(server, limits.connections);
   for (const event of ["tlsClientError", "clientError"])
@@ -122,7 +122,7 @@ async function answer(
   if (asker.at === "unknown") return { status: 503, message: asker.why };
   if (asker.at === "stranger")
     return { status: 401, message: "the API server does not accept this token for this host" };
-  // A client that has left meanwhile would take a place and never give it back: its close is over.
+  // The event `close` has been emitted already: a log would keep its reader's place until its time is over.
   if (response.closed) return undefined;
   return handle(response, asker.namespace, asker.name);
 }
@@ -140,7 +140,7 @@ function off(what: "logs" | "doctor"): Refusal {
   return { status: 404, message: `remoteAccess.${what} is off on this host` };
 }
 
-/** A replica of another namespace is as unknown as one that is not here. */
+/** A replica of another namespace gets the same answer as one that does not exist. */
 function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions) {
   const pace = createPace(limits.bytesPerSecond, clock);
   const reading: string[] = [];
@@ -183,14 +183,14 @@ function wantedOf(query: URLSearchParams): Wanted | undefined {
   return /^\d{1,9}$/.test(tail) ? { lines: Number(tail) } : undefined;
 }
 
-/** One run at a time, which all who ask meanwhile share. */
+/** One run at a time: concurrent requests share it. */
 function createDoctor({ doctor, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions): Handle {
   let last: { readonly atMs: number; readonly report: Promise<string> } | undefined;
   const run = (): Promise<string> => {
     const now = clock.monotonicMs();
     if (last !== undefined && now - last.atMs < limits.reportMs) return last.report;
     const report = doctor?.(signal) ?? Promise.reject(new Error("doctor is off"));
-    // Counted from its end: a run that takes long is not begun again beside itself.
+    // Counted from the end of the run, so that a long run is never started twice.
     last = { atMs: Number.POSITIVE_INFINITY, report };
     const done = (): void => {
       last = { atMs: clock.monotonicMs(), report };

@@ -128,8 +128,8 @@ async function required(
 }
 
 /**
- * A link may lead to another version before the engine has loaded its last library. Only between files of one name: a program
- * may behave as the link is called.
+ * An upgrade may repoint a link before the engine has loaded its last library. A link with another name is kept: a program may
+ * behave differently depending on the name it is started with.
  */
 async function withRealPath(program: Program): Promise<Program> {
   const real = await realpath(program.path);
