@@ -46,7 +46,7 @@ function commandsOf(machine: Machine) {
   return {
     engine,
     list: async (): Promise<readonly Listed[]> => JSON.parse((await engine("list", "--output", "json")).out),
-    /** The checks that concern engines, by code. */
+    /** Results of doctor by code. */
     doctor: async () => {
       const { out } = await machine.run(machine.installed, [
         "doctor",
@@ -101,7 +101,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
       out: `llama-server ${listed?.name} is in use already\n`,
     });
 
-    // The agent of this installation takes it before those of PATH; doctor has nothing to say against it.
+    // The agent of this installation prefers it to those on PATH, and doctor finds nothing wrong.
     const paths = llamaServerPaths({ llamaServer: [] }, { prefix: machine.at(PREFIX), env: {} });
     expect(paths[0]).toBe(program);
     expect(llamaServerPaths({ llamaServer: ["/mine"] }, { prefix: machine.at(PREFIX) })).toEqual(["/mine"]);
@@ -109,7 +109,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
     for (const code of ["EngineOfAnotherUser", "EngineFilesChanged", "RuntimeNotInstalled"])
       expect(healthy.get(code), code).toMatchObject({ status: "ok" });
 
-    // Another version: the engine that runs keeps its files, and cannot be removed under it.
+    // Another version is used: a running engine keeps the files of its own, which cannot be removed.
     const running = spawn(listed?.program ?? "", ["--host", "127.0.0.1", "--port", "0"], { stdio: "pipe" });
     await once(running.stderr, "data");
     expect((await from(two, "--sha256", sums.two)).out).toContain("engines that run keep theirs");
@@ -120,7 +120,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
       /^EngineNotInstalled: several versions match/,
     );
 
-    // A changed file, an added one and one that others may change are found, and keep a version from being used.
+    // Changed, added and writable files are reported, and their version cannot be used.
     const lib = path.join(path.dirname(listed?.program ?? ""), "../NOTE");
     appendFileSync(lib, "changed");
     writeFileSync(path.join(path.dirname(lib), "libggml-more.so"), "", { mode: 0o666 });
@@ -140,7 +140,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
       finding: expect.stringContaining("build/NOTE has other bytes"),
     });
 
-    // Back to the other one, and away with what is not in use any more.
+    // Switch back, and remove the version that is no longer used.
     expect((await engine("use", sums.two.slice(0, 12))).code).toBe(0);
     expect((await engine("remove", listed?.name ?? "")).code).toBe(0);
     expect((await list()).map(({ sha256, isCurrent }) => [sha256, isCurrent])).toEqual([[sums.two, true]]);
@@ -154,7 +154,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
 );
 
 test.skipIf(!isRoot)(
-  "what is no engine for this machine is refused, and nothing is left of it",
+  "an archive without an engine for this machine is refused, and leaves no files",
   async () => {
     await using scratch = await temporaryFolder();
     await using machine = await startMachine({ platform: "linux" });
@@ -182,7 +182,7 @@ test.skipIf(!isRoot)(
         /^EngineForAnotherMachine: b\/bin\/llama-server in the archive is for linux-/,
       );
       expect(await packed("#!/bin/sh\nexit 3\n")).toMatch(/^RuntimeBroken: .* --version ended with 3/);
-      // Root runs nothing of it: it is asked with the rights of the agent's account.
+      // Root never runs the program: it runs as the agent's account.
       expect(await packed("#!/bin/sh\nid -u >&2\nexit 3\n")).toMatch(/--version ended with 3: 990/);
       expect(await packed("#!/bin/sh\n", 0o644)).toMatch(/^EngineArchiveInvalid: .* is not executable/);
       const other = await packEntries(archive, [{ name: "readme" }]);

@@ -1,4 +1,4 @@
-/** Installs, switches and removes engines. A version appears whole, by one rename; engines that run keep the files of theirs. */
+/** Installs, switches and removes engines. A version appears whole, by one rename; running engines keep the files of their version. */
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, realpath, rm, stat, symlink } from "node:fs/promises";
@@ -24,12 +24,12 @@ import { type Limits, passing, refused, type Tree, unpackEngine } from "./unpack
 
 export interface EngineStore {
   readonly prefix: string;
-  /** Whose the files are: root's, or the user's of a LaunchAgent. */
+  /** Owner of the files: root, or the user of a LaunchAgent. */
   readonly owner: number;
   /** As Node names it, such as darwin-arm64. */
   readonly platform: string;
   readonly run: Command;
-  /** The version that the program prints, with the rights of the agent's account and not with root's. */
+  /** The version that the program prints. It runs as the agent's account, never as root. */
   readonly readVersion: (program: string) => Promise<string>;
   /** Command lines of all processes. Throws when they cannot be read. */
   readonly commands: () => Promise<readonly string[]>;
@@ -50,7 +50,7 @@ const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
 const SHORT = 12;
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
-/** Throws MetalbridgeError or the system's error; what was current still is. */
+/** Throws MetalbridgeError or the system's error; the version in use stays in use. */
 export async function installEngine(store: EngineStore, source: EngineSource): Promise<void> {
   const { prefix, print } = store;
   const { folder } = enginePlaces(prefix);
@@ -130,7 +130,7 @@ function pick(engines: readonly InstalledEngine[], wanted: string): InstalledEng
   throw new MetalbridgeError("EngineNotInstalled", `${which}; installed: ${names === "" ? "none" : names}`);
 }
 
-/** Into root's folder first: what is unpacked is what was checked, whoever may change the original. */
+/** Copies it into root's folder first: other accounts may change the original between the check and the unpacking. */
 async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: string): Promise<string> {
   const hash = createHash("sha256");
   let bytes = 0;
@@ -188,6 +188,6 @@ async function linkProgram({ platform, run }: EngineStore, folder: string, { fil
       `${path} in the archive is for ${platforms.join(", ")}; this machine is ${platform}`,
     );
   await symlink(`files/${path}`, program);
-  // Only after the sum was checked. It fails where nothing is quarantined, which is as good.
+  // Only after the sum was checked. An error is ignored: usually nothing was quarantined.
   if (platform.startsWith("darwin")) await run("xattr", ["-dr", "com.apple.quarantine", folder]);
 }

@@ -1,4 +1,4 @@
-/** For which machines a program was built, from its first bytes: an answer that does not need the program to run. */
+/** Reads from a program's first bytes which machines it was built for, without running it. */
 import { open } from "node:fs/promises";
 
 const MOST = 4_096;

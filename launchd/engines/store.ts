@@ -46,7 +46,7 @@ export const versionPlaces = (folder: string) => ({
   program: `${folder}/${PROGRAM}`,
 });
 
-/** A URL without what may be a secret, such as the signature of a bucket: every account of the machine reads the record. */
+/** Drops the parts of a URL that may be secret, such as a bucket's signature: every account can read the record. */
 export function recordedFrom(from: string): string {
   const url = /^https?:/.test(from) ? URL.parse(from) : null;
   return url === null ? from : `${url.origin}${url.pathname}`;
@@ -70,7 +70,7 @@ export async function listEngines(prefix: string): Promise<readonly InstalledEng
   return found.sort((one, other) => one.installedAt.localeCompare(other.installedAt));
 }
 
-/** What interrupted commands have left. */
+/** Temporary files of interrupted commands. */
 export async function leftoversIn(prefix: string): Promise<readonly string[]> {
   const { folder } = enginePlaces(prefix);
   const names = await readdir(folder).catch(() => []);
@@ -85,7 +85,7 @@ async function readRecord(folder: string): Promise<EngineRecord | undefined> {
   }
 }
 
-/** How the files on the disk differ from those that were installed, one sentence each; `owner` is whose they have to be. */
+/** How the files on the disk differ from those that were installed, one sentence each. `owner` is the uid that must own them. */
 export async function changesOf(engine: InstalledEngine, owner: number): Promise<readonly string[]> {
   const { files } = versionPlaces(engine.folder);
   const known = new Set([...Object.keys(engine.files), ...Object.keys(engine.links)]);
@@ -98,7 +98,7 @@ export async function changesOf(engine: InstalledEngine, owner: number): Promise
   return [...changes, ...[...known].map((path) => `${path} is missing`)].sort();
 }
 
-/** What is started is the link beside the files. */
+/** The agent starts the link beside the files. */
 async function hasOwnProgram({ folder, files }: InstalledEngine): Promise<boolean> {
   const target = await readlink(versionPlaces(folder).program).catch(() => "");
   return Object.keys(files).some((path) => target === `files/${path}` && basename(path) === PROGRAM);

@@ -174,7 +174,7 @@ function paxHeaders(): Buffer {
   return Buffer.concat(Array(16).fill(Buffer.concat([head, body])));
 }
 
-test("what is no archive, or ends too early, is refused", async () => {
+test("a file that is no archive, or is truncated, is refused", async () => {
   await using scratch = await temporaryFolder();
   const [archive, out] = [path.join(scratch.path, "a"), path.join(scratch.path, "out")];
   await mkdir(out);

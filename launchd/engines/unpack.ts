@@ -1,6 +1,6 @@
 /**
- * Unpacks the archive of an engine as root. Nothing of it leaves the folder: every entry has a new place in it, links are made
- * after all files, and what an engine does not need (devices, set-user-ID programs) refuses the whole archive.
+ * Unpacks the archive of an engine as root. Nothing is written outside the folder: no entry replaces another one, and links are
+ * made after all files. An archive with anything that an engine does not need (devices, set-user-ID programs) is refused.
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -43,14 +43,14 @@ export async function unpackEngine(archive: string, folder: string, limits = LIM
     pipeline(createReadStream(archive), createGunzip(), (chunks) => bounded(chunks, limits), entries),
     writeAll(entries, folder, limits),
   ]);
-  // A refused entry ends the reading too: its reason is the one that counts.
+  // A refused entry also ends the reading with an error: report the entry's.
   if (written.status === "rejected" && isOwn(written.reason)) throw written.reason;
   if (read.status === "rejected") throw readError(read.reason);
   if (written.status === "rejected") throw written.reason;
   return written.value;
 }
 
-/** Also what is no entry: headers for the next one, padding, and what comes after the end. */
+/** Counts also the bytes between entries: extended headers, padding, and everything after the end. */
 function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: Limits): AsyncIterable<Buffer> {
   const limit = bytes + entries * ENTRY_BYTES + END_BYTES;
   let total = 0;
@@ -100,7 +100,7 @@ async function writeAll(entries: AsyncIterable<Entry>, folder: string, limits: L
   return { files, links };
 }
 
-/** Relative, and normal. */
+/** The entry's path within the folder, normalized. */
 function placeOf(name: string): string {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const isSafe = !name.startsWith("/") && !parts.includes("..") && !/[\0\\]/.test(name);
@@ -121,7 +121,7 @@ function targetOf(path: string, { linkname }: Header): string {
   throw refused(`the link ${path} leads out of the archive, to ${target}`);
 }
 
-/** The owner is whoever runs this, and only the owner may write. */
+/** The file belongs to this process's account, and only that account may write it. */
 async function writeFile(entry: Entry, folder: string, path: string): Promise<string> {
   const { type, mode } = entry.header;
   if (type !== "file" && type !== "contiguous-file")
@@ -135,7 +135,7 @@ async function writeFile(entry: Entry, folder: string, path: string): Promise<st
   return hash.digest("hex");
 }
 
-/** Below another link its place would be elsewhere, perhaps outside: what was checked is where its path says that it is. */
+/** Refuses a link below another link: it would be made elsewhere than its path says, perhaps outside of the folder. */
 async function requireOwnPlace(folder: string, path: string): Promise<void> {
   for (let above = dirname(path); above !== "."; above = dirname(above)) {
     const found = await lstat(join(folder, above)).catch(() => undefined);

@@ -61,8 +61,8 @@ export function checkPlatform({ platform, version }: Manifest, here: string): vo
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads synchronously: an installation hashes hundreds of small files three times, and a trip through libuv's threads for
- * each call costs more CPU time than their bytes.
+ * Reads synchronously: an installation hashes hundreds of small files three times, and asynchronous calls cost more CPU
+ * time than hashing.
  */
 export async function sha256Of(file: string): Promise<string> {
   const hash = createHash("sha256");

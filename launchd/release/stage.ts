@@ -93,7 +93,7 @@ export interface ReadArchive {
   readonly platform: string;
 }
 
-/** What an archive is, without unpacking it. Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
+/** Version and platform of an archive, without unpacking it. Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
 export async function readArchive(archive: string, run: Command, sha256?: string): Promise<ReadArchive> {
   const expected = sha256 ?? (await sumBeside(archive));
   await checkSum(archive, expected);
@@ -191,7 +191,7 @@ export async function replaceFolder(from: string, to: string): Promise<void> {
   await syncPath(dirname(to));
 }
 
-/** Synchronous, as the sums are. */
+/** Synchronous, for the same reason as `sha256Of`. */
 function copyRelease(from: string, to: string, { files }: Manifest): void {
   const paths = [MANIFEST, ...Object.keys(files)];
   for (const folder of foldersOf(paths)) mkdirSync(join(to, folder), { recursive: true });
