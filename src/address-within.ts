@@ -1,4 +1,4 @@
-/** Whether an IP address is one of those that an operator allows. */
+/** Whether an IP address is in a list of addresses and networks. */
 import { BlockList, isIP } from "node:net";
 
 /** True when the address is inside one of the entries, each an address or a CIDR. */

@@ -1,4 +1,4 @@
-/** A token for one machine: that machine reads it, and no other. */
+/** Only the machine that a token was sealed for can open it. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createJoinKey, openSealed, sealFor } from "./join-seal.ts";
@@ -18,7 +18,7 @@ test("any text is opened with the key that it was sealed for, and with no other"
   );
 });
 
-test("what was changed or cut off is not opened", () => {
+test("a sealed token that was changed or truncated is not opened", () => {
   const sealed = Buffer.from(sealFor(own.publicKey, "a token") ?? "", "base64url");
   for (let index = 0; index < sealed.length; index += 1) {
     const changed = Buffer.from(sealed);

@@ -1,4 +1,4 @@
-/** Encrypts a token for one machine: X25519 with a key for this one message, HKDF, AES-256-GCM. */
+/** Encrypts a token for one machine: X25519 with an ephemeral key, HKDF, AES-256-GCM. */
 import {
   createCipheriv,
   createDecipheriv,
@@ -11,7 +11,7 @@ import {
 } from "node:crypto";
 
 const CIPHER = "aes-256-gcm";
-/** Each message has a key of its own, so its first and only nonce may be zero. */
+/** A constant nonce is safe: each key encrypts one message. */
 const NONCE = Buffer.alloc(12);
 const KEY_BYTES = 32;
 const TAG_BYTES = 16;
@@ -31,7 +31,7 @@ export function createJoinKey(): JoinKey {
   };
 }
 
-/** Undefined for a key that is none, or of which everyone knows what it agrees on. */
+/** Undefined for an invalid key, or one of low order, whose shared secret is known to everyone. */
 export function sealFor(publicKey: string, text: string): string | undefined {
   const own = generateKeyPairSync("x25519");
   const ownRaw = rawOf(own.publicKey);
@@ -42,7 +42,7 @@ export function sealFor(publicKey: string, text: string): string | undefined {
   return Buffer.concat(sealed).toString("base64url");
 }
 
-/** Undefined where it was sealed for another key, or changed. */
+/** Undefined if it was sealed for another key, or changed. */
 export function openSealed({ privateKey, publicKey }: JoinKey, sealed: string): string | undefined {
   const bytes = Buffer.from(sealed, "base64url");
   const sender = bytes.subarray(0, KEY_BYTES);

@@ -1,4 +1,4 @@
-/** Where a host answers users: what it says of its address counts only within what the operator allows. */
+/** Address and port of a host's remote access. An address in its status counts only if its spec allows it. */
 import { isAddressWithin } from "../address-within.ts";
 import type { Host } from "./host.ts";
 
@@ -7,7 +7,7 @@ export interface RemotePlace {
   readonly port: number;
 }
 
-/** Undefined where it offers nothing, or is at no address of its spec. */
+/** Undefined if remote access is off, or no address is within the host's spec. */
 export function remotePlaceOf({ spec, status }: Pick<Host, "spec" | "status">): RemotePlace | undefined {
   const address = status?.addresses?.find((one) => isAddressWithin(one, spec.addresses ?? []));
   const { port } = status?.remote ?? {};

@@ -50,7 +50,7 @@ export interface Readings {
     readonly command?: string;
   }[];
   readonly engines: readonly FoundEngine[];
-  /** Installed by root and in use; `changes` are sentences, one for each file that differs. */
+  /** Engines in use that `metalbridge engine install` has installed; `changes` has one sentence for each file that differs. */
   readonly pinnedEngines: readonly { readonly path: string; readonly changes: readonly string[] }[];
   readonly processes: readonly SeenProcess[];
   readonly ports: Ports;

@@ -48,7 +48,7 @@ export interface PodInput {
   readonly port: number;
   readonly accelerator: Accelerator;
   readonly gpus: PodGPUs;
-  /** The image is the runtime's own: one that others chose may have a version with fewer arguments. */
+  /** The image is the one that we pin: another image may have a version that lacks some arguments. */
   readonly hasPinnedImage: boolean;
 }
 

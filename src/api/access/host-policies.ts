@@ -24,7 +24,7 @@ import {
   WRITES,
 } from "./policy.ts";
 
-/** What a host gives none of its objects. */
+/** Fields of metadata that a host may not set on its objects. */
 export const METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
 
 /** Whoever writes an object may send managedFields of any size: as the API server makes them, they are small. */

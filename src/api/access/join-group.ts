@@ -5,12 +5,12 @@ import type { ObjectMeta } from "../metadata.ts";
 import { METADATA, SMALL_FIELDS } from "./host-policies.ts";
 import { type AccessObject, empty, policyObjects, WRITES } from "./policy.ts";
 
-/** The user name of a group's account without the group's name. */
+/** User name of a group's account, up to the group's name. */
 export const JOIN_ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_JOIN}:`;
 export const GROUP_TOKEN_SECONDS = 7 * 24 * 3_600;
-/** Hosts of one group: an account lists those that it has admitted. */
+/** Maximum number of hosts of one group: an annotation of its account lists them. */
 export const JOIN_LIMIT_MAX = 1_000;
-/** Requests of all groups that may exist at once. */
+/** Maximum number of requests of all groups at a time. */
 export const JOIN_REQUESTS_MAX = 1_024;
 export const JOIN_POLICY = "metalbridge-join-requests";
 const ACCOUNT = "metalbridge-join";
@@ -28,17 +28,17 @@ const joinedSchema = z.record(
 );
 
 export type JoinGroup = z.output<typeof joinGroupSchema>;
-/** By host: the request that was admitted, and the machine. Once there, a host keeps its place. */
+/** By host: the admitted request, and the machine. An entry stays after its host has joined. */
 export type Joined = z.output<typeof joinedSchema>;
 
-/** Undefined for the account of no group, and for one whose annotations are invalid. */
+/** Undefined for an account without a group, or with invalid annotations. */
 export function readJoinGroup({ annotations = {} }: ObjectMeta) {
   const group = joinGroupSchema.safeParse(parseJson(annotations[ANNOTATION_JOIN_GROUP]));
   const joined = joinedSchema.safeParse(parseJson(annotations[ANNOTATION_JOINED] ?? "{}"));
   return group.success && joined.success ? { group: group.data, joined: joined.data } : undefined;
 }
 
-/** As shells match file names: `*` stands for any text, `?` for one character. */
+/** A shell pattern: `*` matches any text, `?` one character. */
 export function matchesPattern(name: string, pattern: string): boolean {
   const source = pattern
     .replaceAll(/[^*?]/g, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
@@ -47,7 +47,7 @@ export function matchesPattern(name: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, "u").test(name);
 }
 
-/** What every group needs, in this order. An account without a group's annotation may ask, and is admitted nowhere. */
+/** Objects that all groups share, in the order of their creation. An account without a group's annotation may create requests, which are never admitted. */
 export function joinAccess(): readonly AccessObject[] {
   const metadata = { name: ACCOUNT, namespace: NAMESPACE_JOIN };
   const rbac = "rbac.authorization.k8s.io";
@@ -67,13 +67,13 @@ export function joinAccess(): readonly AccessObject[] {
   return objects as unknown as readonly AccessObject[];
 }
 
-/** With its token go all requests that were made with it. */
+/** The service account of a group; `host token revoke` deletes it, and all requests of the group. */
 export function joinAccount(name: string, group: JoinGroup) {
   const annotations = { [ANNOTATION_JOIN_GROUP]: JSON.stringify(group) };
   return { metadata: { name, namespace: NAMESPACE_JOIN, annotations } };
 }
 
-/** Holds the account of a group to requests for itself: what it may create is small, and answers nothing. */
+/** A group's account may only create small requests for its own group, without an answer. */
 export function joinPolicy(): readonly AccessObject[] {
   return policyObjects({
     name: JOIN_POLICY,

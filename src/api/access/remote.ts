@@ -1,17 +1,17 @@
-/** How a user is let in to a host's remote access: short-lived tokens of two kinds of accounts, each for one host. */
+/** Access to a host's remote logs and doctor: short-lived tokens of two service accounts, each token for one host. */
 import { GROUP } from "../group.ts";
 
-/** In the namespace of the replicas: whoever may create tokens of it may read their logs. */
+/** In the namespace of the replicas: the right to create its tokens is the right to read their logs. */
 export const LOGS_ACCOUNT = "metalbridge-logs";
-/** In the namespace of the controller: whoever may create tokens of it may run doctor on hosts. */
+/** In the controller's namespace: the right to create its tokens is the right to run doctor on hosts. */
 export const DOCTOR_ACCOUNT = "metalbridge-doctor";
 /** The Service of the controller's tunnel, in the same namespace. */
 export const TUNNEL_SERVICE = "metalbridge-tunnel";
-/** What a connection to it is upgraded to: the bytes of one TLS connection to the host. */
+/** Name of the upgraded protocol, which carries one TLS connection to the host. */
 export const TUNNEL_PROTOCOL = "metalbridge-tunnel";
-/** The port of hosts' remote access unless configured. The tunnel leads to no other one: a host's status must not choose. */
+/** Default port of hosts' remote access. The tunnel connects to no other port, because a host could name any port in its status. */
 export const REMOTE_PORT = 20_998;
-/** The least that the API server issues. */
+/** The minimum that the API server issues. */
 export const REMOTE_TOKEN_SECONDS = 600;
 
 /** Audience of a token that this host alone accepts. */

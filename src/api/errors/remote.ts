@@ -1,4 +1,4 @@
-/** Hosts' remote access: logs and doctor by the network. */
+/** Hosts' remote access: logs and doctor over the network. */
 import type { ErrorEntry } from "./entry.ts";
 
 export const remoteErrors = {

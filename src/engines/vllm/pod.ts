@@ -11,8 +11,8 @@ const QUANTIZATION: Readonly<Record<string, string | undefined>> = {
   squeezellm: undefined,
 };
 /**
- * At TERM it would break streams in flight off at once. Requests that arrive after the last reading of the drain, and those
- * that outlast it, get this time; the processes end about 3 seconds after it.
+ * Without it vLLM cuts streams in flight at TERM. Requests that arrive after the drain's last reading, or outlast the drain, get
+ * this time; the processes exit about 3 seconds later.
  */
 const SHUTDOWN_SECONDS = 10;
 const MODES = {

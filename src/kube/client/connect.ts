@@ -47,7 +47,7 @@ export interface KubeConnection {
   readonly stream: (
     request: RawRequest & { readonly signal: AbortSignal },
   ) => Promise<ApiResult<IncomingMessage>>;
-  /** A connection to what the API server proxies to, once that has changed to the protocol of `upgrade`. Never rejects. */
+  /** A connection through the API server's proxy, after the server behind it has changed to the protocol of `upgrade`. Never rejects. */
   readonly upgrade: (
     request: RawRequest & { readonly upgrade: string; readonly signal: AbortSignal },
   ) => Promise<ApiResult<Duplex>>;

@@ -15,7 +15,7 @@ export interface Exchange {
   readonly signal: AbortSignal;
   /** Asked at once, and again when there is a connection: a request waits for one while others hold them all. False: it is not sent. */
   readonly mayStart?: (() => boolean) | undefined;
-  /** The protocol that the connection is to change to: the answer is then 101, and its socket the caller's. */
+  /** Protocol to change to; the caller owns the socket of the answer 101. */
   readonly upgrade?: string | undefined;
 }
 
