@@ -1,6 +1,6 @@
 /**
  * A Linux host of a farm: a station of a test network with files of its own where an installation writes, and systemd as it is
- * replayed. All else is this machine's. Whoever runs a command in it is root there.
+ * replayed. It shares everything else with this machine. Commands run in it as root.
  */
 import { execFile, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -12,19 +12,20 @@ import path from "node:path";
 import { replayCommands } from "./launchd/replayed-commands.ts";
 import { type Systemd, startSystemd } from "./launchd/systemd.ts";
 import type { Station } from "./network.ts";
+import { poll } from "./poll.ts";
 
 export interface LinuxHost extends AsyncDisposable {
   readonly name: string;
   readonly address: string;
   readonly systemd: Systemd;
-  /** Runs SSH_ORIGINAL_COMMAND in it: what sshd starts for who logs in. */
+  /** A program that runs SSH_ORIGINAL_COMMAND in it, for an sshd to start at each login. */
   readonly shell: string;
   /** Where this machine sees a file of the host's: below etc, usr/local, var/lib or root. */
   readonly at: (file: string) => string;
   readonly run: (...argv: readonly string[]) => Promise<string>;
 }
 
-/** What is the host's own: the folder below its root, and where it lies in `dir`. */
+/** Its own folders: where they lie in `dir`, and where the host sees them. */
 const OWN = { etc: "/etc", "usr/local": "/usr/local", "var/lib": "/var/lib", root: "/root" } as const;
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -39,9 +40,8 @@ export async function startLinuxHost(station: Station, names: readonly string[])
   stack.defer(() => endAll(namespaceOf(holder)));
   writeFileSync(at("etc/hosts"), `127.0.0.1 localhost\n${names.join("\n")}\n`);
   writeFileSync(at("etc/machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
-  const enter = (...more: readonly string[]) => [
-    ...["nsenter", `--target=${holder}`, "--mount", "--net", "--wd=/root", ...more, "--"],
-  ];
+  const target = ["nsenter", `--target=${holder}`, "--mount", "--net", "--wd=/root"];
+  const enter = (...more: readonly string[]) => [...target, ...more, "--"];
   const systemd = startSystemd({
     folder: at("etc/systemd/system"),
     namedFolder: "/etc/systemd/system",
@@ -102,7 +102,8 @@ async function endAll(namespace: string | undefined): Promise<void> {
   if (namespace === undefined) return;
   const inside = () =>
     readdirSync("/proc").filter((name) => /^\d+$/.test(name) && namespaceOf(name) === namespace);
-  for (let pids = inside(); pids.length > 0; pids = inside()) {
+  const haveEnded = () => {
+    const pids = inside();
     for (const pid of pids) {
       try {
         process.kill(Number(pid), "SIGKILL");
@@ -110,8 +111,10 @@ async function endAll(namespace: string | undefined): Promise<void> {
         // It has exited already.
       }
     }
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+    return pids.length === 0;
+  };
+  const failure = () => new Error(`processes do not end: ${inside().join(", ")}`);
+  await poll(haveEnded, failure, { limitMs: 20_000, everyMs: 5 });
 }
 
 function idsIn(file: string, account: string): { readonly uid: number; readonly gid: number } | undefined {
