@@ -13,14 +13,14 @@ export interface SshMachine {
   readonly name: string;
   /** Address of this machine, where its sshd listens. */
   readonly address: string;
-  /** Seen as /root by whoever logs in. */
+  /** Mounted as /root for a login. */
   readonly home: string;
   /** A program that runs in place of each command, which is in SSH_ORIGINAL_COMMAND. */
   readonly shell: string;
 }
 
 export interface SshServers extends AsyncDisposable {
-  /** Runs ssh with that configuration: for whoever takes the path of an ssh. */
+  /** Path of a program that runs ssh with that configuration. */
   readonly ssh: string;
 }
 
@@ -42,7 +42,7 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
   const at = (name: string) => path.join(folder, name);
   for (const key of ["host", "admin"])
     execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", at(key)]);
-  // Whoever logs in sees another /root, which the cache may lie in.
+  // A login sees another folder at /root, where the cache may lie.
   if (server?.prefix !== undefined)
     cpSync(server.prefix, at("prefix"), { recursive: true, verbatimSymlinks: true });
   // The account that sshd gives up its rights for; a package would have made it.
@@ -66,7 +66,7 @@ export async function startSshServers(machines: readonly SshMachine[]): Promise<
 }
 
 async function endServer(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
+  if (child.exitCode !== null || child.signalCode !== null) return;
   const sessions = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
   const exited = once(child, "exit");
   child.kill("SIGTERM");
