@@ -55,7 +55,7 @@ export async function startChartBed(): Promise<ChartBed> {
   await kubectl(["label", "namespace", NAMESPACE, "default", `${ENFORCED}=restricted`]);
   const helm = helmIn(folder, kubeconfig);
   const values = ["--set", `image.repository=${OUR_REPOSITORY},controller.allowNetworks={10.78.0.0/16}`];
-  const release = ["metalbridge", "-n", NAMESPACE, "--wait", "--timeout=120s"] as const;
+  const flags = ["-n", NAMESPACE, "--wait", "--timeout=120s"];
   const pods: ChartBed["pods"] = async (namespace, selector) => {
     const listed = await kubectl(["get", "pods", "-n", namespace, "-l", selector, "-o", "json"]);
     return (JSON.parse(listed) as { readonly items: readonly Pod[] }).items;
@@ -77,14 +77,8 @@ export async function startChartBed(): Promise<ChartBed> {
     node,
     pods,
     url,
-    install: (...args) => {
-      const [name, ...rest] = release;
-      return explained(helm("install", name, CHART, ...rest, ...values, ...args));
-    },
-    upgrade: (chart, ...args) => {
-      const [name, ...rest] = release;
-      return helm("upgrade", name, chart, ...rest, "--reuse-values", ...args);
-    },
+    install: (...args) => explained(helm("install", "metalbridge", CHART, ...flags, ...values, ...args)),
+    upgrade: (chart, ...args) => helm("upgrade", "metalbridge", chart, ...flags, "--reuse-values", ...args),
     packaged: async (version) => {
       const versions = ["--version", version, "--app-version", version];
       await helm("package", CHART, ...versions, "--destination", folder);
