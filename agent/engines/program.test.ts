@@ -101,3 +101,27 @@ test.for(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
     await engine.areGone();
   },
 );
+
+test("a signal that arrives while a program is being started ends the program too", async () => {
+  await using engine = await writeProgram();
+  const asker = `${engine.program}.mjs`;
+  writeFileSync(
+    asker,
+    `import processes from "node:child_process";
+     import { existsSync } from "node:fs";
+     import { syncBuiltinESMExports } from "node:module";
+     const { spawn } = processes;
+     processes.spawn = (...options) => {
+       const child = spawn(...options);
+       while (!existsSync(process.argv[3]));
+       process.kill(process.pid, "SIGTERM");
+       return child;
+     };
+     syncBuiltinESMExports();
+     const { runProgram } = await import(${JSON.stringify(path.join(import.meta.dirname, "program.ts"))});
+     await runProgram(process.argv[2], ["--help"], process.env, { timeoutMs: 60_000 });`,
+  );
+  const asking = spawn(process.execPath, [asker, engine.program, engine.pids], { stdio: "inherit" });
+  expect(await once(asking, "exit")).toEqual([null, "SIGTERM"]);
+  await engine.areGone();
+});

@@ -93,7 +93,11 @@ export function runProgram(
   return new Promise((resolve) => {
     // The other account may have no access to the current folder.
     const ids = as === undefined ? {} : { ...as, cwd: "/" };
+    let started: Started | undefined;
+    // Before the start: until a signal has a listener, it ends this process and not the program.
+    const forget = endWithProcess(() => started && killGroup(started));
     const child = spawn(path, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"], ...ids });
+    started = child;
     let cutOff: Output | undefined;
     const cut = (failed: string, isLate: boolean) => {
       cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
@@ -105,7 +109,6 @@ export function runProgram(
       (stream) => stream && keepText(stream, () => cut("printed more than 4 MiB", false)),
     );
     const timer = setTimeout(() => cut(`did not answer within ${timeoutMs / 1_000} s`, true), timeoutMs);
-    const forget = endWithProcess(() => killGroup(child));
     const finish = (end: number | string | null | undefined, reason?: string) => {
       clearTimeout(timer);
       forget();
@@ -127,7 +130,9 @@ function keepText(stream: Readable, tooLong: () => void): () => string {
   return () => text;
 }
 
-function killGroup({ pid, stdout, stderr }: ChildProcessByStdio<null, Readable, Readable>): void {
+type Started = ChildProcessByStdio<null, Readable, Readable>;
+
+function killGroup({ pid, stdout, stderr }: Started): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, "SIGKILL");
