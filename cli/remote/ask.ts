@@ -1,5 +1,6 @@
 /** One request to a host, with a token that the API server issues for this host alone and for ten minutes. */
 import { type IncomingMessage, request } from "node:http";
+import type { TLSSocket } from "node:tls";
 import { REMOTE_TOKEN_SECONDS, remoteAudience } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBody } from "../../src/kube/client/transport.ts";
@@ -13,7 +14,7 @@ export interface AskOptions extends SocketOptions {
   readonly account: { readonly namespace: string; readonly name: string };
   /** Role that grants the token, for messages. */
   readonly role: string;
-  /** Until the head of the answer. */
+  /** Until the head of the answer, and the whole of a refusal. */
   readonly timeoutMs: number;
 }
 
@@ -21,37 +22,45 @@ const MAX_REFUSAL_BYTES = 64 << 10;
 
 /** The answer, whose body is still to come. Throws MetalbridgeError. */
 export async function askHost(options: AskOptions): Promise<IncomingMessage> {
-  const { host, path, timeoutMs, signal } = options;
+  const { name } = options.host.metadata;
   const token = await tokenFor(options.cluster, options);
   const socket = await openHostSocket(options);
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+  // Node applies a request's own timeout only to sockets that it has connected itself.
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), options.timeoutMs);
+  try {
+    const answer = await answerOn(socket, token, options, late.signal);
+    if (answer.statusCode === 200) return answer;
+    const said = messageIn(await readBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
+    throw new MetalbridgeError("RemoteRequestRefused", `host ${name}: ${said} (${answer.statusCode})`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function answerOn(
+  socket: TLSSocket,
+  token: string,
+  { host, path, signal, timeoutMs }: AskOptions,
+  late: AbortSignal,
+): Promise<IncomingMessage> {
+  const { name } = host.metadata;
+  return new Promise((resolve, reject) => {
     const asked = request({
       path,
-      signal,
-      host: host.metadata.name,
-      timeout: timeoutMs,
+      signal: AbortSignal.any([signal, late]),
+      host: name,
       // Without an agent, which would open a connection of its own.
       createConnection: () => socket,
       headers: { authorization: `Bearer ${token}` },
     });
-    const failed = (why: string) =>
-      reject(
-        new MetalbridgeError("RemoteHostUnreachable", `host ${host.metadata.name} gave no answer: ${why}`),
-      );
-    asked.once("error", (error) => failed(error.message));
-    asked.once("timeout", () => asked.destroy(new Error(`none within ${timeoutMs / 1_000} s`)));
-    asked.once("response", (response) => {
-      socket.setTimeout(0);
-      resolve(response);
+    asked.once("error", (error) => {
+      const why = late.aborted ? `none within ${timeoutMs / 1_000} s` : error.message;
+      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${name} gave no answer: ${why}`));
     });
+    asked.once("response", resolve);
     asked.end();
   });
-  if (answer.statusCode === 200) return answer;
-  const said = messageIn(await readBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
-  throw new MetalbridgeError(
-    "RemoteRequestRefused",
-    `host ${host.metadata.name}: ${said} (${answer.statusCode})`,
-  );
 }
 
 async function tokenFor(

@@ -1,0 +1,61 @@
+/** What a host that has proved its key may still do to its user: answer late, or never end. */
+import type { ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createIdentity } from "../../agent/peers/identity.ts";
+import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { hostSchema } from "../../src/api/host.ts";
+import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
+import { oneCluster } from "../../test/cluster/cluster.ts";
+import { withCluster } from "../cluster/cluster.ts";
+import { askHost } from "./ask.ts";
+
+const own = oneCluster();
+const account = { name: DOCTOR_ACCOUNT, namespace: NAMESPACE_SYSTEM };
+
+async function hostThat(answers: (response: ServerResponse) => unknown) {
+  const { key, cert, fingerprint } = createIdentity("mac-1");
+  const server = createServer({ key, cert, minVersion: "TLSv1.3" }, (_, response) => void answers(response));
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return hostSchema.parse({
+    metadata: { name: "mac-1" },
+    spec: { addresses: ["127.0.0.1"] },
+    status: { addresses: ["127.0.0.1"], remote: { fingerprint, port, logs: true, doctor: true } },
+  });
+}
+
+test.each<[string, (response: ServerResponse) => unknown, object]>([
+  [
+    "does not answer",
+    () => undefined,
+    { code: "RemoteHostUnreachable", message: "host mac-1 gave no answer: none within 0.3 s" },
+  ],
+  [
+    "begins a refusal and does not end it",
+    (response) => response.writeHead(403).write('{"message":'),
+    { code: "RemoteRequestRefused", message: "host mac-1: no reason given (403)" },
+  ],
+])("a host that %s is not waited for", async (_, answers, error) => {
+  const host = await hostThat(answers);
+  await withCluster("doctor", { kubeconfig: own().kubeconfig }, async (cluster) => {
+    await cluster.client.create(SERVICE_ACCOUNTS, { metadata: account });
+    const asked = askHost({
+      cluster,
+      host,
+      account,
+      direct: true,
+      path: "/v1/doctor",
+      role: "metalbridge-host-doctor",
+      timeoutMs: 300,
+      signal: new AbortController().signal,
+    });
+    await expect(asked).rejects.toMatchObject(error);
+  });
+});
