@@ -2,6 +2,7 @@
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import { fingerprintOf } from "../../agent/peers/identity.ts";
 import { TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
@@ -73,8 +74,7 @@ function prove(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocke
     socket.once("error", onError);
     socket.once("close", () => fail("the connection was closed"));
     socket.once("secureConnect", () => {
-      const proved = socket.getPeerX509Certificate()?.fingerprint256.replaceAll(":", "").toLowerCase();
-      if (proved !== fingerprint)
+      if (fingerprintOf(socket) !== fingerprint)
         return fail(
           "it has another certificate than its Host's status; its agent may have restarted a moment ago",
         );
