@@ -53,7 +53,8 @@ export async function observe(subject: Subject): Promise<Observed> {
   const failures: Record<string, End> = {};
   for (const name of Object.keys(subject.failures)) failures[name] = await failure(subject, name);
   const { streaming, ...rest } = serving;
-  return { ...rest, term: { idle, streaming, ...(loading === undefined ? {} : { loading }) }, failures };
+  const term = loading === undefined ? { idle, streaming } : { idle, streaming, loading };
+  return { ...rest, term, failures };
 }
 
 async function withReady<T>(
@@ -196,7 +197,7 @@ async function termWhileLoading(subject: Subject): Promise<End | undefined> {
   if (loading === undefined) return undefined;
   note("TERM while loading");
   await using engine = startContainer(servedContainer(runtime, await freePort()), place);
-  while (!loading.test(engine.log()) && !engine.hasEnded()) await after(50);
+  await engine.until(loading);
   engine.child.kill("SIGTERM");
   return await endOf(engine);
 }

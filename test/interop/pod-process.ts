@@ -8,6 +8,8 @@ import { FIRST_TERM } from "../../src/linux/drain.ts";
 
 export const KEY = "a-key-of-clients";
 const LINE_MAX = 300;
+/** Engines of Python import for a minute on a busy machine. */
+const LOG_MS = 300_000;
 
 export interface Place {
   /** Holds what is mounted, by the paths in the container. */
@@ -23,6 +25,8 @@ export interface PodProcess extends AsyncDisposable {
   readonly log: () => string;
   readonly hasEnded: () => boolean;
   readonly ended: Promise<End>;
+  /** Resolves once the log has the pattern or the process has ended; rejects after five minutes. */
+  readonly until: (pattern: RegExp) => Promise<void>;
 }
 
 export function startContainer({ command = [], args = [], env = [] }: Container, place: Place): PodProcess {
@@ -54,7 +58,19 @@ export function startContainer({ command = [], args = [], env = [] }: Container,
     }
     await ended;
   };
-  return { child, log: () => log, hasEnded: () => isOver, ended, [Symbol.asyncDispose]: dispose };
+  const until = (pattern: RegExp) =>
+    new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (pattern.test(log)) resolve();
+      };
+      look();
+      for (const stream of [child.stdout, child.stderr]) stream.on("data", look);
+      void ended.then(() => resolve());
+      void after(LOG_MS, undefined, { ref: false }).then(() =>
+        reject(new Error(`no line ${pattern} in time`)),
+      );
+    });
+  return { child, log: () => log, hasEnded: () => isOver, ended, until, [Symbol.asyncDispose]: dispose };
 }
 
 /** Resolves with its exit code. It has the tools of this machine on PATH. */
