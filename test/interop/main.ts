@@ -30,7 +30,7 @@ const { values } = parseArgs({
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
 
-// Engines of this machine's other work come first.
+// Other work on this machine goes first.
 setPriority(10);
 let differences = 0;
 for (const runtime of Object.keys(PODS) as TriedRuntime[]) {
