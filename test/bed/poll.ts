@@ -4,11 +4,11 @@ import { setTimeout as pause } from "node:timers/promises";
 export interface PollOptions {
   readonly limitMs: number;
   readonly everyMs: number;
-  /** Resolves when the program that is waited for has ended, which ends the wait. */
+  /** Resolves when the program that is waited for has exited, which ends the wait. */
   readonly ended?: Promise<unknown>;
 }
 
-/** Resolves once the condition holds. Rejects with the failure after the limit, or when the program has ended. */
+/** Resolves once the condition holds. Rejects with the failure after the limit, or when the program has exited. */
 export async function poll(
   holds: () => boolean | Promise<boolean>,
   failure: () => unknown,

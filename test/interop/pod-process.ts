@@ -25,7 +25,7 @@ export interface PodProcess extends AsyncDisposable {
   readonly log: () => string;
   readonly hasEnded: () => boolean;
   readonly ended: Promise<End>;
-  /** Resolves once the log has the pattern or the process has ended; rejects after five minutes. */
+  /** Resolves once the log has the pattern or the process has exited; rejects after five minutes. */
   readonly until: (pattern: RegExp) => Promise<void>;
 }
 

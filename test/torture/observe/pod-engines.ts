@@ -54,7 +54,7 @@ function isEngine(pid: number): boolean {
     const [program = ""] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
     return path.basename(program) === "llama-server";
   } catch {
-    // It has ended meanwhile.
+    // It has exited meanwhile.
     return false;
   }
 }
