@@ -122,7 +122,7 @@ async function answer(
   if (asker.at === "unknown") return { status: 503, message: asker.why };
   if (asker.at === "stranger")
     return { status: 401, message: "the API server does not accept this token for this host" };
-  // The event `close` has been emitted already: a log would keep its reader's place until its time is over.
+  // The event `close` has been emitted already: a log would keep its reader's place until its time has elapsed.
   if (response.closed) return undefined;
   return handle(response, asker.namespace, asker.name);
 }

@@ -105,7 +105,10 @@ async function join(socket: Duplex, head: Buffer, name: string, tunnels: Tunnels
       `no connection from the cluster to ${address}:${port}: ${there.message}`,
     );
   }
-  if (socket.destroyed) return void there.destroy();
+  if (socket.destroyed || signal.aborted) {
+    there.destroy();
+    return void socket.destroy();
+  }
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${TUNNEL_PROTOCOL}\r\n\r\n`,
   );

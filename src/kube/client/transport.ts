@@ -57,7 +57,7 @@ export function openExchange(
         });
       }
       if (head.length > 0) socket.unshift(head);
-      // For Node the request has ended: its signal no longer ends the socket.
+      // Node has finished the request: its signal no longer ends the socket.
       exchange.signal.addEventListener("abort", () => socket.destroy(), { once: true });
       resolve({ ok: true, response });
     });
