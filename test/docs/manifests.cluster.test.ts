@@ -1,34 +1,34 @@
-/** Manifests in examples/ and in the pages are what the real API server takes, strictly. */
+/** Manifests in examples/ and in the pages are what kubectl reads and the real API server accepts, strictly. */
 import { beforeAll, expect, test } from "vitest";
 import { API_VERSION } from "../../src/api/group.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
-import { documentedManifests, exampleManifests, type Found } from "./manifests.ts";
-
-const found = [...exampleManifests(), ...documentedManifests()];
+import { documentedTexts, exampleTexts, objectsIn } from "./manifests.ts";
 
 /** A namespace of users, which roles of an example are for. */
 beforeAll(async () => {
   await sharedCluster().kubectl(["create", "namespace", "team-a"]);
 });
 
-function apply({ object }: Pick<Found, "object">): Promise<string> {
+/** The text as it is written: kubectl reads YAML 1.1, other parsers do not. */
+function apply(input: string): Promise<string> {
   const args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-"];
-  return sharedCluster().kubectl(args, { input: JSON.stringify(object) });
+  return sharedCluster().kubectl(args, { input });
 }
 
-test.for(found)("$where: the API server takes $object.kind $object.metadata.name", async (one) => {
-  expect(await apply(one)).toContain(`/${one.object.metadata.name}`);
+test.for([...exampleTexts(), ...documentedTexts()])("$where: kubectl applies the text", async (one) => {
+  const lines = (await apply(one.text)).trim().split("\n");
+  const names = objectsIn(one).map(({ object }) => object.metadata.name);
+  expect(lines.map((line) => line.split("/").at(-1))).toEqual(names);
 });
 
 test("a field that does not exist is refused", async () => {
-  const object = {
-    apiVersion: API_VERSION,
-    kind: "Model",
-    metadata: { name: "odd", namespace: "default" },
-    spec: { source: "hf://a/b", wings: 2 },
-  };
-  const refused = apply({ object });
+  const refused = apply(`
+apiVersion: ${API_VERSION}
+kind: Model
+metadata: { name: odd, namespace: default }
+spec: { source: hf://a/b, wings: 2 }
+`);
   await expect(refused).rejects.toThrow(KubectlFailed);
   await expect(refused).rejects.toThrow(/wings/);
 });

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import type { z } from "zod";
 import { API_VERSION } from "../../src/api/group.ts";
 import { hostSchema } from "../../src/api/host.ts";
@@ -11,7 +12,13 @@ import { modelSchema } from "../../src/api/model.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
 import { buildWorkload } from "../../src/linux/workload.ts";
-import { documentedManifests, exampleManifests, NO_MANIFESTS } from "./manifests.ts";
+import {
+  documentedManifests,
+  exampleManifests,
+  exampleTexts,
+  NO_MANIFESTS,
+  yamlBlocks,
+} from "./manifests.ts";
 import { repositoryFiles, root } from "./pages.ts";
 
 const schemas = new Map<string, z.ZodType>([
@@ -20,14 +27,22 @@ const schemas = new Map<string, z.ZodType>([
   ["InferenceReplica", inferenceReplicaSchema],
   ["Host", hostSchema],
 ]);
-const found = [...exampleManifests(), ...documentedManifests()].filter(
-  ({ object }) => object.apiVersion === API_VERSION,
-);
+const examples = exampleManifests();
+const documented = documentedManifests();
+const found = [...examples, ...documented].filter(({ object }) => object.apiVersion === API_VERSION);
 
 test("there are manifests in examples and in pages", () => {
-  expect(exampleManifests().length).toBeGreaterThan(10);
-  expect(documentedManifests().length).toBeGreaterThan(2);
+  expect(examples.length).toBeGreaterThan(10);
+  expect(documented.length).toBeGreaterThan(2);
 });
+
+test.for([...exampleTexts(), ...yamlBlocks()])(
+  "$where says the same in YAML 1.1, which kubectl reads",
+  ({ text }) => {
+    const read = (version: "1.1" | "1.2") => parseAllDocuments(text, { version }).map((one) => one.toJS());
+    expect(read("1.1")).toEqual(read("1.2"));
+  },
+);
 
 test.for(found)("$where: $object.kind has only fields that exist, with legal values", ({ object }) => {
   const schema = schemas.get(object.kind);
@@ -77,7 +92,6 @@ test("every runtime that runs in pods has an example", () => {
 });
 
 test("every service of an example names a Model of the same folder", () => {
-  const examples = exampleManifests();
   const models = new Set(
     examples.flatMap(({ where, object }) =>
       object.kind === "Model" ? [`${path.dirname(where)} ${object.metadata.name}`] : [],

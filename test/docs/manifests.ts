@@ -6,8 +6,14 @@ import { z } from "zod";
 import { API_VERSION } from "../../src/api/group.ts";
 import { allPages, repositoryFiles, root } from "./pages.ts";
 
+/** Manifests as they are written: a file, or one block of a page. */
+export interface ManifestText {
+  /** The file, with the line of the block in a page. */
+  readonly where: string;
+  readonly text: string;
+}
+
 export interface Found {
-  /** File, and line of the block where it is one. */
   readonly where: string;
   readonly object: z.output<typeof objectSchema>;
 }
@@ -23,21 +29,36 @@ export const NO_MANIFESTS = "examples/mac-fleet/";
 
 /** Every object of the examples. */
 export function exampleManifests(): readonly Found[] {
-  return repositoryFiles("examples/**/*.yaml", "examples/**/*.yml", "examples/**/*.json")
-    .filter((file) => !file.startsWith(NO_MANIFESTS))
-    .flatMap((file) => objectsIn(file, readFileSync(path.join(root, file), "utf8")));
+  return exampleTexts().flatMap(objectsIn);
 }
 
 /** Every object of our API in a YAML block of a page. */
 export function documentedManifests(): readonly Found[] {
+  return documentedTexts().flatMap(objectsIn);
+}
+
+/** Every file of the examples with manifests. */
+export function exampleTexts(): readonly ManifestText[] {
+  return repositoryFiles("examples/**/*.yaml", "examples/**/*.yml", "examples/**/*.json")
+    .filter((file) => !file.startsWith(NO_MANIFESTS))
+    .map((file) => ({ where: file, text: readFileSync(path.join(root, file), "utf8") }));
+}
+
+/** Every YAML block of a page. */
+export function yamlBlocks(): readonly ManifestText[] {
   return allPages().flatMap((page) =>
     page.blocks
-      .filter(({ language, text }) => /^ya?ml$/.test(language) && text.includes(API_VERSION))
-      .flatMap(({ text, line }) => objectsIn(`${page.path}:${line}`, text)),
+      .filter(({ language }) => /^ya?ml$/.test(language))
+      .map(({ text, line }) => ({ where: `${page.path}:${line}`, text })),
   );
 }
 
-function objectsIn(where: string, text: string): readonly Found[] {
+/** Those with objects of our API. */
+export function documentedTexts(): readonly ManifestText[] {
+  return yamlBlocks().filter(({ text }) => text.includes(API_VERSION));
+}
+
+export function objectsIn({ where, text }: ManifestText): readonly Found[] {
   return parseAllDocuments(text).map((document) => {
     const [error] = document.errors;
     if (error !== undefined) throw new Error(`${where}: ${error.message}`);
