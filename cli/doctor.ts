@@ -1,10 +1,11 @@
 /** `metalbridge doctor`: checks this machine as a host, says what to change, and changes what is safe to change. */
 
 import { tmpdir } from "node:os";
+import { text as readText } from "node:stream/consumers";
 import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
-import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
+import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agent/config/schema.ts";
 import { examine, type Result } from "../src/doctor/check.ts";
 import { readValue } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
@@ -37,6 +38,7 @@ interface Flags {
   readonly all?: boolean;
   readonly timeout?: number;
   readonly root: string;
+  readonly configOnStdin?: boolean;
   readonly fromCluster?: string;
   readonly host?: readonly string[];
   readonly allHosts?: boolean;
@@ -81,6 +83,7 @@ export function configureDoctor(command: Command): void {
     .option("--direct", "with --host: connect to the hosts themselves, not through the cluster")
     .addOption(outputFlag())
     .addOption(new Option("--root <folder>").default("").hideHelp())
+    .addOption(new Option("--config-on-stdin").hideHelp())
     .action(doctor);
 }
 
@@ -109,13 +112,16 @@ async function checkHosts({ host: hosts, direct = false, ...flags }: Flags): Pro
 
 async function checkMachine(flags: Flags): Promise<Report> {
   const { all, toolPath } = readEnvironment();
-  const isOther = flags.config !== undefined || flags.stateDir !== undefined;
+  const isAgents = flags.configOnStdin === true;
+  const isOther = isAgents || flags.config !== undefined || flags.stateDir !== undefined;
   const place = { platform: flags.platform ?? here(), root: flags.root };
   const installed = isOther ? undefined : await becomeInstalledAgent(place);
   const configFile = flags.config ?? installed?.configFile;
   const env = installed?.env ?? all;
   const settings = { ...settingsOf(flags), stateDir: flags.stateDir ?? installed?.stateDir };
-  const config = loadAgentConfig({ file: configFile, flags: settings, env });
+  const config = isAgents
+    ? await readAgentsConfig()
+    : loadAgentConfig({ file: configFile, flags: settings, env });
   const limitMs = flags.timeout ?? LIMIT_MS;
   const prefix = installed?.prefix ?? ownPrefix();
   const asked: Asked = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
@@ -136,6 +142,11 @@ async function checkMachine(flags: Flags): Promise<Report> {
     fixed,
     inventory: found.inventory,
   };
+}
+
+/** The whole configuration of a running agent, as it loaded it: doctor/run-for-agent.ts. */
+async function readAgentsConfig(): Promise<AgentConfig> {
+  return agentConfigSchema.parse(JSON.parse(await readText(process.stdin)));
 }
 
 async function look(asked: Asked): Promise<Gathered & { readonly results: readonly Result[] }> {

@@ -6,28 +6,22 @@ import type { AgentConfig } from "../../agent/config/schema.ts";
 const MAX_MS = 30_000;
 const MAX_BYTES = 4 << 20;
 
-/** Resolves with the JSON report, whatever its findings. Rejects if doctor does not end in time. */
+/**
+ * Checks `config`, which the agent runs with: its file may have changed since it started, and its flags are in no file. `file` is
+ * where it came from. Resolves with the JSON report, whatever its findings. Rejects if doctor does not end in time.
+ */
 export function runDoctor(
   config: AgentConfig,
   { config: file }: { readonly config?: string },
   signal: AbortSignal,
 ): Promise<string> {
-  const { stateDir, hostName, platform, kubeconfig, context, addresses } = config;
-  const given = Object.entries({
-    config: file,
-    kubeconfig,
-    context,
-    "host-name": hostName,
-    platform,
-    "state-dir": stateDir,
-  });
-  const args = given.flatMap(([flag, value]) => (value === undefined ? [] : [`--${flag}`, value]));
-  const address = addresses.length === 0 ? [] : ["--address", ...addresses];
+  const args = ["doctor", "--output", "json", "--config-on-stdin"];
+  if (file !== undefined) args.push("--config", file);
   const program = process.argv[1] ?? "";
   return new Promise((resolve, reject) => {
     // A process group of its own: killing it also kills the tools that doctor runs.
-    const child = spawn(process.execPath, [program, "doctor", "--output", "json", ...args, ...address], {
-      stdio: ["ignore", "pipe", "ignore"],
+    const child = spawn(process.execPath, [program, ...args], {
+      stdio: ["pipe", "pipe", "ignore"],
       detached: true,
     });
     const end = (): void => {
@@ -43,6 +37,10 @@ export function runDoctor(
       else chunks.push(chunk);
     });
     child.once("error", reject);
+    // A doctor that has exited before it has read all of it; `close` says how it ended.
+    child.stdin.on("error", () => undefined);
+    // Not as arguments, which every account of the machine can read: it may hold tokens.
+    child.stdin.end(JSON.stringify(config));
     child.once("close", (code, killedBy) => {
       clearTimeout(timer);
       signal.removeEventListener("abort", end);
