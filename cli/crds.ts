@@ -1,9 +1,9 @@
 /** `metalbridge crds`: the definitions, roles and admission policies as YAML, ready for kubectl. */
 
 import type { Command } from "commander";
-import { stringify } from "yaml";
 import { type AccessOptions, clusterAccess } from "../src/api/access/cluster.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
+import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
@@ -19,6 +19,5 @@ export function configureCrds(command: Command): void {
 
 function printCrds(options: AccessOptions): void {
   const objects = [...customResourceDefinitions(), ...clusterAccess(options)];
-  // kubectl reads YAML 1.1, where a key `on` without quotes is true.
-  writeOut(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
+  writeOut(`---\n${manifestYaml(objects)}`);
 }

@@ -65,6 +65,16 @@ test("a model of the catalog becomes a Model with the repository and quantizatio
   expect(service).toMatchObject({ kind: "InferenceService", spec: { modelRef: "qwen3-8b" } });
 });
 
+test("kubectl creates what --dry-run prints, also under a name that YAML 1.1 would read as a boolean", async () => {
+  await using desk = await openDesk();
+  const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
+  const { stdout } = await runProgram(["deploy", "qwen3:8b", "--name", "yes", "--dry-run", ...options]);
+  const create = ["create", "--dry-run=server", "-o", "name", "-f", "-"];
+  expect(await desk.cluster.kubectl(create, { input: stdout })).toBe(
+    "model.metalbridge.dev/yes\ninferenceservice.metalbridge.dev/yes\n",
+  );
+});
+
 test("delete asks as deploy does: without a terminal and without --yes nothing is deleted", async () => {
   await using desk = await openDesk();
   await desk.service("kept");

@@ -1,11 +1,11 @@
 /** `metalbridge deploy`: a Model and a service for it, in one command, with the fit shown first. */
 
 import { type Command, Option } from "commander";
-import { stringify } from "yaml";
 import { RUNTIMES } from "../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Model } from "../src/api/model.ts";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
+import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { catalogOption } from "./catalog/read.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import {
@@ -73,7 +73,7 @@ async function deploy(weights: string, flags: Flags): Promise<void> {
       writeErr(`${catalogModel} of the catalog: ${describeSource(model.spec)}\n`);
     if (flags.dryRun === true) {
       const documents = [objects.model, objects.service].filter((object) => object !== undefined);
-      writeOut(documents.map((object) => stringify(object)).join("---\n"));
+      writeOut(manifestYaml(documents));
       return;
     }
     if (flags.yes !== true) {

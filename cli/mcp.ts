@@ -2,7 +2,6 @@
 
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { stringify } from "yaml";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { packageVersion } from "../local/package-root.ts";
 import { createDensity } from "../server/density/density.ts";
@@ -13,6 +12,7 @@ import { createMcp } from "../server/mcp/server.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { keyOf } from "../src/api/names.ts";
 import { createLlmfitRest } from "../src/fitness/llmfit/rest/rest.ts";
+import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { parseSource } from "../src/models/source/source.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
@@ -116,7 +116,7 @@ function deployWith(flags: ClusterFlags): Deploy {
       if (objects.model !== undefined && parseSource(objects.model.spec.source).kind === "file")
         throw new MetalbridgeError("McpArgumentInvalid", "model: a path is no source that is offered here");
       const manifests = [objects.model, objects.service].filter((object) => object !== undefined);
-      const yaml = manifests.map((object) => stringify(object)).join("---\n");
+      const yaml = manifestYaml(manifests);
       if (!(await isAllowed(`Create this in namespace ${cluster.namespace}?\n\n${yaml}`))) return undefined;
       await createObjects(cluster, objects);
       return { service: keyOf(objects.service.metadata), model: objects.service.spec.modelRef };

@@ -8,6 +8,7 @@ import { joinPolicy } from "../../src/api/access/join-group.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "../../src/api/access/user-policies.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
+import { MANIFEST_YAML } from "../../src/kube/manifest-yaml.ts";
 import { priorityClasses } from "../../src/linux/priorities.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
@@ -26,6 +27,8 @@ import { renewVersions } from "./version.ts";
 const KEPT = { "helm.sh/resource-policy": "keep" };
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
+const CHART_YAML = { ...MANIFEST_YAML, lineWidth: 0, aliasDuplicateObjects: false } as const;
+
 const RULES_HEADER =
   "# Generated from alerts.yaml by npm run generate: the same rules as a rule file of Prometheus. Do not edit.\n";
 
@@ -40,10 +43,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   for (const crd of customResourceDefinitions()) {
     const plural = crd.metadata.name.split(".")[0];
     // `helm uninstall` must not take every Model and service with it.
-    files.set(
-      `charts/metalbridge/files/crds/${plural}.yaml`,
-      HEADER + stringify(kept(crd), { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
-    );
+    files.set(`charts/metalbridge/files/crds/${plural}.yaml`, HEADER + stringify(kept(crd), CHART_YAML));
   }
   for (const [name, objects] of [
     ["roles", sharedRoles()],
@@ -54,7 +54,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     // its own value, and a later kubectl apply would conflict with it.
     ["priorities", priorityClasses().map((one) => kept({ ...one, metadata: { name: one.metadata.name } }))],
   ] as const) {
-    const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
+    const text = objects.map((object) => stringify(object, CHART_YAML));
     const condition = SWITCHED[name];
     const body =
       condition === undefined

@@ -1,8 +1,8 @@
 /** What the real API server makes of our kinds: defaults, explain, scale, selectable fields, immutability, columns. */
 import { expect, test } from "vitest";
-import { stringify } from "yaml";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+import { manifestYaml } from "../../kube/manifest-yaml.ts";
 import { clusterAccess } from "../access/cluster.ts";
 import { hostSchema } from "../host.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
@@ -295,7 +295,7 @@ test("kubectl get shows the state of a host", async () => {
 test("metalbridge crds | kubectl apply --server-side works after metalbridge up, and up works after it", async () => {
   const cluster = sharedCluster();
   const objects = [...customResourceDefinitions(), ...clusterAccess()];
-  const input = objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join("");
+  const input = manifestYaml(objects);
   expect(input).not.toContain("x-kubernetes-validations: []");
   // metalbridge up has applied the same as metalbridge-up; fields with equal values are owned together.
   const applied = await cluster.kubectl(["apply", "--server-side", "--dry-run=server", "-f", "-"], { input });

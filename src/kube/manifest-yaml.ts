@@ -1,0 +1,10 @@
+/** Objects as YAML for kubectl. Pure. */
+import { stringify } from "yaml";
+
+/** In YAML 1.1, which kubectl and Helm read: a key or value such as `on`, `yes` or `1_000` gets quotes. */
+export const MANIFEST_YAML = { version: "1.1" } as const;
+
+/** One document per object. */
+export function manifestYaml(objects: readonly object[]): string {
+  return objects.map((object) => stringify(object, MANIFEST_YAML)).join("---\n");
+}
