@@ -11,7 +11,13 @@ import {
   removeEngine as remove,
   useEngine as use,
 } from "../launchd/engines/engines.ts";
-import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../launchd/engines/store.ts";
+import {
+  changesOf,
+  type EngineRecord,
+  type InstalledEngine,
+  listEngines,
+  versionPlaces,
+} from "../launchd/engines/store.ts";
 import { asExpected } from "../launchd/install.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -28,6 +34,19 @@ interface InstallFlags extends PlaceFlags {
   readonly from: string;
   readonly sha256?: string;
   readonly trust?: boolean;
+}
+
+/** As `list` prints it. */
+interface ListedEngine extends Partial<Pick<EngineRecord, "sha256" | "from" | "installedAt">> {
+  readonly engine: "llamacpp";
+  readonly name: string;
+  readonly version: string;
+  readonly isCurrent: boolean;
+  /** The real path, as firewall rules name it. */
+  readonly program: string | undefined;
+  /** Why its record cannot be read. */
+  readonly damage?: string;
+  readonly changes: readonly string[];
 }
 
 /** Subcommands, options and actions of the verb. */
@@ -128,17 +147,22 @@ async function list(flags: PlaceFlags & { readonly output: Output }): Promise<vo
   const owner = layout.account === undefined ? (process.getuid?.() ?? 0) : 0;
   const found = await Promise.all((await listEngines(layout.prefix)).map((engine) => entryOf(engine, owner)));
   if (flags.output === "json") return writeOut(`${JSON.stringify(found, undefined, 2)}\n`);
-  const rows = found.map(({ name, isCurrent, sha256, installedAt, changes }) => [
-    ...[name, isCurrent ? "in use" : "", sha256, installedAt],
-    changes.length === 0 ? "" : `changed: ${changes.slice(0, 3).join("; ")}`,
+  const rows = found.map(({ name, isCurrent, sha256, installedAt, damage, changes }) => [
+    ...[name, stateOf(isCurrent, damage), sha256 ?? "", installedAt ?? ""],
+    damage ?? (changes.length === 0 ? "" : `changed: ${changes.slice(0, 3).join("; ")}`),
   ]);
   writeOut(`${alignColumns([["ENGINE", "STATE", "SHA-256", "INSTALLED", "FILES"], ...rows]).join("\n")}\n`);
 }
 
-/** `program` is the real path, as firewall rules name it. */
-async function entryOf(engine: InstalledEngine, owner: number) {
-  const { name, version, sha256, from, installedAt, isCurrent, folder } = engine;
+function stateOf(isCurrent: boolean, damage: string | undefined): string {
+  return [...(isCurrent ? ["in use"] : []), ...(damage === undefined ? [] : ["damaged"])].join(", ");
+}
+
+async function entryOf(engine: InstalledEngine, owner: number): Promise<ListedEngine> {
+  const { name, version, isCurrent, folder, record } = engine;
   const program = await realpath(versionPlaces(folder).program).catch(() => undefined);
-  const changes = await changesOf(engine, owner);
-  return { engine: "llamacpp", name, version, isCurrent, program, sha256, from, installedAt, changes };
+  const common = { engine: "llamacpp" as const, name, version, isCurrent, program };
+  if ("damage" in record) return { ...common, damage: record.damage, changes: [] };
+  const { sha256, from, installedAt } = record;
+  return { ...common, sha256, from, installedAt, changes: await changesOf(engine, owner) };
 }

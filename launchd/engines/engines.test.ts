@@ -39,6 +39,7 @@ interface Listed {
   readonly program: string;
   readonly sha256: string;
   readonly changes: readonly string[];
+  readonly damage?: string;
 }
 
 function commandsOf(machine: Machine) {
@@ -139,6 +140,28 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
       status: "error",
       finding: expect.stringContaining("build/NOTE has other bytes"),
     });
+
+    // A version whose record is damaged is listed, cannot be used, and is installed again or removed.
+    const record = machine.at(`${ENGINES}/${listed?.name}/engine.json`);
+    writeFileSync(record, "{");
+    expect((await list()).map(({ name, isCurrent }) => [name, isCurrent])).toContainEqual([
+      listed?.name,
+      true,
+    ]);
+    expect((await list()).find(({ isCurrent }) => isCurrent)?.damage).toMatch(/^engine.json is damaged: /);
+    expect((await engine("list")).out).toMatch(
+      new RegExp(`^${listed?.name} +in use, damaged +engine.json is damaged: .*$`, "m"),
+    );
+    expect((await engine("use", listed?.name ?? "")).err).toMatch(
+      /^EngineFilesChanged: .*engine.json is damaged/,
+    );
+    expect((await doctor()).get("EngineFilesChanged")).toMatchObject({ status: "error" });
+    expect((await from(kept, "--sha256", sums.one)).code).toBe(0);
+    expect((await list()).find(({ isCurrent }) => isCurrent)).toMatchObject({
+      name: listed?.name,
+      changes: [],
+    });
+    rmSync(record);
 
     // Switch back, and remove the version that is no longer used.
     expect((await engine("use", sums.two.slice(0, 12))).code).toBe(0);

@@ -56,7 +56,9 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
   const { folder } = enginePlaces(prefix);
   await mkdir(folder, { recursive: true });
   await removeLeftovers(prefix);
-  const known = (await listEngines(prefix)).find(({ sha256 }) => sha256 === source.sha256?.toLowerCase());
+  const known = (await listEngines(prefix)).find(
+    ({ record }) => !("damage" in record) && record.sha256 === source.sha256?.toLowerCase(),
+  );
   if (known !== undefined && (await changesOf(known, store.owner)).length === 0) return useOne(store, known);
   const archive = join(folder, partialName("archive"));
   const partial = join(folder, partialName("unpacked"));

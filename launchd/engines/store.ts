@@ -24,11 +24,14 @@ const recordSchema = z.object({
 export type EngineRecord = z.infer<typeof recordSchema>;
 
 /** A version on the disk. */
-export interface InstalledEngine extends EngineRecord {
+export interface InstalledEngine {
   /** Name of its folder, such as b11669-0123456789ab. */
   readonly name: string;
+  readonly version: string;
   readonly folder: string;
   readonly isCurrent: boolean;
+  /** Or why it cannot be read. */
+  readonly record: EngineRecord | { readonly damage: string };
 }
 
 /** Below the prefix of an installation. */
@@ -52,22 +55,28 @@ export function recordedFrom(from: string): string {
   return url === null ? from : `${url.origin}${url.pathname}`;
 }
 
-/** Oldest first. A folder without a readable record is no version. */
+/** Oldest first, after those whose record is damaged. */
 export async function listEngines(prefix: string): Promise<readonly InstalledEngine[]> {
   const { folder, current } = enginePlaces(prefix);
-  const [names, used] = await Promise.all([
-    readdir(folder).catch(() => []),
+  const [entries, used] = await Promise.all([
+    readdir(folder, { withFileTypes: true }).catch(() => []),
     readlink(current).catch(() => undefined),
   ]);
-  const read = names
-    .filter((name) => name !== basename(current) && !isPartial(name))
-    .map(async (name): Promise<readonly InstalledEngine[]> => {
-      const record = await readRecord(join(folder, name));
-      if (record === undefined) return [];
-      return [{ ...record, name, folder: join(folder, name), isCurrent: name === used }];
-    });
-  const found = (await Promise.all(read)).flat();
-  return found.sort((one, other) => one.installedAt.localeCompare(other.installedAt));
+  const found = await Promise.all(
+    entries
+      .filter((entry) => entry.isDirectory() && !isPartial(entry.name))
+      .map(async ({ name }): Promise<InstalledEngine> => {
+        const record = await readRecord(join(folder, name));
+        // Folders are named by their version and the beginning of the sum.
+        const version = "damage" in record ? name.replace(/-[^-]*$/, "") : record.version;
+        return { name, version, folder: join(folder, name), isCurrent: name === used, record };
+      }),
+  );
+  return found.sort((one, other) => installedAt(one).localeCompare(installedAt(other)));
+}
+
+function installedAt({ record }: InstalledEngine): string {
+  return "damage" in record ? "" : record.installedAt;
 }
 
 /** Temporary files of interrupted commands. */
@@ -77,21 +86,30 @@ export async function leftoversIn(prefix: string): Promise<readonly string[]> {
   return names.filter(isPartial).map((name) => join(folder, name));
 }
 
-async function readRecord(folder: string): Promise<EngineRecord | undefined> {
+async function readRecord(folder: string): Promise<InstalledEngine["record"]> {
+  const file = versionPlaces(folder).record;
   try {
-    return recordSchema.parse(JSON.parse(await readFile(versionPlaces(folder).record, "utf8")));
-  } catch {
-    return undefined;
+    const parsed = recordSchema.safeParse(JSON.parse(await readFile(file, "utf8")));
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    return { damage: `${RECORD} is damaged: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}` };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { damage: `${RECORD} ${error instanceof SyntaxError ? "is damaged" : "cannot be read"}: ${why}` };
   }
 }
 
 /** How the files on the disk differ from those that were installed, one sentence each. `owner` is the uid that must own them. */
 export async function changesOf(engine: InstalledEngine, owner: number): Promise<readonly string[]> {
-  const { files } = versionPlaces(engine.folder);
-  const known = new Set([...Object.keys(engine.files), ...Object.keys(engine.links)]);
-  const changes: string[] = (await hasOwnProgram(engine)) ? [] : [`${PROGRAM} leads to no installed file`];
+  const { folder, record } = engine;
+  if ("damage" in record) return [record.damage];
+  const { files } = versionPlaces(folder);
+  const known = new Set([...Object.keys(record.files), ...Object.keys(record.links)]);
+  const changes: string[] = (await hasOwnProgram(folder, record))
+    ? []
+    : [`${PROGRAM} leads to no installed file`];
   for (const path of await filesBelow(files)) {
-    const change = await changeOf(join(files, path), engine, path, owner);
+    const change = await changeOf(join(files, path), record, path, owner);
     if (change !== undefined) changes.push(`${path} ${change}`);
     known.delete(path);
   }
@@ -99,7 +117,7 @@ export async function changesOf(engine: InstalledEngine, owner: number): Promise
 }
 
 /** The agent starts the link beside the files. */
-async function hasOwnProgram({ folder, files }: InstalledEngine): Promise<boolean> {
+async function hasOwnProgram(folder: string, { files }: EngineRecord): Promise<boolean> {
   const target = await readlink(versionPlaces(folder).program).catch(() => "");
   return Object.keys(files).some((path) => target === `files/${path}` && basename(path) === PROGRAM);
 }
