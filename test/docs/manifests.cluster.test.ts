@@ -22,6 +22,17 @@ test.for([...exampleTexts(), ...documentedTexts()])("$where: kubectl applies the
   expect(lines.map((line) => line.split("/").at(-1))).toEqual(names);
 });
 
+test.for([["--server-side"], ["--validate=strict"], ["--validate=false"]])(
+  "placement.on without quotes is refused by kubectl apply %s with what to write",
+  async (how) => {
+    const mixed = exampleTexts().find(({ where }) => where === "examples/linux/mixed-fleet.yaml");
+    const input = mixed?.text.replace('"on": Auto', "on: Auto") ?? "";
+    expect(input).toContain("    on: Auto");
+    const refused = sharedCluster().kubectl(["apply", "--dry-run=server", ...how, "-f", "-"], { input });
+    await expect(refused).rejects.toThrow(/"on" as true: write "on": Auto, with the quotes/);
+  },
+);
+
 test("a field that does not exist is refused", async () => {
   const refused = apply(`
 apiVersion: ${API_VERSION}

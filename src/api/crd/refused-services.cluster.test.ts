@@ -8,6 +8,11 @@ type Case = readonly [title: string, fields: Record<string, unknown>, says: RegE
 const cases: readonly Case[] = [
   ["unknown field", { "spec.contextsize": 4096 }, /unknown field "spec\.contextsize"/],
   ["unknown nested field", { "spec.endpoint.prot": 80 }, /unknown field "spec\.endpoint\.prot"/],
+  [
+    "what YAML makes of placement.on without quotes",
+    { "spec.placement": { true: "Auto" } },
+    /spec\.placement\.true: .*YAML reads an unquoted "on" as true: write "on": Auto, with the quotes/,
+  ],
   ["no modelRef", { "spec.modelRef": undefined }, /spec\.modelRef: Required/],
   ["no spec", { spec: undefined }, /spec: Required/],
   ["modelRef that is no name", { "spec.modelRef": "My Model" }, /spec\.modelRef/],

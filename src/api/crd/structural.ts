@@ -68,6 +68,7 @@ const KNOWN = new Set<string>([
   "items",
   "additionalProperties",
   "propertyNames",
+  "x-refused-fields",
   "anyOf",
   "$schema",
   "id",
@@ -147,6 +148,16 @@ function definedNumbers(words: { minimum: unknown; maximum: unknown }): Structur
   return Object.fromEntries(Object.entries(words).filter(([, value]) => typeof value === "number"));
 }
 
+/** A field that no manifest may have. Undeclared, it would be an unknown field, or be dropped without a word. */
+function refusedField(message: string): StructuralSchema {
+  return {
+    type: "string",
+    maxLength: 63,
+    description: `Always refused. ${message}.`,
+    "x-kubernetes-validations": [{ rule: "false", message }],
+  };
+}
+
 function nested(json: Json, path: string): StructuralSchema {
   const words: StructuralSchema = {};
   const properties = json.properties as Record<string, Json> | undefined;
@@ -155,6 +166,9 @@ function nested(json: Json, path: string): StructuralSchema {
       Object.entries(properties).map(([name, property]) => [name, convert(property, `${path}.${name}`)]),
     );
   }
+  const refused = json["x-refused-fields"] as Record<string, string> | undefined;
+  for (const [name, message] of Object.entries(refused ?? {}))
+    words.properties = { ...words.properties, [name]: refusedField(message) };
   if (json.items !== undefined) words.items = convert(json.items as Json, `${path}[]`);
   const additional = json.additionalProperties as Json | boolean | undefined;
   if (typeof additional === "object" && Object.keys(additional).length > 0) {

@@ -5,47 +5,55 @@ import { labelSelectorSchema } from "../fields/kubernetes.ts";
 import { hostName } from "../fields/shared.ts";
 import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
 
+/** YAML 1.1, which kubectl and Helm read, makes a boolean of a key `on` that has no quotes. */
+const MISREAD_ON = 'YAML reads an unquoted "on" as true: write "on": Auto, with the quotes';
+
 const SIDES = ["Hosts", "Pods"] as const;
 const RUNS_ON = [...SIDES, "Auto"] as const;
 /** Engines under the agents of hosts, pods on Linux nodes, or both. */
 export type RunsOn = (typeof RUNS_ON)[number];
 
-export const placementSchema = z.object({
-  on: z
-    .enum(RUNS_ON)
-    .describe(
-      "What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Auto: both, behind one Service; what one side has no room for runs on the other. Absent: Hosts where the Model's accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready.",
-    )
-    .optional(),
-  prefer: z
-    .enum(SIDES)
-    .describe(
-      "With on: Auto, the side that is filled first. A replica on the other side goes once one on this side serves in its place. Absent: Hosts.",
-    )
-    .optional(),
-  mode: z
-    .enum(["Manual", "Auto"])
-    .describe(
-      "In pods, who chooses among the nodes. Manual: the scheduler, by what the service says. Auto: nodes whose memory is known not to hold the model are kept out, and the others are preferred by how well it fits them; a nodeSelector or node affinity of the service wins. Absent: Manual.",
-    )
-    .optional(),
-  hosts: z
-    .array(hostName("Name of a Host."))
-    .max(256)
-    .meta({ description: "Hosts that may be chosen. Absent or empty: any.", "x-kubernetes-list-type": "set" })
-    .optional(),
-  hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be a candidate.").optional(),
-  spread: z
-    .enum(["Preferred", "Required", "None"])
-    .describe(
-      "Preferred: replicas go to different hosts if possible. Required: always to different hosts. None: hosts are filled one after another.",
-    )
-    .default("Preferred"),
-  allowEviction: z
-    .boolean()
-    .describe("True: a service of higher priority may preempt this one when no host has room.")
-    .default(true),
-});
+export const placementSchema = z
+  .object({
+    on: z
+      .enum(RUNS_ON)
+      .describe(
+        'What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Auto: both, behind one Service; what one side has no room for runs on the other. Absent: Hosts where the Model\'s accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready. In YAML the key needs quotes, as in "on": Auto.',
+      )
+      .optional(),
+    prefer: z
+      .enum(SIDES)
+      .describe(
+        'With "on": Auto, the side that is filled first. A replica on the other side goes once one on this side serves in its place. Absent: Hosts.',
+      )
+      .optional(),
+    mode: z
+      .enum(["Manual", "Auto"])
+      .describe(
+        "In pods, who chooses among the nodes. Manual: the scheduler, by what the service says. Auto: nodes whose memory is known not to hold the model are kept out, and the others are preferred by how well it fits them; a nodeSelector or node affinity of the service wins. Absent: Manual.",
+      )
+      .optional(),
+    hosts: z
+      .array(hostName("Name of a Host."))
+      .max(256)
+      .meta({
+        description: "Hosts that may be chosen. Absent or empty: any.",
+        "x-kubernetes-list-type": "set",
+      })
+      .optional(),
+    hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be a candidate.").optional(),
+    spread: z
+      .enum(["Preferred", "Required", "None"])
+      .describe(
+        "Preferred: replicas go to different hosts if possible. Required: always to different hosts. None: hosts are filled one after another.",
+      )
+      .default("Preferred"),
+    allowEviction: z
+      .boolean()
+      .describe("True: a service of higher priority may preempt this one when no host has room.")
+      .default(true),
+  })
+  .meta({ "x-refused-fields": { true: MISREAD_ON } });
 
 export const rolloutSchema = z
   .object({
