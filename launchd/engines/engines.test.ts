@@ -204,7 +204,10 @@ test.skipIf(!isRoot)(
       expect(await packed(arm)).toMatch(
         /^EngineForAnotherMachine: b\/bin\/llama-server in the archive is for linux-/,
       );
-      expect(await packed("#!/bin/sh\nexit 3\n")).toMatch(/^RuntimeBroken: .* --version ended with 3/);
+      const broken = await packed("#!/bin/sh\nexit 3\n");
+      expect(broken).toMatch(/^RuntimeBroken: b\/bin\/llama-server of .*\/a.tar.gz --version ended with 3/);
+      expect(broken).toMatch(/nothing was installed/);
+      expect(broken).not.toMatch(/\.partial|manually/);
       // Root never runs the program: it runs as the agent's account.
       expect(await packed("#!/bin/sh\nid -u >&2\nexit 3\n")).toMatch(/--version ended with 3: 990/);
       expect(await packed("#!/bin/sh\n", 0o644)).toMatch(/^EngineArchiveInvalid: .* is not executable/);
@@ -213,6 +216,10 @@ test.skipIf(!isRoot)(
         /^EngineArchiveInvalid: the archive holds no llama-server/,
       );
       expect(await refusal(`${url}/none`, other)).toMatch(/^EngineArchiveInvalid: .* answers 404/);
+      expect(await refusal("http://127.0.0.1:2/a.tar.gz", other)).toMatch(
+        / cannot be fetched: .*ECONNREFUSED/,
+      );
+      expect(await refusal(path.join(scratch.path, "none"), other)).toMatch(/none cannot be read: ENOENT/);
       expect(await refusal(`${url}/cut`, other)).toMatch(/^EngineArchiveInvalid: .*\/cut was cut off/);
       expect(await refusal(scratch.path, other)).toMatch(/^EngineArchiveInvalid: .* is not a regular file/);
       expect((await engine("use", "b1")).err).toMatch(

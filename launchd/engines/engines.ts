@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, realpath, rm, stat, symlink } from "node:fs/promises";
-import { basename, join } from "node:path/posix";
+import { basename, join, relative } from "node:path/posix";
 import { pipeline } from "node:stream/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
@@ -48,6 +48,10 @@ export interface EngineSource {
 
 const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
 const SHORT = 12;
+const NOT_INSTALLED = {
+  summary:
+    "nothing was installed: unpack the archive elsewhere and run its llama-server --version to see why, or take another release",
+};
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
 /** Throws MetalbridgeError or the system's error; the version in use stays in use. */
@@ -67,7 +71,7 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
     await mkdir(versionPlaces(partial).files, { recursive: true });
     const tree = await unpackEngine(archive, versionPlaces(partial).files, source.limits);
     await linkProgram(store, partial, tree);
-    const version = await store.readVersion(await realpath(versionPlaces(partial).program));
+    const version = await readUnpackedVersion(store, partial, source);
     const name = `${version}-${sha256.slice(0, SHORT)}`;
     const from = recordedFrom(source.from);
     const record = { version, sha256, from, installedAt: store.now().toISOString(), ...tree };
@@ -81,6 +85,24 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
     await useEngine(store, name);
   } finally {
     await removeLeftovers(prefix);
+  }
+}
+
+/** The folder is gone when a user reads why the program cannot be used: the message names its place in the archive. */
+async function readUnpackedVersion(
+  store: EngineStore,
+  folder: string,
+  { from }: EngineSource,
+): Promise<string> {
+  const program = await realpath(versionPlaces(folder).program);
+  try {
+    return await store.readVersion(program);
+  } catch (cause) {
+    if (!(cause instanceof MetalbridgeError)) throw cause;
+    const { code, remedy } = cause;
+    const inArchive = relative(await realpath(versionPlaces(folder).files), program);
+    const message = cause.message.replaceAll(program, `${inArchive} of ${recordedFrom(from)}`);
+    throw new MetalbridgeError(code, message, code === "RuntimeBroken" ? NOT_INSTALLED : remedy, { cause });
   }
 }
 
@@ -153,13 +175,13 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
 async function openSource(from: string): Promise<AsyncIterable<unknown>> {
   if (!/^https?:/.test(from)) {
     const found = await stat(from).catch((cause: unknown) => {
-      throw refused(`${from} cannot be read`, cause);
+      throw refused(`${from} cannot be read: ${whyOf(cause)}`, cause);
     });
     if (!found.isFile()) throw refused(`${from} is not a regular file`);
     return createReadStream(from);
   }
   const answer = await fetch(from).catch((cause: unknown) => {
-    throw refused(`${from} cannot be fetched`, cause);
+    throw refused(`${from} cannot be fetched: ${whyOf(cause)}`, cause);
   });
   if (!answer.ok || answer.body === null) throw refused(`${from} answers ${answer.status}`);
   return bytesOf(answer.body, from);
@@ -169,8 +191,15 @@ async function* bytesOf(body: AsyncIterable<unknown>, from: string): AsyncIterab
   try {
     yield* body;
   } catch (cause) {
-    throw refused(`the download of ${from} was cut off`, cause);
+    throw refused(`the download of ${from} was cut off: ${whyOf(cause)}`, cause);
   }
+}
+
+/** fetch says only that it failed, and its cause why; an attempt at several addresses has only a code. */
+function whyOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  if (!(cause instanceof Error)) return String(cause);
+  return cause.message === "" && "code" in cause ? String(cause.code) : cause.message;
 }
 
 /** The archive keeps it where its build put it: at the top, in `bin`, or in `build/bin`. */
