@@ -2,27 +2,30 @@
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { bundleInto } from "./bundle.ts";
 import { pushLayout } from "./images/push.ts";
 import { parseReference } from "./images/registry.ts";
 import { writeImage } from "./images/release.ts";
 import { readProject } from "./release/project.ts";
-import { runCommand } from "./release/release-error.ts";
+import { ReleaseError, readArguments, runCommand } from "./release/release-error.ts";
 import { originOf, readSource } from "./release/source.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const out = path.join(root, "dist.image");
 
-await runCommand(async () => {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      /** With the credentials of `docker login`, or of REGISTRY_USERNAME and REGISTRY_PASSWORD. */
-      push: { type: "boolean", default: false },
-    },
-  });
-  const [reference = ""] = positionals;
+const USAGE = `Usage: npm run image -- HOST/REPOSITORY:TAG [--push]
+  --push  push it, with the credentials of docker login, or of REGISTRY_USERNAME and REGISTRY_PASSWORD`;
+
+const OPTIONS = {
+  push: { type: "boolean", default: false },
+  help: { type: "boolean", short: "h", default: false },
+} as const;
+
+async function buildImage(): Promise<void> {
+  const { values, positionals } = readArguments({ allowPositionals: true, options: OPTIONS }, USAGE);
+  if (values.help) return console.log(USAGE);
+  const [reference, ...more] = positionals;
+  if (reference === undefined || more.length > 0) throw new ReleaseError("name one image", USAGE);
   const { host, repository, tag } = parseReference(reference);
   const { version, url } = readProject(root);
   const source = readSource(root, version, { allowDirty: true });
@@ -35,4 +38,6 @@ await runCommand(async () => {
   rmSync(bundle, { recursive: true });
   console.log(`${path.relative(root, image.file)}: ${image.digest}`);
   if (values.push) console.log(`pushed ${reference}@${await pushLayout(image.folder, reference)}`);
-});
+}
+
+await runCommand(buildImage, "image");

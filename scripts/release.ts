@@ -1,13 +1,12 @@
 /** `npm run release`: every artifact of a release into release/, from the commit that is checked out. */
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { buildRelease } from "./release/build-release.ts";
 import { writeImageAndChart } from "./release/images.ts";
 import { PLATFORMS, pinnedNode } from "./release/node.ts";
 import { readProject } from "./release/project.ts";
 import { verifyRelease } from "./release/rebuild.ts";
-import { ReleaseError, runCommand } from "./release/release-error.ts";
+import { ReleaseError, readArguments, runCommand } from "./release/release-error.ts";
 import { readSource } from "./release/source.ts";
 
 const USAGE = `Usage: npm run release [-- OPTIONS]
@@ -29,7 +28,7 @@ const OPTIONS = {
 } as const;
 
 await runCommand(async () => {
-  const values = readOptions();
+  const { values } = readArguments({ options: OPTIONS }, USAGE);
   if (values.help) return console.log(USAGE);
   const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
   const project = readProject(root);
@@ -61,11 +60,3 @@ await runCommand(async () => {
   verifyRelease(root, source.commit, out, ["--platforms", values.platforms, "--base-url", baseUrl]);
   console.log("a second build in a clone has the same bytes");
 });
-
-function readOptions() {
-  try {
-    return parseArgs({ options: OPTIONS }).values;
-  } catch (cause) {
-    throw new ReleaseError(cause instanceof Error ? cause.message : String(cause), USAGE, { cause });
-  }
-}

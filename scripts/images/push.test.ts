@@ -142,6 +142,18 @@ test.each<[string, RegExp, RequestListener]>([
   });
 });
 
+test("a registry that cannot be reached is named, with the reason", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  server.close();
+  await once(server, "close");
+  await expect(repositoryClient({ host, repository: "tiny" }, undefined)("blobs/x")).rejects.toMatchObject({
+    name: "ReleaseError",
+    message: `http://${host}/v2/tiny/blobs/x cannot be reached: connect ECONNREFUSED ${host}`,
+  });
+});
+
 test("credentials are blamed only for an answer that refuses them", async () => {
   const server = createServer((_, response) => response.writeHead(503).end("busy")).listen(0, "127.0.0.1");
   onTestFinished(() => {

@@ -113,9 +113,21 @@ async function request(url: URL, init: RequestInit, timeoutMs: number): Promise<
   try {
     return await fetch(url, { ...init, signal: AbortSignal.timeout(limitMs) });
   } catch (cause) {
-    if (!(cause instanceof Error && cause.name === "TimeoutError")) throw cause;
-    const why = `${url.origin}${url.pathname} did not answer within ${limitMs / 1_000} s`;
-    throw new ReleaseError(why, "run the same command again", { cause });
+    const where = `${url.origin}${url.pathname}`;
+    if (cause instanceof Error && cause.name === "TimeoutError") {
+      const why = `${where} did not answer within ${limitMs / 1_000} s`;
+      throw new ReleaseError(why, "run the same command again", { cause });
+    }
+    // fetch says only that it failed, and its cause why; an attempt at several addresses has only a code.
+    if (!(cause instanceof TypeError && cause.cause instanceof Error)) throw cause;
+    const { message, code }: NodeJS.ErrnoException = cause.cause;
+    throw new ReleaseError(
+      `${where} cannot be reached: ${message || code}`,
+      "check the registry's host and port",
+      {
+        cause,
+      },
+    );
   }
 }
 
