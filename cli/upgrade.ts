@@ -1,5 +1,7 @@
 /** `metalbridge upgrade`: the version on this machine, or on hosts of the cluster, a few at a time. */
+import { access, constants } from "node:fs/promises";
 import { type Command, Option } from "commander";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { addClusterFlags, outputFlag, parseCount, parseDuration, parseHostName } from "./cluster/flags.ts";
 import { parseSeconds } from "./install/context.ts";
 import { addReleaseFlags, type UpgradeFlags, upgradeHere } from "./install.ts";
@@ -32,7 +34,7 @@ export function configureUpgrade(command: Command): void {
     .option("-l, --selector <labels>", "hosts of the cluster with these labels, such as room=a,tier!=test")
     .option(
       "--batch <n>",
-      "hosts at the same time (default: the first one alone, then two; with --drain one)",
+      "hosts at the same time, with --drain also drained at the same time (default: the first one alone, then two; with --drain one)",
       parseCount(1),
     )
     .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
@@ -64,6 +66,7 @@ async function upgrade(command: Command, flags: Flags): Promise<void> {
   if (flags.sha256 !== undefined && archive.length > 1)
     command.error("error: --sha256 is of one archive; put a .sha256 file beside each");
   if (flags.scope !== undefined) command.error("error: --scope is for this machine only");
+  await requireArchives(archive);
   // Replicas of a drained host need room on the other hosts.
   const batch = flags.batch ?? (drain ? 1 : undefined);
   await upgradeFarm({ ...DEFAULTS, ...flags, archive, drain, batch });
@@ -95,7 +98,17 @@ async function here(command: Command, flags: Flags): Promise<void> {
   }
   const { archive = [], timeoutSeconds = HERE_SECONDS } = flags;
   if (archive.length > 1) command.error("error: this machine is upgraded with one archive");
+  await requireArchives(archive);
   await upgradeHere({ ...flags, archive: archive[0], timeoutSeconds });
+}
+
+/** Before their checksums are looked for beside them. Throws ReleaseInvalid. */
+async function requireArchives(archives: readonly string[]): Promise<void> {
+  for (const archive of archives)
+    await access(archive, constants.R_OK).catch((cause: Error) => {
+      const why = `${archive} cannot be read: ${cause.message}`;
+      throw new MetalbridgeError("ReleaseInvalid", why, { summary: "correct --archive" }, { cause });
+    });
 }
 
 function parseHosts(text: string): readonly string[] {

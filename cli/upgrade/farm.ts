@@ -18,7 +18,7 @@ import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
 import { type HostHealth, judgeHost } from "./health.ts";
 import { type HostPorts, type HostResult, upgradeHost } from "./one-host.ts";
 import { planUpgrade, type Target, type UpgradePlan } from "./plan.ts";
-import { failureOf, linesOf, type Outcome, renderLines, renderPlan } from "./report.ts";
+import { failureOf, failureOfPlan, linesOf, type Outcome, renderLines, renderPlan } from "./report.ts";
 import { upgradeBySsh } from "./transport.ts";
 
 export interface FarmFlags extends ClusterFlags {
@@ -54,7 +54,12 @@ export async function upgradeFarm(flags: FarmFlags): Promise<void> {
       return accepted(planUpgrade(hosts, replicas, { version, platforms }, flags, attempted));
     };
     const first = await plan();
-    if (flags.dryRun) return print(flags, renderPlan(first, version), { version, ...first });
+    if (flags.dryRun) {
+      print(flags, renderPlan(first, version), { version, ...first });
+      const incomplete = failureOfPlan(first);
+      if (incomplete !== undefined) throw incomplete;
+      return;
+    }
     const stop = listenForStop();
     const ports = portsFor({ cluster, flags, archives, stop });
     const outcome = await upgradeBatches(ports, { first, plan, flags, signal: stop.signal });

@@ -37,8 +37,15 @@ export function renderPlan({ batches, leftOut }: UpgradePlan, version: string): 
       `${replicas.length} ready`,
     ]),
   );
-  const skipped = leftOut.map(({ host, from, because }) => ["-", host, from, "", because]);
-  const titles = ["BATCH", "HOST", "NOW", "PLATFORM", "REPLICAS"];
+  const skipped = leftOut.map(({ host, from, because }) => ["-", host, from, "", "", because]);
+  const titles = [
+    "BATCH",
+    "HOST",
+    "NOW",
+    "PLATFORM",
+    "REPLICAS",
+    ...(skipped.length > 0 ? ["LEFT OUT"] : []),
+  ];
   return [`to version ${version}:`, ...alignColumns([titles, ...rows, ...skipped])].join("\n");
 }
 
@@ -60,6 +67,14 @@ export function failureOf(lines: readonly HostLine[], version: string): Metalbri
   const away = lines.filter(({ at }) => at === "unreachable").map(({ host }) => host);
   if (away.length === 0) return undefined;
   return new MetalbridgeError("UpgradeIncomplete", `${count}; unreachable: ${away.join(", ")}`);
+}
+
+/** Undefined when the upgrade would bring every host to the version. */
+export function failureOfPlan({ leftOut }: UpgradePlan): MetalbridgeError | undefined {
+  const away = leftOut.filter(({ because }) => because === "unreachable").map(({ host }) => host);
+  if (away.length === 0) return undefined;
+  const message = `${away.join(", ")} would be left out: unreachable`;
+  return new MetalbridgeError("UpgradeIncomplete", message);
 }
 
 const again = {
