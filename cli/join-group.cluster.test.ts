@@ -11,6 +11,7 @@ import { createJoinKey, openSealed } from "../src/join-seal.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
 import { type Program, type ProgramEnd, startProgram } from "../test/cli/program.ts";
 import { type Bench, startBench } from "../test/controller/bench.ts";
+import { selfSigned } from "../test/fixtures/self-signed.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
 import { type TemporaryFolder, temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { main } from "./main.ts";
@@ -195,6 +196,30 @@ withEngine("a revoked token ends what waits with it, and no host that has joined
   );
   expect(await whoIs("mac-07")).toContain("mac-07");
   expect((await run("host", "token", "revoke", "studio")).stderr).toMatch(/^JoinGroupNotFound: /);
+});
+
+test("an API server with another certificate authority ends the wait; one that is not reachable yet does not", async () => {
+  const group = await createGroup("trust", "--limit", "1");
+  const withFlag = (flag: string, value: string): Group => ({
+    ...group,
+    command: group.command.replace(new RegExp(`${flag} \\S+`), `${flag} ${value}`),
+  });
+  await using other = join(withFlag("--ca-data", selfSigned().cert.toString("base64")), "mac-31", ELSEWHERE);
+  expect(await other.ended).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^ApiCertificateUntrusted: .*\n.*check --server, --ca-data and this machine's clock/,
+    ),
+  });
+  await using cut = join(withFlag("--ca-data", "ca.crt"), "mac-31", ELSEWHERE);
+  expect(await cut.ended).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error: --ca-data is not the base64 of a PEM certificate/),
+  });
+  await using away = join(withFlag("--server", "https://127.0.0.1:1"), "mac-31", ELSEWHERE);
+  await vi.waitFor(() => expect(away.stderr()).toMatch(/retrying: .*ECONNREFUSED/), WAIT);
+  away.child.kill("SIGINT");
+  expect(await away.ended).toMatchObject({ code: 130 });
 });
 
 test("of 20 machines that ask at once, a limit of 10 admits exactly 10, each with a token that only it can read", async () => {

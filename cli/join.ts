@@ -31,6 +31,7 @@ import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { here, systemLayout } from "./install/context.ts";
 import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
 import { forgetKey, groupOf, requestEntry } from "./join/entry.ts";
+import { explainUntrusted, readCaData } from "./join/server-trust.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -74,7 +75,11 @@ export function configureJoin(command: Command): void {
     .action(join);
 }
 
-async function join(given: JoinFlags): Promise<void> {
+async function join(given: JoinFlags, command: Command): Promise<void> {
+  if (given.caData !== undefined && readCaData(given.caData) === undefined)
+    command.error(
+      "error: --ca-data is not the base64 of a PEM certificate: copy the whole command that was printed for this machine",
+    );
   // The agent's account reaches the folder of the credential, whatever the shell of root hides from others.
   if (process.geteuid?.() === 0) process.umask(0o022);
   const meant = await forInstalledAgent({ ...given, hostName: given.hostName ?? given.name });
@@ -192,8 +197,7 @@ function configOf({ flags, env, prefix }: Meant, { host }: HostClaims): AgentCon
 }
 
 function kubeconfigOf({ server, caData }: JoinFlags, user: string, token: string): string {
-  const certificateAuthority =
-    caData === undefined ? undefined : Buffer.from(caData, "base64").toString("utf8");
+  const certificateAuthority = caData === undefined ? undefined : readCaData(caData);
   return renderKubeconfig({ url: server, certificateAuthority, token, user });
 }
 
@@ -210,15 +214,8 @@ async function requireAccepted(kubeconfigPath: string, claims: HostClaims): Prom
 }
 
 function refusal(failure: ApiFailure, claims: HostClaims, connection: KubeConnection): MetalbridgeError {
-  const error = explainFailure(failure);
-  const command = `metalbridge host add ${claims.host}`;
   if (failure.kind === "unauthorized") return tokenRefused(claims, connection.serverAheadMs());
-  if (error.code !== "ApiCertificateUntrusted") return error;
-  const now = new Date().toISOString();
-  return new MetalbridgeError(error.code, error.message, {
-    summary: `check this machine's clock (${now}); if it is right, the cluster's certificate authority has changed: ask for a new join command`,
-    command,
-  });
+  return explainUntrusted(failure, `metalbridge host add ${claims.host}`) ?? explainFailure(failure);
 }
 
 function tokenRefused({ host, expiresAt }: HostClaims, serverAheadMs = 0): MetalbridgeError {

@@ -26,6 +26,7 @@ import { createRunCommand } from "../../src/macos/command.ts";
 import { readPlainFile } from "../../src/plain-file.ts";
 import { truncate } from "../../src/text.ts";
 import { writeErr } from "../program/output.ts";
+import { explainUntrusted, isUntrustedForGood } from "./server-trust.ts";
 
 export interface Entry {
   readonly config: Pick<AgentConfig, "hostName" | "addresses" | "platform" | "stateDir">;
@@ -152,6 +153,8 @@ function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeEr
       },
     );
   }
+  const untrusted = explainUntrusted(failure, "metalbridge host token create");
+  if (untrusted !== undefined && isUntrustedForGood(failure)) throw untrusted;
   const error = explainFailure(failure);
   if (failure.message.includes("exceeded quota"))
     throw new MetalbridgeError("JoinRequestsFull", failure.message);
