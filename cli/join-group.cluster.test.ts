@@ -222,6 +222,20 @@ test("an API server with another certificate authority ends the wait; one that i
   expect(await away.ended).toMatchObject({ code: 130 });
 });
 
+test("an approval that the controller refuses is reported as refused", async () => {
+  const group = await createGroup("approvals", "--limit", "1");
+  const names = ["late-1", "late-2"];
+  for (const [index, name] of names.entries()) await ask(group, "approvals", name, `10.40.0.${index + 1}`);
+  const { code, stdout, stderr } = await run("host", "approve", ...names);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^host late-. \(key \w{16}\) is approved: the machine joins now$/m);
+  expect(stdout).toMatch(/^host late-. \(key \w{16}\) is refused: JoinLimitReached: all 1 hosts /m);
+  expect(stdout.match(/\n/g)).toHaveLength(2);
+  expect(stderr).toMatch(
+    /^JoinLimitReached: 1 of 2 hosts may not join; the first: host late-. may not join: /,
+  );
+});
+
 test("of 20 machines that ask at once, a limit of 10 admits exactly 10, each with a token that only it can read", async () => {
   const flags = ["--limit", "10", "--approve", "auto", "--addresses", "10.20.0.0/16"];
   const group = await createGroup("many", ...flags);

@@ -3,53 +3,119 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { follow } from "../cluster/follow.ts";
+import { rejectionOf } from "../join/rejection.ts";
 import { ageOf } from "../program/age.ts";
-import { writeOut } from "../program/output.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { writeErr, writeOut } from "../program/output.ts";
+import { listenForStop } from "../program/stop-signals.ts";
 import { alignColumns } from "../program/table.ts";
 import { need } from "./access.ts";
 import { isWaiting } from "./token.ts";
 
 /** Digits of the key that are shown and compared. */
 const KEY_DIGITS = 16;
+/** The controller answers within a second, unless it is busy or being replaced. */
+const VERDICT_MS = 10_000;
 
 export interface RejectFlags extends ClusterFlags {
   readonly because?: string;
 }
 
-/** All names are resolved before the first request is answered. */
+/**
+ * All names are resolved before the first request is answered. Then waits for what the controller makes of each approval:
+ * the limit of a group may be reached, or a name taken. Throws the first rejection once all are printed.
+ */
 export async function hostApprove(names: readonly string[], flags: ClusterFlags): Promise<void> {
-  await answerAll(names, flags, { approval: "Approved" });
+  await withCluster("host", flags, async (cluster) => {
+    const approved = new Map<string, HostJoinRequest>();
+    try {
+      for (const request of await requestsOf(cluster, names)) {
+        await answer(cluster, request, { approval: "Approved" });
+        approved.set(request.metadata.name, request);
+      }
+    } finally {
+      if (approved.size > 0) await awaitVerdicts(cluster, approved);
+    }
+    const rejections = [...approved.values()].flatMap((request) => rejectionOf(request) ?? []);
+    const [first] = rejections;
+    if (first === undefined) return;
+    if (approved.size === 1) throw first;
+    throw new MetalbridgeError(
+      first.code,
+      `${rejections.length} of ${approved.size} hosts may not join; the first: ${first.message}`,
+    );
+  });
 }
 
 export async function hostReject(names: readonly string[], flags: RejectFlags): Promise<void> {
-  await answerAll(names, flags, { approval: "Rejected", approvalNote: flags.because });
-}
-
-async function answerAll(
-  names: readonly string[],
-  flags: ClusterFlags,
-  answer: Pick<HostJoinRequest["spec"], "approval" | "approvalNote">,
-): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
-    const waiting = (await listAll(cluster, HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN })).filter(
-      ({ status }) => isWaiting(status?.phase),
-    );
-    const meant = names.map((name) => requestOf(waiting, name));
-    for (const { metadata, spec } of meant) {
-      const ref = { name: metadata.name, namespace: NAMESPACE_JOIN };
-      const operations = Object.entries(answer)
-        .filter(([, value]) => value !== undefined)
-        .map(([key, value]) => ({ op: "add", path: `/spec/${key}`, value }) as const);
-      const guard = { op: "test", path: "/metadata/uid", value: metadata.uid } as const;
-      const patched = await cluster.client.jsonPatch(HOST_JOIN_REQUESTS, ref, [guard, ...operations]);
-      need({ verb: "patch", kind: HOST_JOIN_REQUESTS, ...ref }, patched);
-      const what = answer.approval === "Approved" ? "is approved: the machine joins now" : "is rejected";
-      writeOut(`host ${spec.hostName} (key ${keyOf(metadata.name)}) ${what}\n`);
+    for (const request of await requestsOf(cluster, names)) {
+      await answer(cluster, request, { approval: "Rejected", approvalNote: flags.because });
+      writeOut(`${nameOf(request)} is rejected\n`);
     }
   });
+}
+
+async function requestsOf(cluster: Cluster, names: readonly string[]): Promise<readonly HostJoinRequest[]> {
+  const all = await listAll(cluster, HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
+  const waiting = all.filter(({ status }) => isWaiting(status?.phase));
+  return names.map((name) => requestOf(waiting, name));
+}
+
+async function answer(
+  { client }: Cluster,
+  { metadata }: HostJoinRequest,
+  fields: Pick<HostJoinRequest["spec"], "approval" | "approvalNote">,
+): Promise<void> {
+  const ref = { name: metadata.name, namespace: NAMESPACE_JOIN };
+  const operations = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => ({ op: "add", path: `/spec/${key}`, value }) as const);
+  const guard = { op: "test", path: "/metadata/uid", value: metadata.uid } as const;
+  const patched = await client.jsonPatch(HOST_JOIN_REQUESTS, ref, [guard, ...operations]);
+  need({ verb: "patch", kind: HOST_JOIN_REQUESTS, ...ref }, patched);
+}
+
+/** Replaces each request by its answered form, as far as the controller answers in time, and prints what became of each. */
+async function awaitVerdicts(cluster: Cluster, approved: Map<string, HostJoinRequest>): Promise<void> {
+  const { signal } = listenForStop();
+  const options = { signal, timeoutMs: VERDICT_MS, tellTrouble: (line: string) => writeErr(`${line}\n`) };
+  try {
+    const end = await follow<void>(cluster, options, ({ watch, finish }) => {
+      const requests = watch(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN }, () => {
+        for (const key of approved.keys()) {
+          const now = requests.get(keyOf({ namespace: NAMESPACE_JOIN, name: key }));
+          if (now !== undefined) approved.set(key, now);
+        }
+        if ([...approved.values()].every(({ status }) => !isWaiting(status?.phase))) finish();
+      });
+    });
+    if (end.how === "stopped") process.exitCode = exitCodes.interrupted;
+  } finally {
+    for (const request of approved.values()) writeOut(`${renderVerdict(request)}\n`);
+  }
+}
+
+/** What became of an approved request, in one line. */
+export function renderVerdict(request: HostJoinRequest): string {
+  return `${nameOf(request)} ${verdictOf(request)}`;
+}
+
+function verdictOf(request: HostJoinRequest): string {
+  const { phase, message = "no reason given" } = request.status ?? {};
+  const rejection = rejectionOf(request);
+  if (rejection !== undefined) return `is refused: ${rejection.code}: ${message}`;
+  if (phase === "Admitted") return "is approved: the machine joins now";
+  return "is approved, but the controller has not answered yet: metalbridge host list";
+}
+
+function nameOf({ metadata, spec }: HostJoinRequest): string {
+  return `host ${spec.hostName} (key ${shortKeyOf(metadata.name)})`;
 }
 
 /**
@@ -65,7 +131,9 @@ export function requestOf(waiting: readonly HostJoinRequest[], name: string): Ho
   if (only === undefined)
     throw new MetalbridgeError("JoinRequestNotFound", `no machine waits to join as ${name}`);
   if (others.length === 0) return only;
-  const keys = found.map(({ metadata, spec }) => `${keyOf(metadata.name)} (${spec.addresses.join(", ")})`);
+  const keys = found.map(
+    ({ metadata, spec }) => `${shortKeyOf(metadata.name)} (${spec.addresses.join(", ")})`,
+  );
   throw new MetalbridgeError(
     "NameAmbiguous",
     `${found.length} machines ask to join as ${name}: ${keys.join(", ")}`,
@@ -77,7 +145,7 @@ export function requestOf(waiting: readonly HostJoinRequest[], name: string): Ho
   );
 }
 
-function keyOf(publicKey: string): string {
+function shortKeyOf(publicKey: string): string {
   return publicKey.slice(0, KEY_DIGITS);
 }
 
@@ -91,7 +159,7 @@ export function renderWaiting(requests: readonly HostJoinRequest[], nowMs: numbe
   const titles = ["WAITS TO JOIN", "GROUP", "ADDRESS", "MACHINE", "KEY", "AGE"];
   const rows = requests.map(({ metadata, spec }) => [
     ...[spec.hostName, spec.group, spec.addresses.join(","), spec.machine ?? ""],
-    ...[keyOf(metadata.name), ageOf(metadata.creationTimestamp, nowMs) ?? ""],
+    ...[shortKeyOf(metadata.name), ageOf(metadata.creationTimestamp, nowMs) ?? ""],
   ]);
   return alignColumns([titles, ...rows]).join("\n");
 }

@@ -9,7 +9,7 @@ import { createHostReader } from "../../agent/host/reader.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { JOIN_ACCOUNT_PREFIX } from "../../src/api/access/join-group.ts";
-import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
@@ -26,6 +26,7 @@ import { createRunCommand } from "../../src/macos/command.ts";
 import { readPlainFile } from "../../src/plain-file.ts";
 import { truncate } from "../../src/text.ts";
 import { writeErr } from "../program/output.ts";
+import { rejectionOf } from "./rejection.ts";
 import { explainUntrusted, isUntrustedForGood } from "./server-trust.ts";
 
 export interface Entry {
@@ -117,18 +118,14 @@ async function ask({ client, object, config, claims, key }: Asking) {
 }
 
 /** Undefined while there is no answer. Throws the rejection. */
-function tokenIn(
-  { metadata, spec, status }: HostJoinRequest,
-  key: JoinKey,
-  stateDir: string,
-): string | undefined {
-  if (status?.phase === "Rejected") {
+function tokenIn(request: HostJoinRequest, key: JoinKey, stateDir: string): string | undefined {
+  const rejection = rejectionOf(request);
+  if (rejection !== undefined) {
     // The next attempt needs a new key: the controller keeps this answer for a while.
     forgetKey(stateDir);
-    const { reason = "", message = "no reason given" } = status;
-    const code: ErrorCode = isCode(reason) ? reason : "JoinDeclined";
-    throw new MetalbridgeError(code, `host ${spec.hostName} may not join: ${message}`);
+    throw rejection;
   }
+  const { metadata, status } = request;
   if (status?.phase !== "Admitted") return undefined;
   const token = openSealed(key, status.sealedToken ?? "");
   if (token !== undefined) return token;
@@ -161,10 +158,6 @@ function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeEr
   if (["unreachable", "unavailable", "throttled", "conflict", "alreadyExists"].includes(failure.kind))
     return error;
   throw error;
-}
-
-function isCode(reason: string): reason is ErrorCode {
-  return Object.hasOwn(errorCatalog, reason);
 }
 
 async function describeMachine({ config, toolPath }: Entry, server: string) {
