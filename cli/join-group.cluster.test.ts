@@ -355,6 +355,28 @@ test("a group has the end that the API server gave its token, and a create that 
   );
 });
 
+test.each([
+  ["0.0.0.0/0", "auto", true],
+  ["::/0", "auto", true],
+  ["128.0.0.0/1", "auto", true],
+  ["10.0.0.0/8", "auto", false],
+  ["fc00::/7", "auto", false],
+  ["0.0.0.0/0", "manual", false],
+])("%s with --approve %s: a warning is %s", async (network, approve, isWarned) => {
+  const group = `wide-${network.replaceAll(/[^0-9a-z]/g, "-")}-${approve}`.replaceAll(/-+/g, "-");
+  const flags = ["--group", group, "--limit", "2", "--approve", approve, "--addresses", network];
+  const { code, stdout, stderr } = await run("host", "token", "create", ...flags);
+  expect({ code, stdout }).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^sudo metalbridge join .*\n$/),
+  });
+  expect(/^warning: /m.test(stderr), stderr).toBe(isWarned);
+  if (isWarned)
+    expect(stderr).toContain(
+      `warning: ${network} is wider than any private network: whoever gets the token can register machines from there without an approval, up to 2`,
+    );
+});
+
 test("auto needs networks, and a wrong limit, time or pattern is refused", async () => {
   const create = (...flags: string[]) => run("host", "token", "create", "--group", "bad", ...flags);
   expect((await create("--limit", "1", "--approve", "auto")).stderr).toMatch(

@@ -1,4 +1,5 @@
 /** `metalbridge host token`: join tokens of groups, each for as many machines as its limit says. */
+import { isIPv6 } from "node:net";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   GROUP_TOKEN_SECONDS,
@@ -46,6 +47,8 @@ interface CreateFlags extends ClusterFlags {
 const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
 const MANAGER = "metalbridge-host-token";
 const DAY_MS = 86_400_000;
+/** Of the widest private networks: 10.0.0.0/8 and fc00::/7. */
+const PRIVATE_BITS = { v4: 8, v6: 7 };
 /** `expiresAt` of a group whose token has not been issued: no machine can join. */
 const NOT_ISSUED = "1970-01-01T00:00:00Z";
 /** Kubernetes makes an account of this name in every namespace. */
@@ -98,12 +101,25 @@ async function createToken(flags: CreateFlags): Promise<void> {
     const target = targetOf(flags);
     const command = joinCommand(target, token);
     noteLoopback(target);
+    if (approve === "auto") warnOfWide(addresses, limit);
     writeErr(
       `run this on each machine of the group before ${expiresAt}; without --host-name it joins under the machine's own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}\n`,
     );
     const answer = { group: name, ...target, token, expiresAt, command };
-    writeOut(`${flags.output === "json" ? JSON.stringify(answer, undefined, 2) : command}\n`);
+    // The machines of a group have an installed agent, whose credential only root can store.
+    writeOut(`${flags.output === "json" ? JSON.stringify(answer, undefined, 2) : `sudo ${command}`}\n`);
   });
+}
+
+function warnOfWide(networks: readonly string[], limit: number): void {
+  const wide = networks.filter((network) => {
+    const [address = "", bits] = network.split("/");
+    return bits !== undefined && Number(bits) < (isIPv6(address) ? PRIVATE_BITS.v6 : PRIVATE_BITS.v4);
+  });
+  if (wide.length > 0)
+    writeErr(
+      `warning: ${wide.join(", ")} is wider than any private network: whoever gets the token can register machines from there without an approval, up to ${limit}; see docs/security.md\n`,
+    );
 }
 
 /** Creates the account, or continues with that of a call that ended before its token was printed. */
