@@ -1,10 +1,11 @@
 /** `metalbridge host add -f` against the real API server. */
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { packageRoot } from "../local/package-root.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
@@ -84,6 +85,38 @@ test("twenty hosts are added, each with a token of its own; a second run says th
   await kubectl(["patch", "host", kept, "--subresource=status", "--type=merge", "-p", status]);
   const healed = await add(hosts.slice(0, 2));
   expect(healed.stdout).toMatch(new RegExp(`^${cut}: metalbridge join .*\n${kept}: exists\n$`));
+});
+
+test("a Host that exists with other addresses than the file's is named, and not changed", async () => {
+  const [one, two] = farm(2, 6);
+  if (one === undefined || two === undefined) throw new Error("two hosts");
+  expect((await add([one, two])).stderr).toMatch(/^run each on the machine, with sudo [\s\S]*\n2 added\n$/m);
+  const moved = { ...one, addresses: ["10.50.6.77", "10.50.6.1"] };
+  const listed = await add([moved, two]);
+  expect(listed).toMatchObject({ code: 0, stdout: `${one.name}: exists\n${two.name}: exists\n` });
+  expect(listed.stderr).toBe(
+    `host ${one.name} has 10.50.6.1, the file has 10.50.6.77, 10.50.6.1: not changed; to change it: kubectl edit host ${one.name}\n2 exists\n`,
+  );
+  const results = JSON.parse((await add([moved, two], "--dry-run", "-o", "json")).stdout);
+  expect(results).toEqual([
+    { host: one.name, status: "exists", registeredAddresses: ["10.50.6.1"] },
+    { host: two.name, status: "exists" },
+  ]);
+  const reversed = { ...two, addresses: [...two.addresses].reverse() };
+  expect((await add([reversed])).stderr).toBe("1 exists\n");
+});
+
+test("the notes come before the commands that they are about", async () => {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "hosts.json");
+  await writeFile(file, JSON.stringify(farm(1, 7)));
+  const command = `"$0" "$1" host add -f ${file} 2>&1`;
+  const program = [process.execPath, path.join(packageRoot(), "cli/metalbridge.mjs")];
+  const { stdout } = await promisify(execFile)("/bin/sh", ["-c", command, ...program], {
+    env: { PATH: process.env.PATH, KUBECONFIG: own().kubeconfig, HOME: "/nonexistent" },
+  });
+  expect(stdout.indexOf("run this on the machine")).toBeGreaterThanOrEqual(0);
+  expect(stdout.indexOf("run this on the machine")).toBeLessThan(stdout.indexOf(": metalbridge join "));
 });
 
 test("nothing is written for an address of another Host, or for what the API server refuses", async () => {

@@ -20,10 +20,14 @@ export interface AddFileFlags extends AddFlags {
   readonly dryRun?: boolean;
 }
 
-type Result =
+type Result = (
   | ({ readonly status: "added" } & Added)
   | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
-  | { readonly status: "failed"; readonly host: string; readonly error: string };
+  | { readonly status: "failed"; readonly host: string; readonly error: string }
+) & {
+  /** Those of the Host, if it exists with others than the file has. */
+  readonly registeredAddresses?: readonly string[] | undefined;
+};
 
 /** Failures that would repeat for every other host. */
 const FAILS_ALL: readonly ApiFailure["kind"][] = ["forbidden", "unauthorized", "unreachable"];
@@ -39,8 +43,31 @@ export async function hostAddFile(flags: AddFileFlags): Promise<void> {
       flags.dryRun === true
         ? file.hosts.map((host) => planned(host, missing))
         : await addAll(cluster, file, missing, flags);
-    print(results, flags);
+    const others = otherAddresses(file, existing);
+    print(
+      results.map((result) => ({ ...result, registeredAddresses: others.get(result.host) })),
+      file,
+      flags,
+    );
   });
+}
+
+/** The addresses of each Host that exists with others than the file has: a Host that exists is not changed. */
+function otherAddresses(
+  { hosts }: HostsFile,
+  existing: readonly Host[],
+): ReadonlyMap<string, readonly string[]> {
+  const listed = new Map(hosts.map(({ name, addresses }) => [name, setOf(addresses)]));
+  return new Map(
+    existing
+      .map(({ metadata, spec }) => [metadata.name, spec.addresses] as const)
+      .filter(([name, addresses]) => (listed.get(name) ?? setOf(addresses)) !== setOf(addresses)),
+  );
+}
+
+/** The same text for the same addresses, whatever their order and form. */
+function setOf(addresses: readonly string[]): string {
+  return [...new Set(addresses.map((address) => canonicalAddress(address) ?? address))].sort().join(",");
 }
 
 /** Those without a Host, and those whose `host add` ended before a token was issued. Throws HostsFileInvalid for an address of another Host. */
@@ -141,13 +168,18 @@ function hostOf({ name, labels, ...spec }: ListedHost): Host {
 }
 
 /** Throws HostsNotAdded once everything is printed: tokens were issued. */
-function print(results: readonly Result[], flags: AddFileFlags): void {
+function print(results: readonly Result[], { hosts }: HostsFile, flags: AddFileFlags): void {
   const added = results.filter(({ status }) => status === "added").length;
+  for (const [index, { host, registeredAddresses: registered }] of results.entries())
+    if (registered !== undefined)
+      writeErr(
+        `host ${host} has ${registered.join(", ")}, the file has ${hosts[index]?.addresses.join(", ")}: not changed; to change it: kubectl edit host ${host}\n`,
+      );
+  if (added > 0) addNotes(flags, added);
   if (flags.output === "json") writeOut(`${JSON.stringify(results, undefined, 2)}\n`);
   else writeOut(results.map((result) => `${lineOf(result)}\n`).join(""));
   const counts = new Map<string, number>();
   for (const { status } of results) counts.set(status, (counts.get(status) ?? 0) + 1);
-  if (added > 0) addNotes(flags, added);
   writeErr(`${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}\n`);
   const missed = results.filter(({ status }) => status === "failed" || status === "not tried");
   if (missed.length > 0)

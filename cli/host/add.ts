@@ -99,7 +99,7 @@ export function joinCommand({ server, caData }: JoinTarget, token: string): stri
 export function addNotes(flags: AddFlags, count: number): void {
   noteLoopback(targetOf(flags));
   aside(
-    `run ${count === 1 ? "this" : "each"} on the machine, once and within ${validity(flags.validFor)}; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
+    `run ${count === 1 ? "this" : "each"} on the machine, with sudo for an installed agent, once and within ${validity(flags.validFor)}; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
   );
 }
 

@@ -5,7 +5,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { canonicalAddress, HOSTS_FILE_MAX, parseHostsFile } from "./hosts-file.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { canonicalAddress, HOSTS_FILE_MAX, parseHostsFile, readHostsFile } from "./hosts-file.ts";
 
 function problemsOf(text: string): readonly string[] {
   try {
@@ -66,6 +67,30 @@ test("names and addresses that occur twice are named with both lines; a network 
     "hosts.yaml:5: host 5: the address fd00:0::1 is at hosts.yaml:1 too",
     "hosts.yaml:6: host 6: the address 10.0.0.6 is at hosts.yaml:6 too",
   ]);
+});
+
+test("a file without a list says what it needs", () => {
+  const list =
+    "it has to be a list of hosts, each with name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
+  expect(problemsOf("")).toEqual([`hosts.yaml:1: the file is empty: ${list}`]);
+  expect(problemsOf("# later\n---\n")).toEqual([expect.stringContaining("the file is empty")]);
+  expect(problemsOf("hosts: []")).toEqual([`hosts.yaml:1: ${list}`]);
+  expect(problemsOf("- {name: a, addresses: [10.0.0.1]}\n---\n- {name: b, addresses: [10.0.0.2]}\n")).toEqual(
+    ["hosts.yaml:2: a second YAML document begins here: put all hosts into one list"],
+  );
+});
+
+test.each([
+  ["is missing", "missing.yaml", "there is no such file"],
+  ["is a folder", ".", "it is a folder"],
+])("a file that %s cannot be read, and the remedy speaks of no lines", async (_, name, why) => {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, name);
+  await expect(readHostsFile(file)).rejects.toMatchObject({
+    code: "HostsFileInvalid",
+    message: `cannot read ${file}: ${why}`,
+    remedy: { summary: expect.stringMatching(/^pass a file that this user can read/) },
+  });
 });
 
 test.each([

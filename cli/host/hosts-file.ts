@@ -4,6 +4,7 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { type Document, isNode, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
+import { systemCode } from "../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { hostName } from "../../src/api/fields/shared.ts";
 import { hostSpecSchema } from "../../src/api/host-spec.ts";
@@ -12,6 +13,16 @@ const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
 export const HOSTS_FILE_MAX = 2_000;
 /** A file with the wrong shape has one in each entry. */
 const PROBLEMS_SHOWN = 20;
+
+const LIST_NEEDED =
+  "it has to be a list of hosts, each with name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
+/** Texts for what the system reports about a file that cannot be read. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EISDIR: "it is a folder",
+  EACCES: "this user may not read it",
+};
 
 const { addresses, unschedulable, memory, disk } = hostSpecSchema.shape;
 
@@ -28,6 +39,7 @@ const hostsSchema = z
       memory: z.strictObject(memory.unwrap().shape).optional(),
       disk: z.strictObject(disk.unwrap().shape).optional(),
     }),
+    LIST_NEEDED,
   )
   .min(1, "there is no host in it")
   .max(HOSTS_FILE_MAX, `more than ${HOSTS_FILE_MAX} hosts: split the file`);
@@ -39,7 +51,7 @@ export interface HostsFile {
   readonly whereIs: (index: number) => string;
 }
 
-/** `-` is standard input. Throws HostsFileInvalid with every problem in it. */
+/** `-` is standard input. Throws HostsFileInvalid with every problem in it, or because it cannot be read. */
 export async function readHostsFile(file: string): Promise<HostsFile> {
   const name = file === "-" ? "standard input" : file;
   return parseHostsFile(await readLimited(name, file === "-" ? process.stdin : createReadStream(file)), name);
@@ -50,9 +62,14 @@ export function parseHostsFile(text: string, name: string): HostsFile {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const where = (path: readonly PropertyKey[]) => `${name}:${lines.linePos(offsetOf(document, path)).line}`;
   const [unread] = document.errors;
-  if (unread !== undefined)
-    throw invalid([`${name}:${lines.linePos(unread.pos[0]).line}: ${unread.message}`]);
-  const parsed = hostsSchema.safeParse(contentOf(document, name));
+  if (unread !== undefined) {
+    const isSecond = unread.code === "MULTIPLE_DOCS";
+    const why = isSecond ? "a second YAML document begins here: put all hosts into one list" : unread.message;
+    throw invalid([`${name}:${lines.linePos(unread.pos[0]).line}: ${why}`]);
+  }
+  const content = contentOf(document, name);
+  if (content === null) throw invalid([`${where([])}: the file is empty: ${LIST_NEEDED}`]);
+  const parsed = hostsSchema.safeParse(content);
   if (!parsed.success) throw invalid(parsed.error.issues.flatMap((issue) => problemsOf(issue, where)));
   const hosts = parsed.data;
   const whereIs = (index: number) => where([index]);
@@ -97,7 +114,17 @@ async function readLimited(name: string, stream: Readable): Promise<string> {
       chunks.push(chunk as Buffer);
     }
   } catch (cause) {
-    throw invalid([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
+    const why =
+      UNREADABLE[systemCode(cause) ?? ""] ?? (cause instanceof Error ? cause.message : String(cause));
+    throw new MetalbridgeError(
+      "HostsFileInvalid",
+      `cannot read ${name}: ${why}`,
+      {
+        summary: "pass a file that this user can read, or - for standard input",
+        command: "metalbridge host add -f <file> --dry-run",
+      },
+      { cause },
+    );
   }
   if (bytes > HOSTS_FILE_MAX_BYTES) throw invalid([`${name}: longer than 1 MiB`]);
   return Buffer.concat(chunks).toString("utf8");
