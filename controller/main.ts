@@ -117,6 +117,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         state.watches = () => [];
       },
     });
+    await state.preflight?.ended;
   } finally {
     connection.close();
   }
@@ -149,16 +150,16 @@ interface Readiness {
 }
 
 function routesOf(state: Readiness, metrics: Route) {
-  const defined = (...reasons: readonly (string | undefined)[]) =>
-    reasons.filter((reason) => reason !== undefined);
   return {
     ...healthRoutes({
-      notReady: () =>
-        defined(state.waitingFor && `waiting for ${state.waitingFor}`, state.preflight?.notServed()),
+      notReady: () => [
+        ...(state.waitingFor === undefined ? [] : [`waiting for ${state.waitingFor}`]),
+        ...(state.preflight?.notServed() ?? []),
+      ],
       metrics,
     }),
     // Controllers that do not lead serve the webhook too.
-    "/readyz/preflight": readyRoute(() => defined(state.preflight?.trouble())),
+    "/readyz/preflight": readyRoute(() => state.preflight?.trouble() ?? []),
   };
 }
 

@@ -6,7 +6,6 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { parseControllerConfig } from "../config.ts";
@@ -43,7 +42,7 @@ test("where the judge fails, the service is let through, the failure is logged a
   expect(await ask("no review")).toBe(400);
 });
 
-test("a controller that has not listed its Secret is not Ready, for 30 seconds at most", async () => {
+test("a controller that has not listed what its webhook needs is not Ready, for 30 seconds at most", async () => {
   await using folder = await temporaryFolder();
   const kubeconfig = path.join(folder.path, "nowhere.kubeconfig");
   await writeFile(
@@ -64,24 +63,41 @@ current-context: c
     preflightPort: 0,
   };
   let nowMs = 0;
+  let expire = () => {};
+  const logged: LogLine[] = [];
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   const listening = Promise.withResolvers<number>();
   const running = runController({
-    ...{ config: parseControllerConfig(flags), log: quietLog, signal: stop.signal },
-    clock: { ...systemClock, monotonicMs: () => nowMs },
+    config: parseControllerConfig(flags),
+    log: keepLines(logged),
+    signal: stop.signal,
+    clock: {
+      ...systemClock,
+      monotonicMs: () => nowMs,
+      after: (delayMs, fire) => {
+        if (delayMs === 30_000) expire = fire;
+        return systemClock.after(delayMs, fire);
+      },
+    },
     onListening: listening.resolve,
   });
   const port = await Promise.race([listening.promise, running]);
-  const ready = async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz/preflight`);
+  const ready = async (route = "/readyz/preflight") => {
+    const answer = await fetch(`http://127.0.0.1:${port}${route}`);
     return `${answer.status} ${await answer.text()}`;
   };
-  expect(await ready()).toBe("503 the preflight webhook has not listed its Secret yet\n");
+  const lists = ["Models", "Hosts", "Nodes", "reports of nodes", "its Secret"];
+  const lines = lists.map((what) => `the preflight webhook has not listed ${what} yet`);
+  expect((await ready()).replaceAll(/ yet: .*/g, " yet")).toBe(`503 ${lines.join("\n")}\n`);
   nowMs = 29_999;
   expect(await ready()).toMatch(/^503/);
   nowMs = 30_000;
   expect(await ready()).toBe("200 ok\n");
+  expect(await ready("/readyz")).toContain(lines[0]);
+  expire();
+  const missing = lines.map((line) => expect.stringMatching(`^${line}`));
+  expect(logged).toContainEqual(expect.objectContaining({ level: "warn", data: { missing } }));
   stop.abort();
   await running;
 });

@@ -11,13 +11,13 @@ import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
-import type { KubeObject, ObjectRef } from "../../src/kube/types.ts";
-import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type { ObjectRef } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflight } from "./judge.ts";
+import { createLists, type Lists } from "./lists.ts";
 import { answerTo, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
 import { filesOf } from "./rotation.ts";
 
@@ -45,56 +45,108 @@ const REQUEST_MS = 10_000;
 /** All API servers may come from one address. */
 const CONNECTIONS = { total: 256, perAddress: 256 };
 
+/** API servers (Go) close an idle connection after 90 s. A server that closed it first could drop a request in flight. */
+const KEEP_ALIVE_MS = 120_000;
+
 const LISTEN_RETRY_MS = 1_000;
-/** No longer is the first list waited for: without the right to it, no rollout would end. */
-const FIRST_LIST_MS = 30_000;
+/** Maximum wait for the first lists: without the right to one of them, no rollout would finish. */
+const FIRST_LISTS_MS = 30_000;
+/** Until kube-proxy routes API servers to other pods. */
+const DRAIN_MS = 5_000;
 
 export interface PreflightState {
-  /** Why the webhook is not served; undefined while it is. */
-  readonly notServed: () => string | undefined;
-  /** The same, except where the Secret has no certificate, or cannot be listed: a leader must be able to come up and make it. */
-  readonly trouble: () => string | undefined;
+  /** Why services are stored unjudged, a line each; empty while they are judged. */
+  readonly notServed: () => readonly string[];
+  /** The same, except where the Secret has no certificate, or a list cannot be had: a leader must be able to come up. */
+  readonly trouble: () => readonly string[];
+  /** Resolves once the webhook has drained after the signal, and nothing is served or watched any more. */
+  readonly ended: Promise<void>;
 }
 
-/** Listens once the Secret holds a certificate, and serves each new one from then on. Ends with the signal. */
+/**
+ * Listens once the Secret holds a certificate, and serves each new one from then on. After the signal it drains: for some
+ * seconds it answers as before, by watches that go on, and closes each connection with its next answer.
+ */
 export function startPreflight(options: PreflightOptions): PreflightState {
   const { log, clock } = options;
-  const server = createServer(
-    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, handshakeTimeout: REQUEST_MS },
-    createHandler(options, createJudge(options)),
-  );
-  limitConnections(server, CONNECTIONS);
+  const serving = new AbortController();
+  const lists = createLists({ ...options, signal: serving.signal });
+  const server = createPreflightServer(options, createJudge(options, lists));
   let at: "waiting" | "trying" | "listening" = "waiting";
   let failure = "";
-  const startedMs = clock.monotonicMs();
-  const secrets = startReflector<Secret>({
-    ...options,
-    kind: SECRETS,
-    namespace: options.secret.namespace ?? "",
-    fieldSelector: `metadata.name=${options.secret.name}`,
-    onChange: (_, secret) => {
-      if (!useCertificate(server, secret, log) || at !== "waiting") return;
-      at = "trying";
-      keepTrying(() => listenOn(server, options), options, {
-        ...{ clock, log, what: "the preflight webhook", retryMs: LISTEN_RETRY_MS },
-        onListening: (port) => {
-          at = "listening";
-          options.onListening?.(port);
-        },
-        onFailed: ({ message }) => {
-          failure = `: ${message}`;
-        },
-      });
-    },
-  });
-  const isListing = () => !secrets.isSynced() && clock.monotonicMs() - startedMs < FIRST_LIST_MS;
-  const trouble = () => {
-    if (at === "trying") return `the preflight webhook does not listen yet${failure}`;
-    return isListing() ? "the preflight webhook has not listed its Secret yet" : undefined;
+  const onSecret = (_: string, secret: Secret | undefined) => {
+    if (!useCertificate(server, secret, log) || at !== "waiting") return;
+    at = "trying";
+    const address = { address: options.address, port: options.port, signal: serving.signal };
+    keepTrying(() => listenOn(server, address), address, {
+      clock,
+      log,
+      what: "the preflight webhook",
+      retryMs: LISTEN_RETRY_MS,
+      onListening: (port) => {
+        at = "listening";
+        options.onListening?.(port);
+      },
+      onFailed: ({ message }) => {
+        failure = `: ${message}`;
+      },
+    });
   };
-  const notServed = () =>
-    at === "waiting" ? "waiting for the certificate of the preflight webhook" : trouble();
-  return { trouble, notServed };
+  const { name, namespace = "" } = options.secret;
+  lists.start("its Secret", { kind: SECRETS, namespace, fieldSelector: `metadata.name=${name}` }, onSecret);
+  const isWaiting = waitForLists(options, lists);
+  const notListening = () => (at === "trying" ? [`the preflight webhook does not listen yet${failure}`] : []);
+  return {
+    trouble: () => [...notListening(), ...(isWaiting() ? lists.missing() : [])],
+    notServed: () => [
+      ...(at === "waiting" ? ["waiting for the certificate of the preflight webhook"] : notListening()),
+      ...lists.missing(),
+    ],
+    ended: whenDrained(options, serving, () => at === "listening"),
+  };
+}
+
+function createPreflightServer(options: PreflightOptions, judge: Judge): Server {
+  const { signal } = options;
+  const limits = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, handshakeTimeout: REQUEST_MS };
+  const server = createServer({ ...limits, keepAliveTimeout: KEEP_ALIVE_MS }, createHandler(options, judge));
+  limitConnections(server, CONNECTIONS);
+  server.prependListener("request", (_, response: ServerResponse) => {
+    if (signal.aborted) response.setHeader("connection", "close");
+  });
+  return server;
+}
+
+/** The result says whether the pod still waits for them. Those that are missing at the end are logged. */
+function waitForLists({ clock, log, signal }: PreflightOptions, lists: Lists): () => boolean {
+  const startedMs = clock.monotonicMs();
+  const cancel = clock.after(FIRST_LISTS_MS, () => {
+    const missing = lists.missing();
+    if (missing.length > 0)
+      log.warn({ missing }, "preflight: services are stored unjudged until these lists are complete");
+  });
+  signal.addEventListener("abort", cancel, { once: true });
+  return () => clock.monotonicMs() - startedMs < FIRST_LISTS_MS;
+}
+
+/** Ends `serving` after the signal; at once where nothing listens. */
+function whenDrained(
+  { clock, signal }: PreflightOptions,
+  serving: AbortController,
+  isListening: () => boolean,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      serving.abort();
+      resolve();
+    };
+    const drain = () => {
+      if (isListening()) clock.after(DRAIN_MS, end);
+      else end();
+    };
+    if (signal.aborted) drain();
+    else signal.addEventListener("abort", drain, { once: true });
+  });
 }
 
 /** False where there is none that can be used; what was served before stays. */
@@ -112,14 +164,11 @@ function useCertificate(server: Server, secret: Secret | undefined, log: Log): b
 
 type Judge = (service: InferenceService) => Preflight;
 
-function createJudge(options: PreflightOptions): Judge {
-  const start = <T extends KubeObject>(
-    rest: Pick<ReflectorOptions<T>, "kind" | "namespace" | "labelSelector">,
-  ) => startReflector<T>({ ...options, ...rest, onChange: () => {} });
-  const models = start({ kind: MODELS });
-  const hosts = start({ kind: HOSTS });
-  const nodes = options.hostsOnly ? UNWATCHED : start({ kind: NODES });
-  const reports = options.hostsOnly ? UNWATCHED : start(NODE_REPORTS);
+function createJudge({ hostsOnly, match, hasFixedNodes }: PreflightOptions, lists: Lists): Judge {
+  const models = lists.start("Models", { kind: MODELS });
+  const hosts = lists.start("Hosts", { kind: HOSTS });
+  const nodes = hostsOnly ? UNWATCHED : lists.start("Nodes", { kind: NODES });
+  const reports = hostsOnly ? UNWATCHED : lists.start("reports of nodes", NODE_REPORTS);
   return (service) => {
     if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
@@ -134,8 +183,8 @@ function createJudge(options: PreflightOptions): Judge {
       loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
       hosts: hosts.list(),
       nodes: nodes.list().map((node) => readReportedNode(node, reports)),
-      match: options.match,
-      hasFixedNodes: options.hasFixedNodes || options.hostsOnly,
+      match,
+      hasFixedNodes: hasFixedNodes || hostsOnly,
     });
   };
 }
