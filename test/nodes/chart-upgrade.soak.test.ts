@@ -1,5 +1,6 @@
 /** The chart in pods of a real node, upgraded and rolled back under load, and to images that are not ours. */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { callApi } from "../../local/control-plane/request.ts";
 import { OUR_IMAGE, OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
@@ -14,6 +15,8 @@ const title = `upgrades of the chart on a real node${whyNoChart === undefined ? 
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
 const NEXT = "0.2.0";
+/** No node has as much memory. */
+const TOO_LARGE = JSON.stringify({ spec: { resources: { hostMemory: "900Gi" } } });
 const NEXT_IMAGE = `${OUR_REPOSITORY}:${NEXT}`;
 
 describe.skipIf(whyNoChart !== undefined)(title, () => {
@@ -47,8 +50,11 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const leader = await leaderOf(bed);
     const chart = await bed.packaged(NEXT);
     const started = performance.now();
-    await bed.upgrade(chart, "--set", "controller.logLevel=debug,preflight.certificateDays=60");
-    await annotate(`${Math.round(performance.now() - started)} ms`);
+    await whileRefusing(bed, async () => {
+      await bed.upgrade(chart, "--set", "controller.logLevel=debug,preflight.certificateDays=60");
+      await annotate(`${Math.round(performance.now() - started)} ms`);
+      await untilOldPodsAreGone(bed);
+    });
     expect(await imagesOf(bed)).toEqual([NEXT_IMAGE, NEXT_IMAGE, NEXT_IMAGE, NEXT_IMAGE]);
     await vi.waitFor(async () => expect(await leaderOf(bed)).not.toBe(leader), WAIT);
     await expectRefusal(bed);
@@ -69,8 +75,11 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
   test("a rollback replaces all of ours again, and no pod of a service", async ({ annotate }) => {
     const leader = await leaderOf(bed);
     const started = performance.now();
-    await bed.helm("rollback", "metalbridge", "-n", NAMESPACE, "--wait", "--timeout=120s");
-    await annotate(`${Math.round(performance.now() - started)} ms`);
+    await whileRefusing(bed, async () => {
+      await bed.helm("rollback", "metalbridge", "-n", NAMESPACE, "--wait", "--timeout=120s");
+      await annotate(`${Math.round(performance.now() - started)} ms`);
+      await untilOldPodsAreGone(bed);
+    });
     expect(await imagesOf(bed)).toEqual([OUR_IMAGE, OUR_IMAGE, OUR_IMAGE, OUR_IMAGE]);
     await vi.waitFor(async () => expect(await leaderOf(bed)).not.toBe(leader), WAIT);
     await expectRefusal(bed);
@@ -114,9 +123,40 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
   });
 });
 
+/** Asks for it without a pause, and stores nothing. No answer may be another than the refusal. */
+async function whileRefusing({ cluster }: ChartBed, rollout: () => Promise<void>): Promise<void> {
+  const question = {
+    method: "PATCH",
+    path: "/apis/metalbridge.dev/v1alpha1/namespaces/default/inferenceservices/chat?dryRun=All",
+    contentType: "application/merge-patch+json",
+    body: TOO_LARGE,
+  } as const;
+  const answers: string[] = [];
+  let isOver = false;
+  const rolling = rollout().finally(() => {
+    isOver = true;
+  });
+  const asking = async () => {
+    while (!isOver) {
+      const { status } = await callApi(cluster.controlPlane.access, question);
+      answers.push(`${new Date().toISOString()} ${status}`);
+    }
+  };
+  await Promise.all([rolling, asking()]);
+  expect(answers.length).toBeGreaterThan(50);
+  expect(answers.filter((answer) => !answer.endsWith(" 403"))).toEqual([]);
+}
+
+async function untilOldPodsAreGone(bed: ChartBed): Promise<void> {
+  const isStopping = ({ metadata }: Pod) => metadata.deletionTimestamp !== undefined;
+  await vi.waitFor(
+    async () => expect((await bed.pods(NAMESPACE, OURS)).filter(isStopping)).toEqual([]),
+    WAIT,
+  );
+}
+
 async function expectRefusal({ kubectl }: ChartBed): Promise<void> {
-  const change = JSON.stringify({ spec: { resources: { hostMemory: "900Gi" } } });
-  const refused = await kubectl(["patch", "isvc/chat", "--type=merge", "-p", change]).catch(
+  const refused = await kubectl(["patch", "isvc/chat", "--type=merge", "-p", TOO_LARGE]).catch(
     (error: unknown) => error,
   );
   expect(refused instanceof KubectlFailed && refused.stderr).toMatch(
