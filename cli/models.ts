@@ -3,6 +3,7 @@
 import { type Command, Option } from "commander";
 import type { ModelAnswer, ModelCommand } from "../agent/models/protocol.ts";
 import type { FetchProgress } from "../agent/store/types.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatSchema } from "../src/api/fields/shared.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
@@ -140,6 +141,10 @@ function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Pro
   return withCluster("models", flags, async (cluster) => {
     if (command.do === "list" || host === undefined) {
       const hosts = host === undefined ? await listAll(cluster, HOSTS) : [await findHost(cluster, host)];
+      const silent = hosts.filter(({ status }) => status?.info === undefined);
+      if (host !== undefined && silent.length > 0)
+        throw new MetalbridgeError("HostNeverSeen", `the agent of host ${host} has not reported yet`);
+      for (const { metadata } of silent) writeErr(`${metadata.name}: its agent has not reported yet\n`);
       return { at: "models", models: hosts.flatMap(linesOf) };
     }
     const tell = (line: string) => writeErr(`${line}\n`);

@@ -88,7 +88,9 @@ async function reportOf(
 async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortSignal): Promise<Report> {
   const { metadata, status } = host;
   if (status?.remote?.doctor !== true) {
-    const agent = `agent ${status?.info?.agentVersion ?? "of unknown version"}`;
+    if (status?.info === undefined)
+      throw new MetalbridgeError("HostNeverSeen", `the agent of host ${metadata.name} has not reported yet`);
+    const agent = `agent ${status.info.agentVersion ?? "of unknown version"}`;
     throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
   }
   // A limit for the whole report: a host that sends it byte by byte must not delay the reports of the others.

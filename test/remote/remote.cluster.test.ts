@@ -164,7 +164,7 @@ test("doctor runs on hosts by their agents: one in full, several for scripts, an
   const [here, silent] = JSON.parse(json.stdout);
   expect(here).toMatchObject({ host: hostName(), platform: "linux", summary: { ok: expect.any(Number) } });
   expect(here.results).toContainEqual(expect.objectContaining({ code: "AgentNotRunning", status: "ok" }));
-  expect(silent).toMatchObject({ host: "silent", error: { code: "RemoteAccessOff" } });
+  expect(silent).toMatchObject({ host: "silent", error: { code: "HostNeverSeen" } });
   const denied = await run("alice", "doctor", "--host", hostName());
   expect(denied).toMatchObject({ code: 1, stdout: expect.stringMatching(/RemoteAccessForbidden/) });
   expect(denied.stdout).toContain("metalbridge-host-doctor");
