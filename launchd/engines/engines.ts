@@ -49,8 +49,7 @@ export interface EngineSource {
 const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
 const SHORT = 12;
 const NOT_INSTALLED = {
-  summary:
-    "nothing was installed: unpack the archive elsewhere and run its llama-server --version to see why, or take another release",
+  summary: `nothing was installed: unpack the archive elsewhere and run its ${PROGRAM} --version to see why, or take another release`,
 };
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
