@@ -65,7 +65,7 @@ export interface PreflightState {
 
 /**
  * Listens once the Secret holds a certificate, and serves each new one from then on. After the signal it drains: for some
- * seconds it answers as before, by watches that go on, and closes each connection with its next answer.
+ * seconds it answers as before, by watches that stay open, and closes each connection with its next answer.
  */
 export function startPreflight(options: PreflightOptions): PreflightState {
   const { log, clock } = options;
