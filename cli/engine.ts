@@ -11,13 +11,7 @@ import {
   removeEngine as remove,
   useEngine as use,
 } from "../launchd/engines/engines.ts";
-import {
-  changesOf,
-  type EngineRecord,
-  type InstalledEngine,
-  listEngines,
-  versionPlaces,
-} from "../launchd/engines/store.ts";
+import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../launchd/engines/store.ts";
 import { asExpected } from "../launchd/install.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -36,15 +30,18 @@ interface InstallFlags extends PlaceFlags {
   readonly trust?: boolean;
 }
 
-/** As `list` prints it. */
-interface ListedEngine extends Partial<Pick<EngineRecord, "sha256" | "from" | "installedAt">> {
+/** As `list` prints it. What only its record says is null where that is damaged. */
+interface ListedEngine {
   readonly engine: "llamacpp";
   readonly name: string;
   readonly version: string;
   readonly isCurrent: boolean;
   /** The real path, as firewall rules name it. */
   readonly program: string | undefined;
-  /** Why its record cannot be read. */
+  readonly sha256: string | null;
+  readonly from: string | null;
+  readonly installedAt: string | null;
+  /** Why its record cannot be read; a change too, for scripts that compare only those. */
   readonly damage?: string;
   readonly changes: readonly string[];
 }
@@ -162,7 +159,9 @@ async function entryOf(engine: InstalledEngine, owner: number): Promise<ListedEn
   const { name, version, isCurrent, folder, record } = engine;
   const program = await realpath(versionPlaces(folder).program).catch(() => undefined);
   const common = { engine: "llamacpp" as const, name, version, isCurrent, program };
-  if ("damage" in record) return { ...common, damage: record.damage, changes: [] };
+  const changes = await changesOf(engine, owner);
+  if ("damage" in record)
+    return { ...common, sha256: null, from: null, installedAt: null, damage: record.damage, changes };
   const { sha256, from, installedAt } = record;
-  return { ...common, sha256, from, installedAt, changes: await changesOf(engine, owner) };
+  return { ...common, sha256, from, installedAt, changes };
 }

@@ -21,7 +21,7 @@ const recordSchema = z.object({
   links: z.record(z.string(), z.string()),
 });
 
-export type EngineRecord = z.infer<typeof recordSchema>;
+type EngineRecord = z.infer<typeof recordSchema>;
 
 /** A version on the disk. */
 export interface InstalledEngine {
