@@ -1,6 +1,7 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { loadAgentConfig } from "../../agent/config/load.ts";
 import { openSession } from "../../local/control-plane/session.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { findAgentHere } from "./agent-here.ts";
@@ -16,7 +17,8 @@ test("the demo whose kubeconfig is in use is meant, and flags win", async () => 
   expect((await findAgentHere({ kubeconfig: other })).stateDir).not.toBe(agent);
 });
 
-test("the demo that runs in this folder is meant where no agent is installed", async () => {
+test("the demo that runs in this folder is meant where no agent is installed", async ({ skip }) => {
+  skip(existsSync(loadAgentConfig({}).stateDir), "an agent is installed on this machine");
   await using folder = await temporaryFolder();
   const plane = path.join(folder.path, "control-plane");
   const agent = path.join(folder.path, "agent");
