@@ -20,7 +20,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: [
-            "{src,agent,controller,server,launchd,local,cli,scripts}/**/*.test.ts",
+            "{src,fitness,agent,controller,server,launchd,local,cli,scripts}/**/*.test.ts",
             "test/{chart,fixtures,docs,torture,metrics,security}/**/*.test.ts",
           ],
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
@@ -36,7 +36,7 @@ export default defineConfig({
         test: {
           name: "cluster",
           include: [
-            "{src,agent,controller,server,launchd,local,cli,test}/**/*.cluster.test.ts",
+            "{src,fitness,agent,controller,server,launchd,local,cli,test}/**/*.cluster.test.ts",
             "test/cluster/**/*.test.ts",
           ],
           globalSetup: ["test/cluster/global-setup.ts"],

@@ -6,8 +6,8 @@ import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
+import { systemCode } from "../src/util/atomic-file.ts";
 import type { Agent } from "./agent.ts";
-import { systemCode } from "./atomic-file.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { preflight, renderChecks, requirePassed } from "./preflight.ts";
 

@@ -1,11 +1,11 @@
 /** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
 
 import { existsSync } from "node:fs";
-import { renderAgentAnswer } from "../src/agent-answer.ts";
+import type { CatalogRecord } from "../fitness/catalog/record.ts";
+import { renderAgentAnswer } from "../src/api/agent-answer.ts";
 import type { MetalbridgeError } from "../src/api/errors.ts";
-import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import { Agent, type Inputs } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
@@ -13,7 +13,7 @@ import { connectPatiently } from "./connect.ts";
 import { joinedKubeconfigPath } from "./credential/file.ts";
 import { keepCredential } from "./credential/renewal.ts";
 import { dryRun, requireReadable } from "./dry-run.ts";
-import { startServer } from "./server/server.ts";
+import { startServer } from "./metrics/server.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
 import { stopEngines } from "./stop-engines.ts";
@@ -143,8 +143,8 @@ async function serveLlmfitOf(
   records: AgentPorts["records"] = async () => [],
 ): Promise<void> {
   const [{ serveLlmfit }, { factsOfHost }] = await Promise.all([
-    import("./server/llmfit.ts"),
-    import("../src/fitness/llmfit/rest/host-facts.ts"),
+    import("./metrics/llmfit.ts"),
+    import("../fitness/llmfit/rest/host-facts.ts"),
   ]);
   const facts = async () => factsOfHost(await agent.describe());
   serveLlmfit({ clock, log, signal, ...config.llmfit, facts, records });

@@ -7,7 +7,7 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { Reflector } from "../src/kube/types.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 
 export interface ReplicaWatchOptions {

@@ -10,7 +10,7 @@ import type { Reporter } from "../src/kube/event/event-object.ts";
 import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
 import type { KubeClient, Reflector } from "../src/kube/types.ts";
 import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
 import type { LateEndpoints } from "./endpoints/late-endpoints.ts";
 import type { ObservedHost } from "./registration/host-status.ts";

@@ -5,8 +5,8 @@ import { chmod, lstat, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { makeFolder } from "./folder.ts";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { makeFolder } from "../src/util/folder.ts";
+import { oneAtATime } from "../src/util/process-lock.ts";
 
 /** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
 const MOST_PATH_BYTES = 103;

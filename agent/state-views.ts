@@ -27,8 +27,8 @@ export function budgetOf(
   if (latest === undefined) return undefined;
   const { totalBytes } = latest.memory;
   const memory = {
-    ...(totalBytes === undefined ? {} : { totalBytes }),
-    ...(latest.gpuBudgetBytes === undefined ? {} : { gpuBudgetBytes: latest.gpuBudgetBytes }),
+    totalBytes,
+    gpuBudgetBytes: latest.gpuBudgetBytes,
   };
   const budget = hostBudget({
     spec: host?.spec ?? hostSchema.parse({ metadata: { name: "unknown" } }).spec,

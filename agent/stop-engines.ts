@@ -2,7 +2,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { waitMs } from "../src/kube/wait.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import type { Instance } from "./instances/instance.ts";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { removeEngineFile } from "./replicas/state/engine-record.ts";

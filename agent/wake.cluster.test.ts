@@ -1,7 +1,7 @@
 /** A whole agent whose machine sleeps, simulated by clocks that the test moves. */
 import { randomBytes } from "node:crypto";
 import { expect, test, vi } from "vitest";
-import type { Clock } from "../src/ports.ts";
+import type { Clock } from "../src/util/ports.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 import { movableClock } from "../test/fixtures/movable-clock.ts";
 import { startAgent } from "./fixtures/agent.ts";

@@ -5,7 +5,7 @@ import { type Command, Option } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { formatBytes } from "../src/bytes.ts";
+import { formatBytes } from "../src/util/bytes.ts";
 import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
 import { calibrationCases } from "./calibrate/sizes.ts";
 import { writeOut } from "./program/output.ts";

@@ -1,13 +1,13 @@
 /** `metalbridge catalog`: the models that are known, where their figures come from, and whether they are right. */
 
 import { type Command, Option } from "commander";
+import { holdAgainst } from "../fitness/catalog/check.ts";
+import { searchRecords } from "../fitness/catalog/match.ts";
+import type { CatalogRecord } from "../fitness/catalog/record.ts";
+import { keyValueBytesPerToken } from "../fitness/scoring/claim.ts";
+import { fileSize, ladderOf } from "../fitness/scoring/quantizations.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { formatBytes } from "../src/bytes.ts";
-import { holdAgainst } from "../src/fitness/catalog/check.ts";
-import { searchRecords } from "../src/fitness/catalog/match.ts";
-import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
-import { keyValueBytesPerToken } from "../src/fitness/claim.ts";
-import { fileSize, ladderOf } from "../src/fitness/quantizations.ts";
+import { formatBytes } from "../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "./catalog/read.ts";
 import { updateCatalog } from "./catalog/update.ts";
 import { outputFlag, parseCount } from "./cluster/flags.ts";

@@ -1,7 +1,7 @@
 /** `metalbridge cluster-fit`: where a model fits best, asked of every node by a short-lived pod, and of Hosts by their status. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../src/fitness/score.ts";
+import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../fitness/scoring/score.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import {

@@ -99,9 +99,9 @@ async function fitText(
 ): Promise<string> {
   const { contextSize, slots, priority } = flags;
   const sizes = {
-    ...(contextSize === undefined ? {} : { context: contextSize }),
-    ...(slots === undefined ? {} : { slots }),
-    ...(priority === undefined ? {} : { priority }),
+    context: contextSize,
+    slots,
+    priority,
     quantization: model?.spec.quantization,
   };
   try {

@@ -26,10 +26,10 @@ async function tellEvent(
       ...{ type: "Warning", reason: "EngineCrashed", action: "Backoff", note },
       regarding: {
         apiVersion: "metalbridge.dev/v1alpha1",
-        ...(regarding.kind === "Host" ? {} : { namespace }),
+        namespace: regarding.kind === "Host" ? undefined : namespace,
         kind: regarding.kind,
         name: regarding.name,
-        ...(regarding.uid === undefined ? {} : { uid: regarding.uid }),
+        uid: regarding.uid,
       },
       ...{ reportingController: "metalbridge-agent", reportingInstance: "test" },
     }),

@@ -9,7 +9,7 @@ import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agen
 import { examine, type Result } from "../src/doctor/check.ts";
 import { readValue } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
-import { createRunTool } from "../src/macos/command.ts";
+import { createRunTool } from "../src/util/command.ts";
 import { outputFlag, parseDuration, parseHostName, parseName } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { probeFromCluster } from "./doctor/from-cluster.ts";

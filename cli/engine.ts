@@ -15,8 +15,8 @@ import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../
 import { asExpected } from "../launchd/install.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { createRunTool } from "../src/macos/command.ts";
 import { readPrograms } from "../src/macos/doctor/programs.ts";
+import { createRunTool } from "../src/util/command.ts";
 import { type Output, outputFlag } from "./cluster/flags.ts";
 import { readLinuxPrograms } from "./doctor/linux.ts";
 import { alone } from "./install/alone.ts";

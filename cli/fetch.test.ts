@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { parseFetchResult } from "../src/linux/fetch-result.ts";
+import { parseFetchResult } from "../src/models/fetch-result.ts";
 import { headerBytes, TENSOR_BYTES } from "../test/fixtures/model-server.ts";
 import { cutAfter, sendFile, sha256, startOrigin } from "../test/fixtures/origin.ts";
 import { startS3Server, whyNoS3Server } from "../test/fixtures/s3-server.ts";

@@ -6,7 +6,7 @@ import { readSourceCredentials } from "../agent/config/source-credentials.ts";
 import { fetchToVolume } from "../agent/store/volume.ts";
 import { formatSchema, type ModelFormat } from "../src/api/fields/shared.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
-import { isFetched, renderFetchResult } from "../src/linux/fetch-result.ts";
+import { isFetched, renderFetchResult } from "../src/models/fetch-result.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { writeOut } from "./program/output.ts";

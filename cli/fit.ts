@@ -64,9 +64,9 @@ async function fit(model: string | undefined, flags: Flags): Promise<void> {
 
 function clusterOf({ kubeconfig, kubeContext, namespace }: Flags): ClusterFlags {
   return {
-    ...(kubeconfig === undefined ? {} : { kubeconfig }),
-    ...(kubeContext === undefined ? {} : { context: kubeContext }),
-    ...(namespace === undefined ? {} : { namespace }),
+    kubeconfig,
+    context: kubeContext,
+    namespace,
   };
 }
 

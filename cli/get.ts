@@ -60,9 +60,9 @@ async function get(word: string, name: string | undefined, flags: Flags): Promis
   await withCluster("get", flags, async (cluster) => {
     const isEverywhere = !listing.kind.namespaced || flags.allNamespaces === true;
     const options: ListOptions = {
-      ...(isEverywhere ? {} : { namespace: cluster.namespace }),
-      ...(flags.selector === undefined ? {} : { labelSelector: flags.selector }),
-      ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
+      namespace: isEverywhere ? undefined : cluster.namespace,
+      labelSelector: flags.selector,
+      fieldSelector: name === undefined ? undefined : `metadata.name=${name}`,
     };
     if (name !== undefined && (await lookUp(cluster, listing.kind, name)) === undefined && !isEverywhere)
       await notFound(cluster, listing.kind, listing.missing, name);

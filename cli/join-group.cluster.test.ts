@@ -7,7 +7,7 @@ import { testAddress } from "../agent/fixtures/agent.ts";
 import { JOIN_REQUESTS_MAX, joinAccount } from "../src/api/access/join-group.ts";
 import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../src/api/group.ts";
 import { HOST_JOIN_REQUESTS, HOSTS } from "../src/api/kinds.ts";
-import { createJoinKey, openSealed } from "../src/join-seal.ts";
+import { createJoinKey, openSealed } from "../src/crypto/join-seal.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
 import { type Program, type ProgramEnd, startProgram } from "../test/cli/program.ts";
 import { type Bench, startBench } from "../test/controller/bench.ts";

@@ -3,15 +3,15 @@
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
+import { createDensity } from "../fitness/density/density.ts";
+import { createFits } from "../fitness/density/fits.ts";
+import { createLlmfitRest } from "../fitness/llmfit/rest/rest.ts";
 import { packageVersion } from "../local/package-root.ts";
-import { createDensity } from "../server/density/density.ts";
-import { createFits } from "../server/density/fits.ts";
 import type { Deploy, McpContext } from "../server/mcp/context.ts";
 import { listenMcp } from "../server/mcp/listen.ts";
 import { createMcp } from "../server/mcp/server.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { keyOf } from "../src/api/names.ts";
-import { createLlmfitRest } from "../src/fitness/llmfit/rest/rest.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { parseSource } from "../src/models/source/source.ts";
@@ -104,7 +104,7 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
           list: (kind, namespace) => listAll(cluster, kind, namespace === undefined ? {} : { namespace }),
         }),
       ),
-    ...(allowDeploy === true ? { deploy: deployWith(flags) } : {}),
+    deploy: allowDeploy === true ? deployWith(flags) : undefined,
   };
 }
 

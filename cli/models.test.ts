@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import type { CommandPorts } from "../agent/models/commands.ts";
-import { serveModelCommands } from "../agent/models/socket.ts";
 import { silentLog, startStore } from "../agent/store/fixtures/store.ts";
+import type { CommandPorts } from "../agent/store-maintenance/commands.ts";
+import { serveModelCommands } from "../agent/store-maintenance/socket.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { ggufBytes, type Origin, sha256, startOrigin } from "../test/fixtures/origin.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";

@@ -1,14 +1,14 @@
 /** `metalbridge models`: what is in the model store of a host, and what stays there. */
 
 import { type Command, Option } from "commander";
-import type { ModelAnswer, ModelCommand } from "../agent/models/protocol.ts";
 import type { FetchProgress } from "../agent/store/types.ts";
+import type { ModelAnswer, ModelCommand } from "../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatSchema } from "../src/api/fields/shared.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
-import { formatBytes } from "../src/bytes.ts";
 import { publicSource } from "../src/models/source/source.ts";
+import { formatBytes } from "../src/util/bytes.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost, listAll } from "./cluster/find.ts";
 import {
@@ -65,7 +65,7 @@ export function configureModels(command: Command): void {
   subcommand(command, "verify", "hash the stored models now, and set damaged files aside")
     .argument("[sources...]", "as the list shows them (default: all)")
     .action((sources: readonly string[], flags: Flags) =>
-      run({ do: "verify", ...(sources.length === 0 ? {} : { sources: [...sources] }) }, flags),
+      run({ do: "verify", sources: sources.length === 0 ? undefined : [...sources] }, flags),
     );
 }
 
@@ -128,7 +128,7 @@ async function run(command: ModelCommand, flags: Flags): Promise<void> {
 
 function runOf({ output }: Flags, { signal }: StopRequest) {
   const isShown = output === "text" && process.stderr.isTTY === true;
-  return { signal, ...(isShown ? { onProgress: showProgress() } : {}) };
+  return { signal, onProgress: isShown ? showProgress() : undefined };
 }
 
 /** What hosts have and what they do, as their status says. */
@@ -165,7 +165,7 @@ function answerOf(command: ModelCommand, { before, after }: Done): Answer {
   if (command.do === "verify") return { at: "models", models: after };
   if (command.do === "gc") return { at: "models", models: before };
   const sizeBytes = (command.do === "rm" ? before : after)[0]?.sizeBytes;
-  return { at: "changed", isChanged: true, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+  return { at: "changed", isChanged: true, sizeBytes };
 }
 
 function plainOf(command: ModelCommand, answer: Answer): unknown {

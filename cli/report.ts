@@ -1,10 +1,10 @@
 /** `metalbridge report`: hosts, nodes and what is placed on them, for people and agents. */
 
 import { type Command, Option } from "commander";
-import { createDensity } from "../server/density/density.ts";
-import { createFits } from "../server/density/fits.ts";
-import { renderReport } from "../server/density/report.ts";
-import { cost, nodeRow } from "../server/density/views.ts";
+import { createDensity } from "../fitness/density/density.ts";
+import { createFits } from "../fitness/density/fits.ts";
+import { renderReport } from "../fitness/density/report.ts";
+import { cost, nodeRow } from "../fitness/density/views.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";

@@ -4,8 +4,8 @@ import { nodeConfigSchema, nodeNameOf, parseNodeConfig, placesOf } from "../agen
 import { controllerConfigSchema, parseControllerConfig } from "../controller/config.ts";
 import { liveEvictionOf } from "../controller/live-eviction/config.ts";
 import { inspectSettings } from "../controller/model/config.ts";
-import { linuxSettings, probingOf } from "../controller/paths/pods/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
+import { linuxSettings, probingOf } from "../controller/service/pods/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { configureController } from "./controller.ts";
 import { configureNode } from "./node.ts";

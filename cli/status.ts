@@ -51,7 +51,7 @@ async function status(options: StatusOptions): Promise<void> {
     const isKnown = lease.ok || lease.error.kind === "notFound";
     const controller = isKnown ? leadershipNote(lease.ok ? lease.value : undefined, Date.now()) : undefined;
     const overview = {
-      ...(controller === undefined ? {} : { controller }),
+      controller,
       ...overviewOf(hosts, services, replicas),
     };
     const colour = process.stdout.isTTY === true;

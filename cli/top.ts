@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { createLogUpdate } from "log-update";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { terminalText } from "../src/terminal-text.ts";
+import { terminalText } from "../src/util/terminal-text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";

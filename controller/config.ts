@@ -4,8 +4,8 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
-import { podsConfigSchema } from "./paths/pods/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
+import { podsConfigSchema } from "./service/pods/config.ts";
 import { tunnelConfigSchema } from "./tunnel/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS } from "../src/api/kinds.ts";
-import type { Log } from "../src/ports.ts";
+import type { Log } from "../src/util/ports.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 

@@ -11,7 +11,7 @@ import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { LEASES, SECRETS, VALIDATING_WEBHOOKS } from "../src/kube/kinds.ts";
-import type { Log } from "../src/ports.ts";
+import type { Log } from "../src/util/ports.ts";
 import { giveControllerIdentity } from "../test/bed/identity.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { helmIn, helmProgram, needsHelm, render } from "../test/chart/helm.ts";

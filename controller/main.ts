@@ -1,7 +1,8 @@
 /** The controller: wires connection, leader election and the leader's work. */
+
+import { createMatcher } from "../fitness/catalog/match.ts";
+import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { createMatcher } from "../src/fitness/catalog/match.ts";
-import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { healthRoutes, listen, type Route, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
@@ -11,17 +12,17 @@ import { runLeaderElection } from "../src/kube/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { liveEvictionOf } from "./live-eviction/config.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
-import { linuxSettings, probingOf } from "./paths/pods/config.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
 import { keepCertificate } from "./preflight/rotation.ts";
+import { linuxSettings, probingOf } from "./service/pods/config.ts";
 import { startTunnel } from "./tunnel/tunnel.ts";
 
 export interface ControllerOptions {

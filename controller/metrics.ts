@@ -2,7 +2,7 @@
 import { createHistogram, observe } from "../src/http/metrics/histogram.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
-import type { Clock } from "../src/ports.ts";
+import type { Clock } from "../src/util/ports.ts";
 import type { MoveResult } from "./live-eviction/moving.ts";
 import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
 import { controllerMetrics } from "./metrics/families.ts";

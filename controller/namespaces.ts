@@ -2,12 +2,12 @@
 
 import { describeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { backoffMs } from "../src/backoff.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import { NAMESPACES } from "../src/kube/kinds.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { waitMs } from "../src/kube/wait.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import { backoffMs } from "../src/util/backoff.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 
 export interface NamespacePorts {
   readonly client: KubeClient;

@@ -14,7 +14,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readPlainFile } from "../src/plain-file.ts";
+import { readPlainFile } from "../src/util/plain-file.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { accountOnTheWay, asOwnerOf, makeFolder, removeTree, replaceFile } from "./account-files.ts";
 

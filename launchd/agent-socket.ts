@@ -1,6 +1,6 @@
 /** Asks the agent on its socket who it is. */
 import { connect } from "node:net";
-import { parseAgentAnswer } from "../src/agent-answer.ts";
+import { parseAgentAnswer } from "../src/api/agent-answer.ts";
 import type { Agent } from "./plan/observed.ts";
 
 /** A busy one answers late; one that is gone refuses at once. */

@@ -1,5 +1,5 @@
 /** Runs a program of the system for install and its sisters: one that could not be run has an exit code too. */
-import { createRunTool } from "../src/macos/command.ts";
+import { createRunTool } from "../src/util/command.ts";
 
 export interface CommandResult {
   /** As a shell's: 127 when it could not be run or did not end in time. */

@@ -1,6 +1,6 @@
 /** Waits until the agent serves, or until it is clear that it will not. */
 import { dirname } from "node:path";
-import { readPlainFile } from "../src/plain-file.ts";
+import { readPlainFile } from "../src/util/plain-file.ts";
 import { asOwnerOf } from "./account-files.ts";
 import { askAgent } from "./agent-socket.ts";
 import { type Layout, socketOf } from "./layout.ts";

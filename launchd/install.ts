@@ -1,7 +1,7 @@
 /** Install and upgrade: observe, plan, apply, and judge the version that runs now; back to the one before if it does not serve. */
 import { dirname } from "node:path";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { readPlainFile } from "../src/plain-file.ts";
+import { readPlainFile } from "../src/util/plain-file.ts";
 import { accountOnTheWay } from "./account-files.ts";
 import { type Apply, createApply } from "./apply.ts";
 import { readChoices } from "./choices.ts";

@@ -2,7 +2,7 @@
 import type { Stats } from "node:fs";
 import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { readPlainFile } from "../src/plain-file.ts";
+import { readPlainFile } from "../src/util/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
 import { asOwnerOf } from "./account-files.ts";
 import { askAgent } from "./agent-socket.ts";

@@ -1,5 +1,5 @@
 /** What install and its sisters act with. */
-import type { Clock } from "../src/ports.ts";
+import type { Clock } from "../src/util/ports.ts";
 import type { Accounts } from "./account/account.ts";
 import type { Job } from "./plan/observed.ts";
 

@@ -1,6 +1,6 @@
 /** Waiting for launchd, systemd and the agent: none of them reports to us, so they are asked. */
 import { waitMs } from "../src/kube/wait.ts";
-import type { Clock } from "../src/ports.ts";
+import type { Clock } from "../src/util/ports.ts";
 
 const FIRST_MS = 20;
 const LARGEST_MS = 250;

@@ -1,6 +1,6 @@
 /** A log for people at a terminal: time, level when it matters, sentence, then the data as key=value. */
-import type { Log } from "../src/ports.ts";
-import { terminalText } from "../src/terminal-text.ts";
+import type { Log } from "../src/util/ports.ts";
+import { terminalText } from "../src/util/terminal-text.ts";
 
 type Write = (line: string) => void;
 

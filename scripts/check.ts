@@ -16,6 +16,11 @@ const checks: readonly Check[] = [
   { name: "types", script: ["run", "--silent", "types"], remedy: "read the messages above" },
   { name: "unused code", script: ["run", "--silent", "unused"], remedy: "remove what nothing uses" },
   {
+    name: "structure",
+    script: ["run", "--silent", "structure"],
+    remedy: "import as scripts/structure/layers.ts allows, without circles",
+  },
+  {
     name: "words",
     script: ["run", "--silent", "words"],
     remedy: "write the word that the message names (scripts/words/rules.ts)",

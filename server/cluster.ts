@@ -1,5 +1,9 @@
 /** The watches of the cluster that keep the density state current. */
 
+import type { Density, Held } from "../fitness/density/density.ts";
+import { placeOfHost, placeOfNode } from "../fitness/density/place.ts";
+import { withReport } from "../fitness/density/reported.ts";
+import { GPU_RESOURCES } from "../fitness/scoring/node.ts";
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import {
   LABEL_NODE_REPORT,
@@ -10,19 +14,15 @@ import {
 } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import { nodeOfReport, nodeReportName, reportIn } from "../src/api/node-report.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
-import { GPU_RESOURCES } from "../src/fitness/node.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
 import type { Node, Pod } from "../src/kube/workload-objects.ts";
-import type { Clock, Log } from "../src/ports.ts";
-import { nodeOfReport, nodeReportName, reportIn } from "../src/telemetry/node-report.ts";
-import type { Density, Held } from "./density/density.ts";
-import { placeOfHost, placeOfNode } from "./density/place.ts";
-import { withReport } from "./density/reported.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;

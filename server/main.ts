@@ -1,7 +1,10 @@
 /** The server: wires connection, watches, density state, the API and its metrics. */
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
-import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
+import type { CatalogRecord } from "../fitness/catalog/record.ts";
+import { createDensity, type Density } from "../fitness/density/density.ts";
+import { createFits } from "../fitness/density/fits.ts";
+import { workAhead } from "../fitness/density/work-ahead.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
@@ -9,12 +12,9 @@ import { createTally } from "../src/http/metrics/tally.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import type { ServerConfig } from "./config.ts";
-import { createDensity, type Density } from "./density/density.ts";
-import { createFits } from "./density/fits.ts";
-import { workAhead } from "./density/work-ahead.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { Handle } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { createDensity } from "../fitness/density/density.ts";
+import { createFits } from "../fitness/density/fits.ts";
+import { aHost, catalogRecords } from "../fitness/density/fixtures/fleet.ts";
+import { placeOfHost } from "../fitness/density/place.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
-import { createDensity } from "./density/density.ts";
-import { createFits } from "./density/fits.ts";
-import { aHost, catalogRecords } from "./density/fixtures/fleet.ts";
-import { placeOfHost } from "./density/place.ts";
 import { serverMetrics } from "./metrics.ts";
 
 test("score and number of models are left out, and not worked out, until the first scores are there", () => {

@@ -1,10 +1,11 @@
 /** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
+
+import type { Density, Site } from "../fitness/density/density.ts";
+import { round } from "../fitness/llmfit/score.ts";
 import type { Moment } from "../src/capacity/placement/claims.ts";
-import { round } from "../src/fitness/llmfit/score.ts";
 import { type Family, known, type Labels, type Sample } from "../src/http/metrics/family.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import type { Tally } from "../src/http/metrics/tally.ts";
-import type { Density, Site } from "./density/density.ts";
 
 export interface ServerFacts {
   readonly density: Density;

@@ -4,7 +4,7 @@ import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:tls";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import type { Log } from "../src/ports.ts";
+import type { Log } from "../src/util/ports.ts";
 
 export interface TlsFiles {
   readonly cert: string;

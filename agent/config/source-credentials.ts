@@ -1,5 +1,5 @@
 /** The credentials of a source, as a download Job gets it: from the environment, each key of the Secret with a prefix. */
-import { SECRET_PREFIX } from "../../src/linux/model-cache.ts";
+import { SECRET_PREFIX } from "../../controller/workload/model-cache.ts";
 import { type Credentials, pickCredentials } from "../../src/models/source/credentials.ts";
 
 /** Undefined where there are none. */

@@ -3,7 +3,7 @@ import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { readTokenClaims, type TokenClaims } from "../../src/kube/token.ts";
-import { writeFileAtomic } from "../atomic-file.ts";
+import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 
 const FILE = "kubeconfig";
 

@@ -7,8 +7,8 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { readTokenClaims, renewAtMs, requestToken, type TokenClaims } from "../../src/kube/token.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { untilBeat } from "../beats.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { untilBeat } from "../../src/util/shared-ticks.ts";
 import { type HostToken, readHostToken, replaceToken } from "./file.ts";
 
 export interface RenewalOptions {

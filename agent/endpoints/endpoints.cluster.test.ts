@@ -4,7 +4,7 @@ import { ANNOTATION_ADDRESSES, LABEL_HOST } from "../../src/api/group.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { sharedCluster, startCluster, type TestCluster } from "../../test/cluster/cluster.ts";
 import { silentLog } from "../store/fixtures/store.ts";
 import { createEndpoints, type SliceEndpoints } from "./endpoints.ts";

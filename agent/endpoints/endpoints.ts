@@ -1,7 +1,6 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
 import { LABEL_HOST } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { backoffMs } from "../../src/backoff.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
@@ -9,7 +8,8 @@ import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import { backoffMs } from "../../src/util/backoff.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
 import { createNewestSlices } from "./newest-slices.ts";
 import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";

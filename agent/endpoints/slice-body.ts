@@ -1,8 +1,8 @@
 /** What the agent writes into a replica's EndpointSlice, and what it reads back from one. Pure. */
 
-import { isAddressWithin } from "../../src/address-within.ts";
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { isAddressWithin } from "../../src/util/address-within.ts";
 import { unusableBecause } from "../config/address.ts";
 import type { SliceState } from "../replicas/plan/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";
@@ -62,8 +62,8 @@ function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "add
   return {
     metadata: {
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
+      namespace,
+      uid,
     },
     addressType: slice.addressType,
   };

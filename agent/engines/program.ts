@@ -5,7 +5,7 @@ import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { Readable } from "node:stream";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { truncate } from "../../src/text.ts";
+import { truncate } from "../../src/util/text.ts";
 
 const ANSWER_TIMEOUT_MS = 5_000;
 /** For the first run of an installed file, once more where it times out: after an upgrade macOS checks the file first. */

@@ -1,6 +1,6 @@
 /** The engines this agent can drive: one line each. */
 import type { Runtime } from "../../src/api/engine-settings.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { behindGate } from "../gate/behind-gate.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";

@@ -4,7 +4,7 @@
  */
 import { basename } from "node:path";
 import { checkGate, isGated } from "../../src/engines/registry.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
 import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instances/instance.ts";
 import { removeEngineFile } from "../replicas/state/engine-record.ts";
@@ -92,7 +92,7 @@ function routeTarget(
   engineKeyFile: string | undefined,
 ): Pick<GateRoute, "target" | "model"> {
   const keyFile = daemonKeyFile ?? engineKeyFile;
-  const target = { host, port, ...(keyFile === undefined ? {} : { keyFile }) };
+  const target = { host, port, keyFile };
   return { target, model: modelAlias ?? "" };
 }
 

@@ -1,7 +1,7 @@
 /** The gate as a process: its routes after the file, and the way out. */
 import { readFileSync } from "node:fs";
 import type { Server as NetServer } from "node:net";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { BodyBudget } from "./body/budget.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import { RouteServer } from "./route-server.ts";
@@ -76,7 +76,7 @@ export class GateProcess {
       release: this.#release,
       pid: process.pid,
       isLeaving: this.#isLeaving,
-      ...(this.#fileProblem === undefined ? {} : { fileProblem: this.#fileProblem }),
+      fileProblem: this.#fileProblem,
       routes: Object.fromEntries([...this.#routes].map(([id, { server }]) => [id, server.status()])),
     };
   }

@@ -1,8 +1,8 @@
 /** The agent's side of the gate: one process per host that outlives the agent, fed by a file, asked by a socket. */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Clock, Log } from "../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import { socketPathFor } from "../single.ts";

@@ -6,7 +6,7 @@
  */
 import type { ChildProcess } from "node:child_process";
 import type { Server as NetServer } from "node:net";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineProcess } from "../instances/process/engine-process.ts";
 import { createIdentity } from "../instances/process/identity/identity.ts";
 import { createEngineProcesses } from "../instances/process/processes.ts";

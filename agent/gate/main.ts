@@ -1,7 +1,7 @@
 /** The gate's process: `node main.ts ROUTES SOCKET RELEASE`, started under a shim by the agent or by the gate before it. */
 
 import { systemClock } from "../../src/kube/system-clock.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { listenForAgent } from "./control.ts";
 import { GateProcess } from "./gate-process.ts";
 import { type HandoverOrder, startNext, takeSockets, tellServing } from "./handover.ts";

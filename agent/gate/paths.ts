@@ -1,6 +1,7 @@
 /** Which requests may reach a daemon: exact paths only, so that no spelling of another one ever does. */
-import { compareVersions } from "../../src/compare-versions.ts";
+
 import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
+import { compareVersions } from "../../src/util/compare-versions.ts";
 import type { GateRoute } from "./routes.ts";
 
 /** A request that is not passed on, and why: `reason` is its label in the metrics. */

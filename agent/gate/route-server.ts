@@ -5,7 +5,7 @@ import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Pipelines } from "../../src/http/pipelines.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
 import type { BodyBudget, BodyShare } from "./body/budget.ts";
 import { cutCrumbs } from "./body/crumbs.ts";
@@ -309,7 +309,7 @@ export class RouteServer {
         this.#target = { ...this.#target, key: this.#targetKey() };
       },
       breakOff: () => this.#breakOff(response),
-      ...(passage.kind === "list" ? { rewrite } : {}),
+      rewrite: passage.kind === "list" ? rewrite : undefined,
     };
     relay(exchange, body);
   }

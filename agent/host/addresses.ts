@@ -1,8 +1,8 @@
 /** The address this host serves on: its engines' while allowed, else a configured one, the route's, or the only one. */
 import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
-import { isAddressWithin } from "../../src/address-within.ts";
-import type { Clock } from "../../src/ports.ts";
+import { isAddressWithin } from "../../src/util/address-within.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { unusableBecause } from "../config/address.ts";
 
 export interface AddressQuestion {

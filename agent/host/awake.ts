@@ -1,7 +1,7 @@
 /** Keeps a Mac awake while engines run: a power assertion of `caffeinate` that ends with this process, however it ends. */
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Clock, Log } from "../../src/ports.ts";
-import { untilBeat } from "../beats.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { untilBeat } from "../../src/util/shared-ticks.ts";
 
 export interface AwakeOptions {
   /** Where `caffeinate` is searched. */

@@ -4,10 +4,10 @@ import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
 import { hostConditions } from "../../src/doctor/host-conditions.ts";
 import type { Taken } from "../../src/doctor/readings.ts";
-import { createRunTool } from "../../src/macos/command.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
-import type { Clock } from "../../src/ports.ts";
+import { createRunTool } from "../../src/util/command.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { remembered } from "../registration/observe-host.ts";
 

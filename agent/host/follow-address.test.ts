@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { until } from "../fixtures/until.ts";
 import { followAddress } from "./follow-address.ts";

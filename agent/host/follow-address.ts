@@ -1,7 +1,7 @@
 /** Follows the machine's address: DHCP, another network or a VPN changes it while the agent runs. */
 
-import type { Clock, Log } from "../../src/ports.ts";
-import { untilBeat } from "../beats.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { untilBeat } from "../../src/util/shared-ticks.ts";
 
 export interface FollowAddressOptions {
   readonly clock: Clock;

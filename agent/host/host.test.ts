@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { createRunCommand } from "../../src/macos/command.ts";
 import { gpuBudgetFor } from "../../src/macos/gpu-budget.ts";
 import { parseSwVers, parseVmStat } from "../../src/macos/parse.ts";
+import { createRunCommand } from "../../src/util/command.ts";
 import { M4_MAX, startReplay } from "../../test/bed/replay.ts";
 import { chooseAddress } from "./addresses.ts";
 import { groupFolders } from "./linux/cgroup.ts";

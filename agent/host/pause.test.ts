@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { createPauseWatch, findPause } from "./pause.ts";
 
 const HOUR = 3_600_000;

@@ -1,5 +1,5 @@
 /** Did the machine sleep, or was this process paused? Detected from both clocks at two moments. */
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 
 /** Both clocks, read together. */
 interface Moment {

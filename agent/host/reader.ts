@@ -1,9 +1,9 @@
 /** The reader of this machine's kind. */
 import { readFile } from "node:fs/promises";
-import type { RunCommand } from "../../src/macos/command.ts";
 import type { HostReader } from "../../src/macos/host-reader.ts";
 import { parseSysctl } from "../../src/macos/parse.ts";
 import { createDarwinReader } from "../../src/macos/reader.ts";
+import type { RunCommand } from "../../src/util/command.ts";
 import { createLinuxReader } from "./linux/reader.ts";
 
 /** `runOften` runs what is read every few seconds, where that costs less. */

@@ -1,7 +1,7 @@
 /** Every recorded Mac through the real reader, and every way in which its tools can fail. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createRunCommand } from "../../src/macos/command.ts";
 import { createShell } from "../../src/macos/shell.ts";
+import { createRunCommand } from "../../src/util/command.ts";
 import { type Fault, M4_MAX, recordedMachines, startReplay } from "../../test/bed/replay.ts";
 import { createHostReader } from "./reader.ts";
 

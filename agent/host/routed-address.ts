@@ -1,7 +1,7 @@
 /** The address by which this machine reaches a server, asked of its routing table. */
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { unusableBecause } from "../config/address.ts";
 
 /** Reserved for documentation, so no host has them: only a default route leads there. */

@@ -1,7 +1,7 @@
 /** One running engine as the rest of the agent sees it: a process of its own, or a model that a shared daemon has loaded. */
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 
 /** How it ended: the main process's exit code, or the signal that killed it, or a reason that the instance itself knows. */
 export interface ExitRecord {

@@ -1,6 +1,6 @@
 /** How engines run on this host: each in a process of its own, or several models in one shared daemon. */
 import { join } from "node:path";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDaemons, type Daemons } from "./daemon/daemons.ts";
 import { createIdentity } from "./process/identity/identity.ts";
 import type { RotationLimits } from "./process/log-rotation.ts";

@@ -1,7 +1,8 @@
 /** `metalbridge node`: reads this machine and publishes what it has, on change. While nothing changes it asks nothing of the API server. */
+
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { describeError } from "../../src/api/errors.ts";
-import { retryMs } from "../../src/backoff.ts";
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
+import { type NodeReport, steadyReport } from "../../src/api/node-report.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
@@ -9,9 +10,9 @@ import { publishReport, type ReportPlace } from "../../src/kube/node-report.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import { createRunCommand } from "../../src/macos/command.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { type NodeReport, steadyReport } from "../../src/telemetry/node-report.ts";
+import { retryMs } from "../../src/util/backoff.ts";
+import { createRunCommand } from "../../src/util/command.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { readEnvironment } from "../config/environment.ts";
 import { type NodeConfig, nodeNameOf, placesOf } from "./config.ts";
 import { createNodeReader, type NodeReader } from "./read.ts";
@@ -86,8 +87,8 @@ async function serveLlmfitOf(
   const { llmfitPort: port, llmfitAddress: address, llmfitTokenFile: tokenFile } = config;
   if (port === undefined) return;
   const [{ serveLlmfit }, { factsOfNode }] = await Promise.all([
-    import("../server/llmfit.ts"),
-    import("../../src/fitness/llmfit/rest/host-facts.ts"),
+    import("../metrics/llmfit.ts"),
+    import("../../fitness/llmfit/rest/host-facts.ts"),
   ]);
   const facts = async () => factsOfNode(nodeNameOf(config), await reader.read());
   serveLlmfit({ ...parts, address, port, tokenFile, facts, records });

@@ -1,10 +1,11 @@
 /** One reading of this machine: hardware, and which programs and models it has. */
+
+import { boundedReport, type NodeReport } from "../../src/api/node-report.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import type { RunCommand } from "../../src/macos/command.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { boundedReport, type NodeReport } from "../../src/telemetry/node-report.ts";
+import type { RunCommand } from "../../src/util/command.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { createHardwareReader, type LinuxRoots } from "../host/linux/hardware.ts";
-import { type Installed, type InstalledPlaces, readInstalled } from "../installed/installed.ts";
+import { type Installed, type InstalledPlaces, readInstalled } from "../inventory/installed.ts";
 
 export interface NodeReader {
   readonly read: () => Promise<NodeReport>;

@@ -1,7 +1,7 @@
 /** Says when devices may have come or gone: by /dev and udev's database. A machine without them is read by the clock alone. */
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { LinuxRoots } from "../host/linux/hardware.ts";
 
 const GPU_DEVICES = /^(nvidia|kfd|dri)/;

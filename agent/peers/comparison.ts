@@ -1,6 +1,6 @@
 /** Compares peers that take long with the source: its rate is measured where it is not known, and slow peers are put off. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { isSlow } from "./patience.ts";
 
 export interface ComparisonLimits {

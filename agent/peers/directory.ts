@@ -1,9 +1,9 @@
 /** The other hosts as their status describes them. Watched only while this host takes or gives something. */
 
-import { isAddressWithin } from "../../src/address-within.ts";
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
-import type { Clock } from "../../src/ports.ts";
+import { isAddressWithin } from "../../src/util/address-within.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { ReadWanted, Wanted } from "./grants.ts";
 
 export interface PeerHost {

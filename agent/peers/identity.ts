@@ -1,7 +1,7 @@
 /** What this host proves itself with to other hosts: a key pair with a certificate of its own, new at each start and never on disk. */
 import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
-import { createCertificate, type KeyedCertificate } from "../../src/certificate.ts";
+import { createCertificate, type KeyedCertificate } from "../../src/crypto/certificate.ts";
 
 export interface Identity extends KeyedCertificate {
   /** SHA-256 of the certificate: 64 hex digits in lower case. */

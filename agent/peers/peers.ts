@@ -5,7 +5,7 @@ import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Contents } from "../store/content/giving.ts";
 import { createPace } from "../store/remote/host-limits.ts";
 import type { PeerTaker } from "../store/types.ts";
@@ -75,8 +75,8 @@ export function createPeers(options: PeersOptions): Peers {
       const offers = contents?.offers() ?? [];
       return {
         fingerprint: identity.fingerprint,
-        ...(port === undefined ? {} : { port }),
-        ...(offers.length === 0 ? {} : { offers: [...offers] }),
+        port,
+        offers: offers.length === 0 ? undefined : [...offers],
       };
     },
     connect: (connection) => directory.connect(clusterOf(connection, clock, log)),

@@ -1,6 +1,6 @@
 /** Takes a content from other hosts, into the same part that the origin's bytes go to. */
 import { plainUrl } from "../../src/hub/failure.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { LEAST_SHARED_BYTES } from "../store/content/giving.ts";
 import { readFromOrigin } from "../store/content/origins.ts";
 import { giveBackIfFull, type Received } from "../store/remote/attempt.ts";

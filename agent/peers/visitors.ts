@@ -1,6 +1,6 @@
 /** Connections to the peers' port: whoever has not proved to be a host has few, for a short time. */
 import type { Socket } from "node:net";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export interface VisitorLimits {
   /** Connections of one address, hosts included. */

@@ -1,7 +1,7 @@
 /** Reads the machine's memory at every beat and carries out what the pressure governor decides. */
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { untilBeat } from "../beats.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { untilBeat } from "../../src/util/shared-ticks.ts";
 import type { ReplicaRunner, StartPermission } from "../replicas/ports.ts";
 import { calm, govern } from "./governor/govern.ts";
 import type { GovernorLimits } from "./governor/limits.ts";

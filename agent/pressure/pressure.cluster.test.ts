@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { createRunCommand } from "../../src/macos/command.ts";
+import { createRunCommand } from "../../src/util/command.ts";
 import { availableTo, createMemoryGroup } from "../../test/bed/memory-group.ts";
 import { M4_MAX, type Replay, startReplay } from "../../test/bed/replay.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";

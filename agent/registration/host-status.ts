@@ -31,12 +31,12 @@ import {
   type PrefetchState,
   SOURCES_LENGTH_MAX,
 } from "../../src/api/host.ts";
-import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
 import { DOCTOR_CONDITIONS } from "../../src/doctor/host-conditions.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
-import { truncate } from "../../src/text.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import { truncate } from "../../src/util/text.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 
@@ -142,7 +142,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   return {
     apiVersion: API_VERSION,
     kind: "Host",
-    metadata: { name, ...(uid === undefined ? {} : { uid }) },
+    metadata: { name, uid },
     status: fitStatus(status),
   } as Host;
 }
@@ -161,7 +161,7 @@ export function unobservedBody(host: Host, error: MetalbridgeError, nowIso: stri
   return {
     apiVersion: API_VERSION,
     kind: "Host",
-    metadata: { name, ...(uid === undefined ? {} : { uid }) },
+    metadata: { name, uid },
     status,
   } as Host;
 }
@@ -201,8 +201,8 @@ type InstalledStatus = Pick<HostStatus, "installed" | "installedLeftOut">;
 /** Not read yet since the agent started: no reason to withdraw them and publish them again. */
 function installedBefore({ installed, installedLeftOut }: HostStatus = {}): InstalledStatus {
   return {
-    ...(installed === undefined ? {} : { installed }),
-    ...(installedLeftOut === undefined ? {} : { installedLeftOut }),
+    installed,
+    installedLeftOut,
   };
 }
 
@@ -211,8 +211,8 @@ function bounded(found: readonly HostInstalled[]): InstalledStatus {
   const installed = found.filter(({ source }) => source.length <= INSTALLED_NAME_MAX).slice(0, INSTALLED_MAX);
   const leftOut = found.length - installed.length;
   return {
-    ...(installed.length === 0 ? {} : { installed }),
-    ...(leftOut === 0 ? {} : { installedLeftOut: leftOut }),
+    installed: installed.length === 0 ? undefined : installed,
+    installedLeftOut: leftOut === 0 ? undefined : leftOut,
   };
 }
 

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { systemCode, writeFileAtomic } from "../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 
 export interface InstanceId {
   readonly id: string;

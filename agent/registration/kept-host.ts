@@ -2,8 +2,8 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Host, hostSchema } from "../../src/api/host.ts";
-import type { Log } from "../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import type { Log } from "../../src/util/ports.ts";
 
 export interface KeptHost {
   /** As last seen by this or an earlier agent of that host name. */
@@ -49,5 +49,5 @@ export function openKeptHost(stateDir: string, hostName: string, log: Log): Kept
 
 /** The agent owns status, and changes of all other metadata do not matter here. */
 function wordOf({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
-  return { apiVersion, kind, metadata: { name, ...(uid === undefined ? {} : { uid }) }, spec };
+  return { apiVersion, kind, metadata: { name, uid }, spec };
 }

@@ -14,8 +14,8 @@ import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
 import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { untilBeat } from "../beats.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { untilBeat } from "../../src/util/shared-ticks.ts";
 import { hostStatusBody, type ObservedHost, unobservedBody } from "./host-status.ts";
 
 export interface RegistrationOptions {

@@ -2,7 +2,7 @@
 import { remoteAudience } from "../../src/api/access/remote.ts";
 import { TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 /** `unknown`: the review failed, and the request is refused. */
 export type Asker =

@@ -5,7 +5,7 @@
 import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import path from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { openPlainFile } from "../../src/plain-file.ts";
+import { openPlainFile } from "../../src/util/plain-file.ts";
 
 /** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
 export type Wanted = "all" | "current" | { readonly lines: number };

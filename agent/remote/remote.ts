@@ -4,7 +4,7 @@ import { keepTrying } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { createIdentity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";

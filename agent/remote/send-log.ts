@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { Pace } from "../store/remote/host-limits.ts";
 import { LogReader, type Wanted } from "./log-reader.ts";
 

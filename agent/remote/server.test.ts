@@ -10,7 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, TRAILER_END } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createIdentity } from "../peers/identity.ts";

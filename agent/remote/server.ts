@@ -7,7 +7,7 @@ import { DOCTOR_ACCOUNT, LOGS_ACCOUNT } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import type { Identity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";

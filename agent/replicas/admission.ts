@@ -55,10 +55,10 @@ export function createAdmission(ports: {
     if (claimBytes > (ports.available(uid) ?? claimBytes)) return "refused";
     const address = ports.address();
     const port = await choosePort({
-      ...(address === undefined ? {} : { address }),
+      address,
       range: ports.portRange,
       taken: takenBy(uid),
-      ...(previousPort === undefined ? {} : { previous: previousPort }),
+      previous: previousPort,
     });
     const reservation = { claimBytes, port };
     held.set(uid, reservation);

@@ -1,5 +1,5 @@
 /** What the parts of the runner share. */
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import type { Admission } from "./admission.ts";
 import type { HostCounts } from "./metrics/counts.ts";
 import type { Moment } from "./plan/desired.ts";

@@ -2,7 +2,7 @@
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import type { Engine, Level } from "../pressure/governor/types.ts";

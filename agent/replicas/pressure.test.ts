@@ -36,7 +36,7 @@ function openAgent(memory?: MachineMemory) {
   const clock = { ...systemClock, nowMs: () => wallMs, monotonicMs: () => monotonicMs };
   const address = (): string => "192.0.2.1";
   const context = {
-    ports: { stateDir, clock, ...(memory === undefined ? {} : { memory }) },
+    ports: { stateDir, clock, memory },
     log: silentLog,
     timings: defaultTimings,
     admission: createAdmission({

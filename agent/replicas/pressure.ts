@@ -101,8 +101,8 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
   const { eviction, evictedAtMs, lastExit } = history;
   return {
     evictedAt: evictedAtMs.map(past),
-    ...(eviction === undefined ? {} : { awaySince: past(eviction.atMs) }),
-    ...(isSystemKill(lastExit) ? { killedAt: past(Date.parse(lastExit.at)) } : {}),
+    awaySince: eviction === undefined ? undefined : past(eviction.atMs),
+    killedAt: isSystemKill(lastExit) ? past(Date.parse(lastExit.at)) : undefined,
   };
 }
 

@@ -90,7 +90,10 @@ it(
       const path = join(bench.place.root, `${name}.gguf`);
       writeFileSync(path, wrong);
       await bench.createReplica(name, ({ template }) =>
-        Object.assign(template.model, { source: path, ...(reason === "ChecksumMismatch" ? { sha256 } : {}) }),
+        Object.assign(template.model, {
+          source: path,
+          sha256: reason === "ChecksumMismatch" ? sha256 : undefined,
+        }),
       );
       const failed = await bench.untilPhase(name, "Failed");
       expect(failed.status?.reason).toBe(reason);

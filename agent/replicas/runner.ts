@@ -74,7 +74,7 @@ class Runner implements ReplicaRunner {
           const bytes = ports.memoryBudget();
           return bytes === "unread" ? undefined : bytes;
         },
-        ...(ports.unclaimedBytes === undefined ? {} : { unclaimed: ports.unclaimedBytes }),
+        unclaimed: ports.unclaimedBytes,
         available: (uid) => availableFor(uid, this.#context),
         address: ports.address,
         portRange: ports.portRange,

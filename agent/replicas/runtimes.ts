@@ -1,6 +1,6 @@
 /** Which engines are installed: detected once, cached, detected again on request. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { RuntimeState } from "./plan/observed.ts";
 

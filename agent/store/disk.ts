@@ -2,7 +2,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
-import { systemCode } from "../atomic-file.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 
 export interface DiskSpace {
   readonly totalBytes: number;

@@ -7,7 +7,7 @@ import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
 import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
 import { isRemote, publicSource, type Source } from "../../src/models/source/source.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
 import { type Content, forgetFinished } from "./content/finished.ts";
@@ -97,8 +97,8 @@ async function fetchFile(
   const { sha256, sizeBytes, validator } = await fetcher.fetchContent(file, { ...ask, onProgress });
   const { etag, lastModified } = validator;
   const said = {
-    ...(etag === undefined ? {} : { etag }),
-    ...(lastModified === undefined ? {} : { lastModified }),
+    etag,
+    lastModified,
   };
   return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), ...said };
 }
@@ -159,8 +159,8 @@ async function publish(
     view,
     fetchedAt: new Date(clock.nowMs()).toISOString(),
     lastUsedMs: clock.nowMs(),
-    ...(listing.mmproj === undefined ? {} : { mmproj: listing.mmproj }),
-    ...(listing.revision === undefined ? {} : { revision: listing.revision }),
+    mmproj: listing.mmproj,
+    revision: listing.revision,
   };
   await refs.put(ref);
   for (const file of listing.files) await forgetFinished(layout, contentKey(file));
@@ -204,7 +204,7 @@ function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing 
     const isListed = stated !== undefined && stated === file.sha256;
     return { ...file, sha256: stated, isListed, isGguf: format === "gguf" };
   });
-  return { files: all, entry, revision, ...(projector === undefined ? {} : { mmproj: projector.name }) };
+  return { files: all, entry, revision, mmproj: projector === undefined ? undefined : projector.name };
 }
 
 function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
@@ -221,8 +221,8 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
         const total = isSingle ? (totalBytes ?? known) : known;
         onProgress?.({
           bytes: before + bytes,
-          ...(total === undefined ? {} : { totalBytes: total }),
-          ...(queuedBehind === undefined ? {} : { queuedBehind }),
+          totalBytes: total,
+          queuedBehind,
         });
       },
     finished: (_file: StoreFile, sizeBytes: number) => {

@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { systemCode } from "../atomic-file.ts";
-import { makeFolder } from "../folder.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
+import { makeFolder } from "../../src/util/folder.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 
 export interface FolderLock {
   readonly dir: string;

@@ -7,7 +7,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
-import { systemCode } from "../atomic-file.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 import { resolveInside } from "../roots.ts";
 import { firstBytesCheck } from "./remote/first-bytes.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
@@ -34,7 +34,7 @@ export async function findInPlace(
   const all = projector === undefined ? files : [...files, projector];
   return {
     path: isFolder && format !== "gguf" ? path : first.path,
-    ...(projector === undefined ? {} : { mmprojPath: projector.path }),
+    mmprojPath: projector === undefined ? undefined : projector.path,
     sizeBytes: all.reduce((sum, file) => sum + file.sizeBytes, 0),
     files: all,
   };

@@ -5,7 +5,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { summarizeGguf } from "../../src/models/gguf/summary.ts";
 import type { GgufHeader } from "../../src/models/gguf/types.ts";
-import { systemCode } from "../atomic-file.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 import { inspectMlx } from "./content/mlx-facts.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /** Which models stay: pinned ones are never evicted, prefetched ones last. By source, as Host.status shows it. */
 import * as z from "zod";
 import { publicSource } from "../../src/models/source/source.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { openKeptJson } from "./content/kept-json.ts";
 import type { Ref } from "./refs.ts";
 

@@ -1,7 +1,7 @@
 /** What abandoned downloads left: parts that no fetch uses, and blobs that nothing names. */
 import { rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { listBlobs } from "./content/blobs.ts";
 import { finishedContents } from "./content/finished.ts";
 import { type Layout, namesIn } from "./content/layout.ts";

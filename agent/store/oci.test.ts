@@ -38,7 +38,7 @@ test.skipIf(registryProgram === undefined).each(["basic", "token"] as const)(
     const digest = await registry.push("org/tiny", "v1", [orasLayer("tiny.gguf", content)]);
     const source = `oci://${registry.host}/org/tiny:v1`;
     const fetch = (credentials?: Record<string, string>) =>
-      at.store.fetch({ source, ...(credentials === undefined ? {} : { credentials }) }, fetchOptions());
+      at.store.fetch({ source, credentials }, fetchOptions());
     await expect(fetch()).rejects.toMatchObject({ code: "SourceUnauthorized" });
     await expect(fetch({ username: USERNAME, password: "wrong" })).rejects.toMatchObject({
       code: "SourceUnauthorized",

@@ -2,8 +2,8 @@
 import { access, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import type { Log } from "../../src/ports.ts";
-import { writeFileAtomic } from "../atomic-file.ts";
+import { writeFileAtomic } from "../../src/util/atomic-file.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { namesIn } from "./content/layout.ts";
 
 const fileSchema = z.strictObject({

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { transient } from "../../src/hub/failure.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
 import { parseSource, publicSource, type Source } from "../../src/models/source/source.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type Admission, createAdmission, type Kept } from "./admission.ts";
 import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
@@ -307,16 +307,16 @@ async function use({ layout, refs, isReadOnly }: Readable, ref: Ref, nowMs: numb
   if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${ref.source} names no file`);
   return {
     path: ref.entry === "" ? view : join(view, ref.entry),
-    ...(ref.mmproj === undefined ? {} : { mmprojPath: join(view, ref.mmproj) }),
+    mmprojPath: ref.mmproj === undefined ? undefined : join(view, ref.mmproj),
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     sha256: first.sha256,
-    ...(ref.revision === undefined ? {} : { revision: ref.revision }),
+    revision: ref.revision,
     files: ref.files.map(({ name, sizeBytes, sha256 }) => ({
       name,
       path: blobPath(layout, sha256),
       sizeBytes,
       sha256,
-      ...(name === ref.mmproj ? { isProjector: true } : {}),
+      isProjector: name === ref.mmproj ? true : undefined,
     })),
   };
 }

@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Contents } from "./content/giving.ts";
 import type { Keeping } from "./keeping.ts";
 import type { Received } from "./remote/attempt.ts";

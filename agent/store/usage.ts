@@ -1,10 +1,10 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isoSeconds } from "../../src/iso-seconds.ts";
 import { publicSource } from "../../src/models/source/source.ts";
-import type { Log } from "../../src/ports.ts";
-import { createTurns } from "../turns.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
+import type { Log } from "../../src/util/ports.ts";
+import { createTurns } from "../../src/util/serial.ts";
 import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
 import { type Layout, namesIn } from "./content/layout.ts";
 import type { Keeping } from "./keeping.ts";

@@ -5,9 +5,9 @@ import { join, relative } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
-import type { FetchResult } from "../../src/linux/fetch-result.ts";
+import type { FetchResult } from "../../src/models/fetch-result.ts";
 import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
-import { systemCode } from "../atomic-file.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 import { readBootId } from "../host/reader.ts";
 import { withFolderLock } from "./folder-lock.ts";
 import { openStore } from "./store.ts";
@@ -94,15 +94,15 @@ function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts:
   const { sha256, revision, mmprojPath } = model;
   return {
     code: "Fetched",
-    ...(sha256 === undefined ? {} : { sha256 }),
+    sha256,
     sizeBytes,
     file: relative(dir, model.path),
-    ...(mmprojPath === undefined ? {} : { mmproj: relative(dir, mmprojPath) }),
+    mmproj: mmprojPath === undefined ? undefined : relative(dir, mmprojPath),
     files: model.files.map(({ name }) => name),
-    ...(format === undefined ? {} : { format }),
-    ...(revision === undefined ? {} : { revision }),
-    ...(gguf?.weightsBytes === undefined ? {} : { weightsBytes: gguf.weightsBytes }),
-    ...(gguf === undefined ? {} : { gguf: ggufSchema.parse(gguf) }),
+    format,
+    revision,
+    weightsBytes: gguf?.weightsBytes === undefined ? undefined : gguf.weightsBytes,
+    gguf: gguf === undefined ? undefined : ggufSchema.parse(gguf),
   };
 }
 

@@ -106,7 +106,7 @@ async function streamed(call: Parameters<typeof streamEvents>[0]): Promise<Sampl
   const [firstMs] = times;
   return {
     totalMs: performance.now() - startedMs,
-    ...(firstMs === undefined ? {} : { firstMs: firstMs - startedMs }),
+    firstMs: firstMs === undefined ? undefined : firstMs - startedMs,
     gapsMs: times.slice(1).map((time, index) => time - (times[index] ?? time)),
     tokens: counted ?? times.length,
   };

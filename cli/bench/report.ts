@@ -35,8 +35,8 @@ export function reportOf({ concurrency, wallMs, samples, failures }: LevelRun): 
     requestsPerSecond: perSecond(samples.length),
     tokensPerSecond: perSecond(tokens),
     latencyMs: percentiles(samples.map(({ totalMs }) => totalMs)),
-    ...(first.length === 0 ? {} : { timeToFirstTokenMs: percentiles(first) }),
-    ...(gaps.length === 0 ? {} : { betweenTokensMs: percentiles(gaps) }),
+    timeToFirstTokenMs: first.length === 0 ? undefined : percentiles(first),
+    betweenTokensMs: gaps.length === 0 ? undefined : percentiles(gaps),
   };
 }
 

@@ -2,10 +2,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Option } from "commander";
+import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
+import { type Catalog, type CatalogRecord, readCatalog } from "../../fitness/catalog/record.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { matchName, nearestNames } from "../../src/fitness/catalog/match.ts";
-import { type Catalog, type CatalogRecord, readCatalog } from "../../src/fitness/catalog/record.ts";
 
 /** `--catalog <file...>` */
 export function catalogOption(): Option {

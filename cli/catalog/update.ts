@@ -2,13 +2,13 @@
 
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
-import { systemCode, writeFileAtomic } from "../../agent/atomic-file.ts";
+import { type HubModel, hubModelSchema, recordFromHub } from "../../fitness/catalog/from-hub.ts";
+import { type CatalogRecord, readCatalog } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { isDeepEqual } from "../../src/deep-equal.ts";
-import { type HubModel, hubModelSchema, recordFromHub } from "../../src/fitness/catalog/from-hub.ts";
-import { type CatalogRecord, readCatalog } from "../../src/fitness/catalog/record.ts";
 import { type HttpRules, readText, send } from "../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure } from "../../src/hub/failure.ts";
+import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { writeOut } from "../program/output.ts";
 import { readCatalogFiles } from "./read.ts";
@@ -105,7 +105,8 @@ interface Hub {
 async function openHub({ endpoint, tokenFile }: UpdateFlags): Promise<Hub> {
   const base = endpoint.replace(/\/+$/, "");
   const token = tokenFile === undefined ? undefined : (await existing(tokenFile)).trim();
-  const authorize = async () => (token === undefined ? {} : { authorization: `Bearer ${token}` });
+  const authorize = async (): Promise<Record<string, string>> =>
+    token === undefined ? {} : { authorization: `Bearer ${token}` };
   const json = async (path: string): Promise<unknown> => {
     const url = new URL(`${base}${path}`);
     const { signal } = new AbortController();

@@ -1,7 +1,8 @@
 /** Which weights a user means: a source as it stands, a repository of the Hub, or a model of the catalog by a name people use. */
+
+import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
+import type { Catalog, CatalogRecord } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { matchName, nearestNames } from "../../src/fitness/catalog/match.ts";
-import type { Catalog, CatalogRecord } from "../../src/fitness/catalog/record.ts";
 
 export interface Weights {
   readonly source: string;

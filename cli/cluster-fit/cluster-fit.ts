@@ -1,16 +1,17 @@
 /** Asks every node and every Host, after it is known that it may. */
-import { placeOfHost } from "../../server/density/place.ts";
+
+import { failed } from "../../controller/workload/one-shot-pod.ts";
+import { nearestNames } from "../../fitness/catalog/match.ts";
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
+import { placeOfHost } from "../../fitness/density/place.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import { nearestNames } from "../../src/fitness/catalog/match.ts";
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { ACCESS_REVIEWS, DEPLOYMENTS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
-import { failed } from "../../src/linux/probe-pod.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";

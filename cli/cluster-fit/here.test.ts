@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { readNodeReport } from "../../src/telemetry/node-report.ts";
+import { readNodeReport } from "../../src/api/node-report.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeAnswer } from "./here.ts";
 

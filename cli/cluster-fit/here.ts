@@ -3,8 +3,8 @@
 import { writeFile } from "node:fs/promises";
 import { readEnvironment } from "../../agent/config/environment.ts";
 import { createHardwareReader, rootsUnder } from "../../agent/host/linux/hardware.ts";
-import { createRunCommand } from "../../src/macos/command.ts";
-import { boundedReport } from "../../src/telemetry/node-report.ts";
+import { boundedReport } from "../../src/api/node-report.ts";
+import { createRunCommand } from "../../src/util/command.ts";
 import { writeOut } from "../program/output.ts";
 
 /** More of a termination message is cut off. */

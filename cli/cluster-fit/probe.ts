@@ -1,10 +1,6 @@
 /** Runs the probe pods: some at once, each waited for by watch, all deleted in the end. */
 
 import { randomUUID } from "node:crypto";
-import { NODES, PODS } from "../../src/kube/kinds.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import type { ApiFailure } from "../../src/kube/types.ts";
-import type { Node, Pod } from "../../src/kube/workload-objects.ts";
 import {
   failed,
   fitPod,
@@ -15,7 +11,11 @@ import {
   type PodEnd,
   type PodPlan,
   readFitPod,
-} from "../../src/linux/probe-pod.ts";
+} from "../../controller/workload/one-shot-pod.ts";
+import { NODES, PODS } from "../../src/kube/kinds.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Follower, follow } from "../cluster/follow.ts";
 import { writeErr } from "../program/output.ts";

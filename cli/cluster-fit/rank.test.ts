@@ -1,8 +1,14 @@
 import { expect, test } from "vitest";
-import { A100S, aHost, aNode, catalogRecords } from "../../server/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../server/density/place.ts";
+import {
+  failed,
+  fitPod,
+  isLeftOver,
+  nodeTrouble,
+  readFitPod,
+} from "../../controller/workload/one-shot-pod.ts";
+import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
+import { placeOfHost } from "../../fitness/density/place.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { failed, fitPod, isLeftOver, nodeTrouble, readFitPod } from "../../src/linux/probe-pod.ts";
 import { hostResult, nodeResult, payloadOf, type RankWish, renderPayload, wantedRecords } from "./rank.ts";
 
 const records = catalogRecords();

@@ -1,16 +1,17 @@
 /** From what nodes and Hosts say to one ranked answer, in the shape of the original. Pure. */
-import { type Fit, fitOn } from "../../server/density/fits.ts";
-import { type Place, placeOfNode } from "../../server/density/place.ts";
-import { withReport } from "../../server/density/reported.ts";
-import { type FitRow, fitRow } from "../../server/density/views.ts";
-import { createMatcher } from "../../src/fitness/catalog/match.ts";
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
-import { isAtLeast } from "../../src/fitness/fitness.ts";
-import type { System } from "../../src/fitness/llmfit/system.ts";
-import type { Machine, MachineRead } from "../../src/fitness/machine.ts";
-import { type FitLevel, isFor, type UseCase } from "../../src/fitness/score.ts";
+
+import { createMatcher } from "../../fitness/catalog/match.ts";
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
+import { type Fit, fitOn } from "../../fitness/density/fits.ts";
+import { type Place, placeOfNode } from "../../fitness/density/place.ts";
+import { withReport } from "../../fitness/density/reported.ts";
+import { type FitRow, fitRow } from "../../fitness/density/views.ts";
+import type { System } from "../../fitness/llmfit/system.ts";
+import { isAtLeast } from "../../fitness/scoring/fitness.ts";
+import type { Machine, MachineRead } from "../../fitness/scoring/machine.ts";
+import { type FitLevel, isFor, type UseCase } from "../../fitness/scoring/score.ts";
+import { type NodeReport, readNodeReport } from "../../src/api/node-report.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { type NodeReport, readNodeReport } from "../../src/telemetry/node-report.ts";
 import { alignColumns } from "../program/table.ts";
 import type { ProbeEnd } from "./probe.ts";
 

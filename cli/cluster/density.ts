@@ -1,14 +1,15 @@
 /** The density state as it is now, read once with the rights of the kubeconfig. */
+
+import type { Density } from "../../fitness/density/density.ts";
+import { placeOfHost, placeOfNode } from "../../fitness/density/place.ts";
+import { withReport } from "../../fitness/density/reported.ts";
 import { heldByPod, heldByReplica, isOver } from "../../server/cluster.ts";
-import type { Density } from "../../server/density/density.ts";
-import { placeOfHost, placeOfNode } from "../../server/density/place.ts";
-import { withReport } from "../../server/density/reported.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { nodeReportName, reportIn } from "../../src/api/node-report.ts";
 import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
-import { nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
 import type { Cluster } from "./cluster.ts";
 import { explainAttempt } from "./failure.ts";
 import { listAll } from "./find.ts";

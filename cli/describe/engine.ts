@@ -1,8 +1,8 @@
 /** What runs, in a few lines: engine, model, context, and every setting that was given. Pure. */
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { InferenceReplica, ReplicaModel } from "../../src/api/inference-replica.ts";
-import { formatBytes } from "../../src/bytes.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { type Field, fieldLines, type Section } from "./sections.ts";
 
 /** Settings with a line of their own. */

@@ -1,6 +1,6 @@
 /** A memory claim, part by part. Pure. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { formatBytes } from "../../src/bytes.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import type { Section } from "./sections.ts";
 
 const PARTS = [

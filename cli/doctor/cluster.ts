@@ -95,5 +95,5 @@ async function askApi(connection: KubeConnection, timeoutMs: number): Promise<Ap
   }
   answer.value.resume();
   const dateMs = Date.parse(answer.value.headers.date ?? "");
-  return { server, sentMs, receivedMs, ...(Number.isNaN(dateMs) ? {} : { dateMs }) };
+  return { server, sentMs, receivedMs, dateMs: Number.isNaN(dateMs) ? undefined : dateMs };
 }

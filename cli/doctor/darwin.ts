@@ -1,7 +1,6 @@
 /** All readings of a Mac that its own tools give. */
 import { join } from "node:path";
 import type { Reading, Readings } from "../../src/doctor/readings.ts";
-import type { RunTool } from "../../src/macos/command.ts";
 import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
 import { readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readService, readSupervised } from "../../src/macos/doctor/launchd.ts";
@@ -22,6 +21,7 @@ import {
 import { readTool } from "../../src/macos/doctor/reading.ts";
 import { gpuBudgetFor } from "../../src/macos/gpu-budget.ts";
 import { parseCount, parseSysctl } from "../../src/macos/parse.ts";
+import type { RunTool } from "../../src/util/command.ts";
 import { programsOf } from "./engines.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 import { known, mapReading, takeAll } from "./take.ts";

@@ -3,7 +3,7 @@ import { chmod, rm } from "node:fs/promises";
 import { dirname, sep } from "node:path";
 import { lockStateDir } from "../../agent/single.ts";
 import type { Repair, Result } from "../../src/doctor/check.ts";
-import type { RunTool } from "../../src/macos/command.ts";
+import type { RunTool } from "../../src/util/command.ts";
 
 export interface Fixed {
   readonly code: string;

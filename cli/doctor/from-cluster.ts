@@ -123,7 +123,7 @@ function resultsOf(
     if (why === undefined || (why === "ECONNREFUSED" && !isServing))
       return { ...plain, code: CODE, status: "ok", finding: `${target} answers` };
     const { summary, command } = defaultRemedy(CODE);
-    const fix = { summary, ...(command === undefined ? {} : { command }) };
+    const fix = { summary, command };
     return {
       ...plain,
       code: CODE,

@@ -4,7 +4,6 @@ import { access } from "node:fs/promises";
 import { isIP } from "node:net";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { systemCode } from "../../agent/atomic-file.ts";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { findRunningAgent } from "../../agent/single.ts";
@@ -18,9 +17,10 @@ import {
   type SeenFile,
   type Taken,
 } from "../../src/doctor/readings.ts";
-import { createRunCommand, createRunTool } from "../../src/macos/command.ts";
 import { FIREWALL_FOLDER } from "../../src/macos/doctor/firewall.ts";
 import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
+import { createRunCommand, createRunTool } from "../../src/util/command.ts";
 import { openCluster, readCluster } from "./cluster.ts";
 import { readCredential } from "./credential.ts";
 import { takeDarwin } from "./darwin.ts";
@@ -232,7 +232,7 @@ function seenPorts(
     ...one,
     isOurs: own.ports.has(one.port) || (one.pid !== undefined && own.pids.has(one.pid)),
   }));
-  return { first, last, listeners: seen, ...(ephemeral === undefined ? {} : { ephemeral }) };
+  return { first, last, listeners: seen, ephemeral };
 }
 
 function addressesUp(): ReadonlySet<string> {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
-import type { RunTool } from "../../src/macos/command.ts";
+import type { RunTool } from "../../src/util/command.ts";
 import {
   type LinuxRoots,
   readGpus,
@@ -87,7 +87,7 @@ test("links with a device, and the one that leads to the cluster", async () => {
   const link = (name: string, speed: string, isDevice = true) => ({
     [`sys/class/net/${name}/operstate`]: "up\n",
     [`sys/class/net/${name}/speed`]: `${speed}\n`,
-    ...(isDevice ? { [`sys/class/net/${name}/device/vendor`]: "x" } : {}),
+    [`sys/class/net/${name}/device/vendor`]: isDevice ? "x" : undefined,
   });
   await using host = await layOut({
     ...link("eth0", "1000"),

@@ -3,8 +3,8 @@ import { constants } from "node:fs";
 import { access, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Link, Reading, Readings, ServiceState } from "../../src/doctor/readings.ts";
-import type { RunTool } from "../../src/macos/command.ts";
 import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import type { RunTool } from "../../src/util/command.ts";
 
 const UNIT = "metalbridge-agent.service";
 const ENGINE_UNITS = ["ollama*", "llama*", "vllm*"];

@@ -1,6 +1,7 @@
 /** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
+
+import { probeState, runOnce, WITHOUT_MESH, whyWaiting } from "../../controller/workload/one-shot-pod.ts";
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
-import { probeState, runOnce, WITHOUT_MESH, whyWaiting } from "../../src/linux/probe-pod.ts";
 
 /** A connection that is not made in this time is not made. */
 const CONNECT_MS = 5_000;

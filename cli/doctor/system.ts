@@ -1,9 +1,9 @@
 /** What the readers of one system get, and what they give. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import type { FoundEngine, Reach, Reading, Readings, Taken } from "../../src/doctor/readings.ts";
-import type { RunTool } from "../../src/macos/command.ts";
 import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
 import { readTool } from "../../src/macos/doctor/reading.ts";
+import type { RunTool } from "../../src/util/command.ts";
 
 export interface Tools {
   readonly run: RunTool;

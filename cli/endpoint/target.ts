@@ -75,8 +75,8 @@ export async function findTarget(
   return {
     endpoints,
     model: service.metadata.name,
-    ...(apiKey === undefined ? {} : { apiKey }),
-    ...(tls === undefined ? {} : { tls }),
+    apiKey,
+    tls,
   };
 }
 

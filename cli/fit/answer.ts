@@ -49,7 +49,7 @@ export async function answerFit(
     priority: service.spec.priority,
     contextSize: template.engine.contextSize ?? 0,
     parallelSlots: template.engine.parallelSlots ?? 1,
-    ...(claim.at === "estimated" ? { claim: claim.memory } : {}),
+    claim: claim.at === "estimated" ? claim.memory : undefined,
     ...report,
     waitingBefore: waitingBefore(services, service),
     notes: notesOf(

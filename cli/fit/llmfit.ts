@@ -1,6 +1,6 @@
 /** `metalbridge fit --compat llmfit`: the same question, answered with llmfit's formulas. */
-import type { LlmfitRow, LlmfitSystem } from "../../src/fitness/llmfit/fit.ts";
-import type { Machine } from "../../src/fitness/machine.ts";
+import type { LlmfitRow, LlmfitSystem } from "../../fitness/llmfit/fit.ts";
+import type { Machine } from "../../fitness/scoring/machine.ts";
 import { alignColumns } from "../program/table.ts";
 
 const GIB = 1024 ** 3;

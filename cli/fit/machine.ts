@@ -2,17 +2,17 @@
 import { execFile } from "node:child_process";
 import { cpus, hostname, totalmem } from "node:os";
 import { promisify } from "node:util";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { parseQuantity } from "../../src/api/fields/quantity.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
-import { hostAccelerator } from "../../src/engines/registry.ts";
 import {
   type Machine,
   type MachineInput,
   type MachineRead,
   machineOf,
   readMachine,
-} from "../../src/fitness/machine.ts";
+} from "../../fitness/scoring/machine.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostAccelerator } from "../../src/engines/registry.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { findHost } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";

@@ -1,20 +1,20 @@
 /** `metalbridge fit` without a model: which models of the catalog fit a machine, the best first. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatBytes } from "../../src/bytes.ts";
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
-import { type Fitness, isAtLeast, rankModels } from "../../src/fitness/fitness.ts";
-import { llmfitRows } from "../../src/fitness/llmfit/fit.ts";
-import type { Machine } from "../../src/fitness/machine.ts";
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
+import { llmfitRows } from "../../fitness/llmfit/fit.ts";
+import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
+import type { Machine } from "../../fitness/scoring/machine.ts";
 import {
   familiesOn,
   type Quantization,
   quantizationNames,
   quantizationOf,
-} from "../../src/fitness/quantizations.ts";
-import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../src/fitness/score.ts";
-import { DRAFT_TOKENS } from "../../src/fitness/speculation.ts";
-import type { Figure } from "../../src/fitness/speed.ts";
+} from "../../fitness/scoring/quantizations.ts";
+import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
+import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
+import type { Figure } from "../../fitness/scoring/speed.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
 import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
@@ -86,10 +86,11 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
     contextSize: flags.context ?? CONTEXT,
     cacheType: flags.cacheType ?? "f16",
     families: familiesOn(machine.accelerator),
-    ...(flags.quantization === undefined ? {} : { quantization: flags.quantization }),
-    ...(flags.draft === undefined
-      ? {}
-      : { draft: { record: recordNamed(catalog, flags.draft), tokens: flags.draftTokens ?? DRAFT_TOKENS } }),
+    quantization: flags.quantization,
+    draft:
+      flags.draft === undefined
+        ? undefined
+        : { record: recordNamed(catalog, flags.draft), tokens: flags.draftTokens ?? DRAFT_TOKENS },
   };
   const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);

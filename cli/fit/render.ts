@@ -1,6 +1,7 @@
 /** The text of `metalbridge fit`. Pure. */
-import { formatBytes } from "../../src/bytes.ts";
+
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitAnswer } from "./answer.ts";
 

@@ -1,8 +1,8 @@
 /** The table of `metalbridge gguf`. */
 
 import type { GgufFacts } from "../../src/api/fields/gguf.ts";
-import { formatBytes } from "../../src/bytes.ts";
 import type { MemoryClaim } from "../../src/engines/claims.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 
 const FACT_NAMES: readonly (readonly [keyof GgufFacts, string])[] = [
   ["modelName", "name"],

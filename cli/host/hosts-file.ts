@@ -4,10 +4,10 @@ import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { type Document, isNode, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
-import { systemCode } from "../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { hostName } from "../../src/api/fields/shared.ts";
 import { hostSpecSchema } from "../../src/api/host-spec.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 
 const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
 export const HOSTS_FILE_MAX = 2_000;

@@ -8,7 +8,7 @@ const host = (annotations?: Record<string, string>) =>
       name: "mini-1",
       uid: "h1",
       resourceVersion: "5",
-      ...(annotations === undefined ? {} : { annotations }),
+      annotations,
     },
   });
 

@@ -1,7 +1,7 @@
 /** The hosts of a farm as a table. Pure. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { formatBytes } from "../../src/bytes.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
 import { alignColumns } from "../program/table.ts";
 import { type HostLine, overviewOf } from "../status/overview.ts";

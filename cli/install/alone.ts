@@ -2,12 +2,12 @@
 import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { holderOf, tryLock } from "../../agent/one-at-a-time.ts";
 import type { Layout } from "../../launchd/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
 import { rootNeeded } from "../../launchd/plan/refuse.ts";
 import type { Ports } from "../../launchd/ports.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { holderOf, tryLock } from "../../src/util/process-lock.ts";
 
 /** Throws RootRequired, and InstallBusy with the pid of the other command. The kernel frees the lock of one that was killed. */
 export async function alone(

@@ -1,11 +1,11 @@
 /** How many engines a state folder holds that serve, whether or not an agent runs. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { systemCode } from "../../agent/atomic-file.ts";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
 import { type ProcessMark, readRunFiles } from "../../agent/instances/process/run-directory.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 
 /** What a folder of an engine, a shared daemon or a gate says. */
 interface Found {

@@ -4,7 +4,7 @@ import path from "node:path";
 import { z } from "zod";
 import { orNothing } from "../../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readPlainFile } from "../../src/plain-file.ts";
+import { readPlainFile } from "../../src/util/plain-file.ts";
 
 export interface LocalReplica {
   readonly namespace: string;

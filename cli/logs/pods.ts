@@ -1,12 +1,12 @@
 /** Logs of a service's pods, as the API server hands them on from their nodes; where the service runs on hosts too, says so. */
 import { createInterface } from "node:readline";
+import { ENGINE_CONTAINER } from "../../controller/workload/container.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { PODS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { ENGINE_CONTAINER } from "../../src/linux/container.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll, lookUp } from "../cluster/find.ts";
 import { writeErr, writeOut } from "../program/output.ts";

@@ -3,7 +3,7 @@ import { StringDecoder } from "node:string_decoder";
 import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import { terminalText } from "../../src/terminal-text.ts";
+import { terminalText } from "../../src/util/terminal-text.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { lookUp } from "../cluster/find.ts";
 import { writeErr } from "../program/output.ts";

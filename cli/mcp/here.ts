@@ -2,14 +2,14 @@
 import { homedir, hostname } from "node:os";
 import { delimiter } from "node:path";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { readInstalled } from "../../agent/installed/installed.ts";
-import { runtimesOnPath } from "../../agent/installed/processes.ts";
+import { readInstalled } from "../../agent/inventory/installed.ts";
+import { runtimesOnPath } from "../../agent/inventory/processes.ts";
 import { parseNodeConfig, placesOf } from "../../agent/node/config.ts";
 import { readNode } from "../../agent/node/main.ts";
-import { type Place, placeOfHost } from "../../server/density/place.ts";
-import { placeOfReport } from "../../server/density/reported.ts";
+import { type Place, placeOfHost } from "../../fitness/density/place.ts";
+import { placeOfReport } from "../../fitness/density/reported.ts";
 import { hostSchema } from "../../src/api/host.ts";
-import { createRunCommand } from "../../src/macos/command.ts";
+import { createRunCommand } from "../../src/util/command.ts";
 
 export interface HereOptions {
   readonly platform: NodeJS.Platform;
@@ -44,9 +44,9 @@ async function readMac(path: string, home: string): Promise<Place> {
     readInstalled({ ...placesOf(parseNodeConfig({})).installed, homes: [home] }),
   ]);
   const memory = {
-    ...(totalBytes === undefined ? {} : { totalBytes }),
-    ...(availableBytes === undefined ? {} : { availableBytes }),
-    ...(gpuBudgetBytes === undefined ? {} : { gpuBudgetBytes }),
+    totalBytes,
+    availableBytes,
+    gpuBudgetBytes,
   };
   const installed = models.map(({ name: source, ...rest }) => ({ source, ...rest }));
   const host = hostSchema.parse({ metadata: { name: hostname() } });

@@ -1,6 +1,6 @@
 /** The models of hosts, through the cluster: what they are to keep is declared in Host.spec.models, what they have is in their status. */
 import { randomUUID } from "node:crypto";
-import type { ModelCommand } from "../../agent/models/protocol.ts";
+import type { ModelCommand } from "../../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host, HostModel, HostModels } from "../../src/api/host.ts";
 import { hostModelsSchema } from "../../src/api/host-spec.ts";

@@ -2,14 +2,14 @@
 
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { systemCode } from "../../agent/atomic-file.ts";
-import type { ModelAnswer, ModelCommand } from "../../agent/models/protocol.ts";
-import { askAgent } from "../../agent/models/socket.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { FetchProgress } from "../../agent/store/types.ts";
+import type { ModelAnswer, ModelCommand } from "../../agent/store-maintenance/protocol.ts";
+import { askAgent } from "../../agent/store-maintenance/socket.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/source.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 import { becomeInstalledAgent } from "../install/installed-agent.ts";
 import { findAgentHere } from "../program/agent-here.ts";
 import { createJsonLog } from "../program/json-log.ts";

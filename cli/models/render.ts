@@ -1,5 +1,5 @@
 /** Stored models as tables. Pure. */
-import { formatBytes } from "../../src/bytes.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
 import { alignColumns } from "../program/table.ts";
 

@@ -1,7 +1,7 @@
 /** Asks the user before something is changed. */
 import { createInterface } from "node:readline/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { terminalText } from "../../src/terminal-text.ts";
+import { terminalText } from "../../src/util/terminal-text.ts";
 
 /** Asks on standard error, so that standard output stays for results. Throws NotConfirmed. */
 export async function confirm(question: string): Promise<void> {

@@ -1,5 +1,5 @@
 /** What the exit code of `metalbridge` means; docs/cli.md has the same table for users. */
-import { FETCH_EXIT } from "../../src/linux/fetch-result.ts";
+import { FETCH_EXIT } from "../../src/models/fetch-result.ts";
 
 export const exitCodes = {
   /** Done. */

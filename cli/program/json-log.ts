@@ -1,6 +1,6 @@
 /** The log of controller and agent: pino, one JSON line per decision or change, on standard error or in a file. */
 import { pino } from "pino";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import type { LogFile } from "./log-file.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;

@@ -1,5 +1,5 @@
 /** What verbs print: every line leaves the process here, so that no text from a cluster, an engine or a model reaches the terminal raw. */
-import { terminalText } from "../../src/terminal-text.ts";
+import { terminalText } from "../../src/util/terminal-text.ts";
 
 /** Results, on standard output. */
 export function writeOut(text: string): void {

@@ -1,6 +1,6 @@
 /** Text in columns. Pure. */
 import { stripVTControlCharacters } from "node:util";
-import { terminalText } from "../../src/terminal-text.ts";
+import { terminalText } from "../../src/util/terminal-text.ts";
 
 export type Row = readonly string[];
 

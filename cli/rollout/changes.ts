@@ -1,6 +1,6 @@
 /** What differs between two specs, field by field. Pure. */
-import { isDeepEqual } from "../../src/deep-equal.ts";
-import { truncate } from "../../src/text.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
+import { truncate } from "../../src/util/text.ts";
 
 /** A chat template is thousands of characters long. */
 const LONGEST_VALUE = 200;

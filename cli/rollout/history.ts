@@ -46,7 +46,7 @@ export function historyOf(
 function changesOf(before: RevisionData, after: RevisionData): readonly Change[] {
   const weights = ({ model: { name, source, revision } }: RevisionData) => ({
     [`Model ${name} source`]: source,
-    ...(revision === undefined ? {} : { [`Model ${name} content`]: shortRevision(revision) }),
+    [`Model ${name} content`]: revision === undefined ? undefined : shortRevision(revision),
   });
   const models =
     before.model.name === after.model.name ? changesBetween(weights(before), weights(after)) : [];

@@ -29,7 +29,7 @@ function progress({ metadata, status, progressing, model }: Case) {
     inferenceServiceSchema.parse({
       metadata: { name: "chat", generation: 3, ...metadata },
       spec: { modelRef: "tiny", replicas: 3 },
-      ...(status === undefined ? {} : { status: { observedGeneration: 3, conditions, ...status } }),
+      status: status === undefined ? undefined : { observedGeneration: 3, conditions, ...status },
     }),
     model &&
       modelSchema.parse({

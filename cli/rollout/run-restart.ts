@@ -2,7 +2,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ANNOTATION_RESTARTED_AT } from "../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findService } from "../cluster/find.ts";

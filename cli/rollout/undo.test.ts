@@ -11,7 +11,7 @@ function service(spec: object, observedGeneration = 5, currentRevision?: string)
   return inferenceServiceSchema.parse({
     metadata: { name: "chat", namespace: "team", uid: "s1", generation: 5 },
     spec: { modelRef: "a", ...spec },
-    status: { observedGeneration, ...(currentRevision === undefined ? {} : { currentRevision }) },
+    status: { observedGeneration, currentRevision },
   });
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { loadAgentConfig } from "../../agent/config/load.ts";
 import { isLiving } from "../../agent/instances/process/fixtures/run.ts";
-import { createRunTool } from "../../src/macos/command.ts";
+import { createRunTool } from "../../src/util/command.ts";
 import { startLaunchd } from "../../test/bed/launchd/launchd.ts";
 import { plutil } from "../../test/bed/launchd/plutil.ts";
 import { type Answer, type Call, replayCommands } from "../../test/bed/launchd/replayed-commands.ts";

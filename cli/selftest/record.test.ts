@@ -5,7 +5,7 @@ import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { loadAgentConfig } from "../../agent/config/load.ts";
-import { createRunTool } from "../../src/macos/command.ts";
+import { createRunTool } from "../../src/util/command.ts";
 import { startDoctorReplay } from "../../test/bed/doctor-replay.ts";
 import { M4_MAX } from "../../test/bed/replay.ts";
 import { createRecorder, type Recorded, writeRecording } from "./record.ts";

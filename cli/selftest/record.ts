@@ -3,8 +3,8 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { RunTool, ToolAnswer } from "../../src/macos/command.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
+import type { RunTool, ToolAnswer } from "../../src/util/command.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
 
 export interface Recorder {

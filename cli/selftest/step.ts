@@ -2,7 +2,7 @@
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Reading } from "../../src/doctor/readings.ts";
-import type { RunTool } from "../../src/macos/command.ts";
+import type { RunTool } from "../../src/util/command.ts";
 
 /** failed: this machine contradicts what the code assumes. unknown: it could not be read. */
 export interface Outcome {

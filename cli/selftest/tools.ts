@@ -5,8 +5,6 @@ import { createServer } from "node:net";
 import { createHostReader, readBootId } from "../../agent/host/reader.ts";
 import { createDsclAccounts } from "../../launchd/account/dscl.ts";
 import { createCommand } from "../../launchd/command.ts";
-import { formatBytes } from "../../src/bytes.ts";
-import type { RunCommand, RunTool } from "../../src/macos/command.ts";
 import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
 import { readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readService, readSupervised } from "../../src/macos/doctor/launchd.ts";
@@ -26,6 +24,8 @@ import {
 } from "../../src/macos/doctor/programs.ts";
 import { availableBytes, parseVmStat } from "../../src/macos/parse.ts";
 import { capacityWithPurging } from "../../src/macos/volume.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import type { RunCommand, RunTool } from "../../src/util/command.ts";
 import { readBackup } from "../doctor/darwin.ts";
 import { findEngines, programsOf } from "../doctor/engines.ts";
 import { tryReach } from "../doctor/reach.ts";

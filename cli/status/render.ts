@@ -1,5 +1,5 @@
 /** The overview as one screen of text. Pure; colour is the caller's choice. */
-import { formatBytes } from "../../src/bytes.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
 

@@ -3,7 +3,7 @@
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { formatBytes } from "../../src/bytes.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import { type HostLine, overviewOf } from "../status/overview.ts";
 

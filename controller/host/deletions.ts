@@ -4,7 +4,7 @@
  */
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export interface Deletions {
   /** Milliseconds for which each of these replicas has been leaving, by uid; forgets all others of the host. */

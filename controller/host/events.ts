@@ -2,7 +2,7 @@
 import type { Condition } from "../../src/api/conditions.ts";
 import { getCondition } from "../../src/api/conditions.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
-import type { ReportedEvent } from "../cache/events.ts";
+import type { ReportedEvent } from "../watches/events.ts";
 import { FLAPPING, LOST, REACHABLE } from "./conditions.ts";
 import { DRAINED } from "./drain.ts";
 

@@ -1,7 +1,7 @@
 /** Flapping hosts get no new replica for a while. Pure; the only memory is the Host's status. */
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type FlapWord, REACHABLE } from "./conditions.ts";
 
 /** This many changes between reachable and unreachable within the window are flapping. */

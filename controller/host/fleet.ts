@@ -4,8 +4,8 @@
  */
 import { ANNOTATION_LOST, LOST_BY_FORCE, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
-import type { Clock } from "../../src/ports.ts";
-import type { Caches } from "../cache/caches.ts";
+import type { Clock } from "../../src/util/ports.ts";
+import type { Caches } from "../watches/caches.ts";
 import { type HostSign, judgeAlone, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
 import { readSign } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";

@@ -2,8 +2,8 @@
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
 import { SILENCE_MS } from "./liveness.ts";
 import type { LeaseSigns } from "./signs.ts";
 
@@ -20,11 +20,7 @@ export async function forgetLease(
   const leftMs = untilForgotten(seen, clock.monotonicMs());
   if (leftMs > 0) return { recheckAfterMs: leftMs + 1 };
   const { uid, resourceVersion } = lease.metadata;
-  const removed = await client.remove(
-    LEASES,
-    { name, namespace: NAMESPACE_HOSTS },
-    { ...(uid === undefined ? {} : { uid }), ...(resourceVersion === undefined ? {} : { resourceVersion }) },
-  );
+  const removed = await client.remove(LEASES, { name, namespace: NAMESPACE_HOSTS }, { uid, resourceVersion });
   if (removed.ok) log.info({ host: name }, "the Lease of a deleted host is removed");
   else if (removed.error.kind === "conflict") return { recheckAfterMs: SILENCE_MS };
   else if (removed.error.kind !== "notFound") {

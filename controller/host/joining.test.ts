@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Lease } from "../../src/kube/objects.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { untilForgotten } from "./forget-lease.ts";
 import { planLiveness } from "./liveness.ts";
 import { planHost } from "./plan.ts";

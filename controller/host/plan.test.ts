@@ -3,7 +3,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import type { ReportedEvent } from "../cache/events.ts";
+import type { ReportedEvent } from "../watches/events.ts";
 import type { Verdict } from "./liveness.ts";
 import { type HostObserved, type HostStep, isServing, planHost } from "./plan.ts";
 
@@ -50,7 +50,7 @@ function replica(words: string): InferenceReplica {
       namespace: "default",
       uid: name,
       finalizers: marks.includes("free") ? [] : ["metalbridge.dev/engine"],
-      ...(marks.includes("leaving") ? { deletionTimestamp: NOW } : {}),
+      deletionTimestamp: marks.includes("leaving") ? NOW : undefined,
     },
     spec: { hostLostSeconds: Number(seconds), drainSeconds: 30 },
     status: { conditions: reachable === "new" ? [] : [condition("HostReachable", reachable)] },

@@ -7,7 +7,7 @@ import { ANNOTATION_LOST, FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import type { ReportedEvent } from "../cache/events.ts";
+import type { ReportedEvent } from "../watches/events.ts";
 import {
   FLAPPING,
   flappingUpdate,

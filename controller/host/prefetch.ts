@@ -3,9 +3,9 @@ import { MANAGER_PREFETCH } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { prefetchOrders } from "../../src/capacity/prefetch.ts";
-import { isDeepEqual } from "../../src/deep-equal.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { ApiCallFailed } from "../service/failure.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
 
 /** False where another client wrote first. A manager of its own: the conditions are applied on their own. */
 export async function writePrefetch({ client, caches, log }: ControllerPorts, host: Host): Promise<boolean> {

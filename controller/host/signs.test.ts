@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { createLeaseSigns } from "./signs.ts";
 
 function signsAt(startMs: number) {

@@ -1,5 +1,5 @@
 /** The memory of observed Lease changes: the only state behind liveness. */
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { type Absence, SILENCE_MS } from "./liveness.ts";
 
 /** The fields of a Lease that change when its host renews it. Without a holder no agent has joined. */

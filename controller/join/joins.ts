@@ -7,8 +7,7 @@ import { ANNOTATION_JOIN_REQUEST, ANNOTATION_JOINED, NAMESPACE_JOIN } from "../.
 import type { Host } from "../../src/api/host.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS, HOSTS } from "../../src/api/kinds.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
-import { sealFor } from "../../src/join-seal.ts";
+import { sealFor } from "../../src/crypto/join-seal.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { issueJoinToken } from "../../src/kube/host-access.ts";
 import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
@@ -16,10 +15,11 @@ import { createQueue, type Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, KubeObject } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { ControllerMetrics } from "../metrics.ts";
 import { guards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
 import { planJoin } from "./plan.ts";
 
 export interface JoinPorts extends Pick<ControllerPorts, "client" | "clock" | "log"> {

@@ -1,6 +1,5 @@
 /** Decides about a request to join. Pure. */
 
-import { isAddressWithin } from "../../src/address-within.ts";
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import type { Joined, JoinGroup } from "../../src/api/access/join-group.ts";
 import { matchesPattern } from "../../src/api/access/join-group.ts";
@@ -8,6 +7,7 @@ import type { ErrorCode } from "../../src/api/errors.ts";
 import { ANNOTATION_JOIN_REQUEST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
+import { isAddressWithin } from "../../src/util/address-within.ts";
 
 export interface JoinObserved {
   readonly request: HostJoinRequest;

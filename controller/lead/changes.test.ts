@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { createGroupings } from "../cache/caches.ts";
 import type { LeaseSigns } from "../host/signs.ts";
+import { createGroupings } from "../watches/caches.ts";
 import { createHandlers, type LeaderState } from "./changes.ts";
 
 type Stored = NonNullable<NonNullable<Host["status"]>["models"]>[number];

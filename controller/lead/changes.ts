@@ -1,22 +1,23 @@
 /** Maps each change that a watch shows to the queue keys that it affects. */
+
+import { readNode } from "../../fitness/scoring/node.ts";
 import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { reportIn } from "../../src/api/node-report.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
 import { leftOut, prefetchText } from "../../src/capacity/prefetch.ts";
-import { isDeepEqual } from "../../src/deep-equal.ts";
-import { readNode } from "../../src/fitness/node.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
-import type { Clock } from "../../src/ports.ts";
-import { reportIn } from "../../src/telemetry/node-report.ts";
-import type { Caches, ChangeHandlers } from "../cache/caches.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { markOf } from "../host/sign.ts";
 import type { LeaseSigns } from "../host/signs.ts";
-import type { ServiceMemory } from "../paths/mac/memory.ts";
-import { isNodeReady } from "../paths/pods/nodes-away.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, secretsOf } from "../secrets/secret-access.ts";
+import type { ServiceMemory } from "../service/hosts/memory.ts";
+import { isNodeReady } from "../service/pods/nodes-away.ts";
+import type { Caches, ChangeHandlers } from "../watches/caches.ts";
 import type { Queues } from "./queues.ts";
 
 /** What handlers use once the caches are complete; `noteFirstLists` catches up on what came before. */

@@ -1,13 +1,11 @@
 /** The work of the leader: caches, queues, reconcilers. One signal stops all of it. */
+
+import type { Match } from "../../fitness/catalog/match.ts";
 import { keyOf } from "../../src/api/names.ts";
-import type { Match } from "../../src/fitness/catalog/match.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
-import type { LinuxSettings } from "../../src/linux/contract.ts";
-import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../cache/caches.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
 import { createDeletions } from "../host/deletions.ts";
 import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
@@ -17,20 +15,23 @@ import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts"
 import { createMoving } from "../live-eviction/moving.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { startDownloads } from "../model/cache/watches.ts";
-import { createServiceMemory } from "../paths/mac/memory.ts";
-import { createNodeProbes, type NodeProbesOptions } from "../paths/pods/node-probes.ts";
-import { createOffloadReader } from "../paths/pods/offload.ts";
-import { createPodsQueue } from "../paths/pods/queue.ts";
-import { createPaths, type PathPorts } from "../paths/registry.ts";
 import { createControllerScheduler } from "../scheduler/scheduler.ts";
 import { startSecretAccess } from "../secrets/secret-access.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
+import { createServiceMemory } from "../service/hosts/memory.ts";
 import { seeService } from "../service/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
+import { createNodeProbes, type NodeProbesOptions } from "../service/pods/node-probes.ts";
+import { createOffloadReader } from "../service/pods/offload.ts";
+import { createPodsQueue } from "../service/pods/queue.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { createRejectionRetries } from "../service/retries.ts";
+import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../watches/caches.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
+import type { LinuxSettings } from "../workload/contract.ts";
 import { createHandlers, type LeaderState, noteFirstLists } from "./changes.ts";
 import { createQueues, enqueueAll, type QueueOptions } from "./queues.ts";
+import { createPaths, type PathPorts } from "./service-paths.ts";
 
 export interface LeadOptions extends QueueOptions {
   readonly connection: KubeConnection;

@@ -7,15 +7,15 @@ import {
   type QueueOptions as QueueSettings,
   type Recheck,
 } from "../../src/kube/queue.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import type { Caches } from "../cache/caches.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import type { ControllerMetrics } from "../metrics.ts";
 import type { ModelPassPorts } from "../model/reconcile.ts";
-import type { PathPorts } from "../paths/registry.ts";
 import type { SecretAccess } from "../secrets/secret-access.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
+import type { Caches } from "../watches/caches.ts";
+import type { PathPorts } from "./service-paths.ts";
 
 /** A pass over one Model; reads its header from the source. */
 export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;

@@ -1,15 +1,16 @@
 /** Live eviction at work: observes at an interval, from the caches alone, and starts moves. */
+
+import type { Match } from "../../fitness/catalog/match.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import type { Match } from "../../src/fitness/catalog/match.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import { PODS } from "../../src/kube/kinds.ts";
 import { createQueue } from "../../src/kube/queue.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import type { Caches } from "../cache/caches.ts";
-import { reportOn } from "../cache/events.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ControllerMetrics } from "../metrics.ts";
+import type { Caches } from "../watches/caches.ts";
+import { reportOn } from "../watches/events.ts";
 import { type Departure, endOfMove, type Moving } from "./moving.ts";
 import { candidatesFor, mayHaveSeveralPods, observeReplicas, type Seen } from "./observe.ts";
 import {

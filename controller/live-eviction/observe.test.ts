@@ -64,7 +64,7 @@ test("a service may have several pods by its Deployment, or by what its autoscal
   const scaled = (replicas?: number): Deployment => ({
     metadata: { name: "chat" },
     spec: {
-      ...(replicas === undefined ? {} : { replicas }),
+      replicas,
       selector: {},
       template: { spec: { containers: [] } },
     },

@@ -1,23 +1,23 @@
 /** What live eviction sees: how well each replica's machine fits its model now, and which other machines would take it. */
 
+import type { Match } from "../../fitness/catalog/match.ts";
+import { machineOf } from "../../fitness/scoring/machine.ts";
+import { nodeMachineFor } from "../../fitness/scoring/node.ts";
+import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../fitness/scoring/replica-fit.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
-import type { Match } from "../../src/fitness/catalog/match.ts";
-import { machineOf } from "../../src/fitness/machine.ts";
-import { nodeMachineFor } from "../../src/fitness/node.ts";
-import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
-import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
-import type { Caches } from "../cache/caches.ts";
-import { readReportedNode } from "../cache/nodes.ts";
-import { isReady } from "../paths/mac/rollout/slots.ts";
-import { isChosenByUser } from "../paths/pods/nodes.ts";
-import { hasEnded, isReady as isPodReady, requestsOf } from "../paths/pods/pods.ts";
+import { isReady } from "../service/hosts/rollout/slots.ts";
+import { isChosenByUser } from "../service/pods/nodes.ts";
+import { hasEnded, isReady as isPodReady, requestsOf } from "../service/pods/pods.ts";
+import type { Caches } from "../watches/caches.ts";
+import { readReportedNode } from "../watches/nodes.ts";
+import { type PodNeed, podNeed } from "../workload/resolve.ts";
 import type { Candidate, Observation } from "./plan.ts";
 
 export interface Seen extends Observation {
@@ -232,7 +232,7 @@ function modelOf({ models }: Sees, { metadata, spec }: InferenceService): Model 
 /** As pods name them. */
 function inPods({ draftModel: draft, loraModels }: ReturnType<typeof namedModels>) {
   const adapters = loraModels.filter((model) => model !== undefined);
-  return { ...(draft === undefined ? {} : { draft }), adapters };
+  return { draft, adapters };
 }
 
 /** Models beside its own that a replica holds in memory. */

@@ -1,8 +1,8 @@
 /** The leader's caches and queues as facts for its metrics. */
-import type { Clock } from "../../src/ports.ts";
-import type { Caches } from "../cache/caches.ts";
-import type { PodsQueue } from "../paths/pods/queue.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
+import type { PodsQueue } from "../service/pods/queue.ts";
+import type { Caches } from "../watches/caches.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(

@@ -5,8 +5,8 @@
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { CacheWish } from "../../src/linux/cache-wish.ts";
 import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
+import type { CacheWish } from "../workload/cache-eligibility.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }

@@ -19,8 +19,8 @@ export function copiesOf({ spec }: Model, hosts: readonly Host[], sha256 = spec.
       return [
         {
           name: metadata.name,
-          ...(sizeBytes === undefined ? {} : { sizeBytes }),
-          ...(copy.sha256 === undefined ? {} : { sha256: copy.sha256 }),
+          sizeBytes,
+          sha256: copy.sha256,
         },
       ];
     })

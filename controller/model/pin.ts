@@ -1,7 +1,7 @@
 /** Pins what a Model resolved to, so that every replica fetches the same content. Pure. */
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { canonicalJson, hash } from "../../src/hash.ts";
 import { isCommit } from "../../src/hub/change-marker.ts";
+import { canonicalJson, hash } from "../../src/util/hash.ts";
 import type { InspectionResult } from "./inspections.ts";
 import type { ModelObservation } from "./plan.ts";
 

@@ -4,7 +4,7 @@ import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { cacheWish } from "../../src/linux/cache-wish.ts";
+import { cacheWish } from "../workload/cache-eligibility.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { classifyModel } from "./classify.ts";
 import { modelConfigSchema } from "./config.ts";

@@ -6,17 +6,17 @@ import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { formatBytes } from "../../src/bytes.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
-import type { Fetched } from "../../src/linux/fetch-result.ts";
-import { cacheKeyOf } from "../../src/linux/model-cache.ts";
+import type { Fetched } from "../../src/models/fetch-result.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/source.ts";
-import { truncate } from "../../src/text.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import { truncate } from "../../src/util/text.ts";
+import { cacheKeyOf } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
 import type { Task } from "./classify.ts";
 import { copiesOf } from "./copies.ts";
@@ -80,7 +80,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     phase: verdict.phase,
     reason,
     message,
-    ...(observedGeneration === undefined ? {} : { observedGeneration }),
+    observedGeneration,
     ...verdict.facts,
     ...(cache === undefined ? {} : { cache: cache.status }),
     ...(pinned === undefined ? {} : { pinned, ...shownOf(observation, pinned, nowIso) }),
@@ -356,9 +356,9 @@ function onHostFacts(model: Model): Partial<ModelStatus> {
   const format = model.spec.format ?? defaultFormat(source);
   return {
     cacheKey: cacheKeyOf(model),
-    ...(name === undefined ? {} : { files: [name] }),
-    ...(format === undefined ? {} : { format }),
-    ...(model.spec.sha256 === undefined ? {} : { sha256: model.spec.sha256.toLowerCase() }),
+    files: name === undefined ? undefined : [name],
+    format,
+    sha256: model.spec.sha256 === undefined ? undefined : model.spec.sha256.toLowerCase(),
     ...sizes(copySize(model)),
   };
 }

@@ -4,7 +4,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { isPrefetched, isPrefetchHost, leftOut } from "../../src/capacity/prefetch.ts";
-import { truncate } from "../../src/text.ts";
+import { truncate } from "../../src/util/text.ts";
 
 export const PREFETCHED = "Prefetched";
 

@@ -17,19 +17,19 @@ import {
   type MarkSource,
   withinMs,
 } from "../../src/hub/inspect.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
-import { type CacheWish, cacheWish, hostsOnlyWish } from "../../src/linux/cache-wish.ts";
-import type { CacheSettings } from "../../src/linux/model-cache.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { truncate } from "../../src/text.ts";
-import type { WatchedPaths } from "../cache/caches.ts";
-import { reportOn } from "../cache/events.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { truncate } from "../../src/util/text.ts";
 import { modelKeyOf, soonest } from "../service/path.ts";
 import { createRejectionRetries } from "../service/retries.ts";
+import type { WatchedPaths } from "../watches/caches.ts";
+import { reportOn } from "../watches/events.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
+import { type CacheWish, cacheWish, hostsOnlyWish } from "../workload/cache-eligibility.ts";
+import type { CacheSettings } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
 import type { Downloads } from "./cache/watches.ts";
@@ -255,8 +255,8 @@ async function writeStatus(
   const { name, namespace, uid } = model.metadata;
   const metadata = {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(uid === undefined ? {} : { uid }),
+    namespace,
+    uid,
   };
   const object = { apiVersion: `${MODELS.group}/${MODELS.version}`, kind: MODELS.kind, metadata, status };
   // An apply configuration of the status alone; spec belongs to the user.

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { createCertificate } from "../../src/certificate.ts";
+import { createCertificate } from "../../src/crypto/certificate.ts";
 import { type Certificates, planCertificates } from "./certificate.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 /** The certificate of the webhook in its Secret: when it is made, renewed, and what the API server has to trust. Pure but for the dice. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { createCertificate } from "../../src/certificate.ts";
+import { createCertificate } from "../../src/crypto/certificate.ts";
 
 /** PEM; the keys of the Secret's data. */
 export interface Certificates {
@@ -64,7 +64,7 @@ export function planCertificates(
       "ca.key": authority.key,
       ...served,
     },
-    ...(because === "" ? {} : { because }),
+    because: because === "" ? undefined : because,
     dueMs: until - lifetimeMs / 3,
   };
 }

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { createMatcher } from "../../fitness/catalog/match.ts";
+import { readCatalog } from "../../fitness/catalog/record.ts";
+import { readNode } from "../../fitness/scoring/node.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
-import { createMatcher } from "../../src/fitness/catalog/match.ts";
-import { readCatalog } from "../../src/fitness/catalog/record.ts";
-import { readNode } from "../../src/fitness/node.ts";
 import { type PreflightInput, preflight } from "./judge.ts";
 
 const GIB = 1024 ** 3;

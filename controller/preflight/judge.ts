@@ -1,20 +1,9 @@
 /** Whether a service fits any machine of the cluster, were nothing else on it; and if none, which comes nearest. Pure. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Host } from "../../src/api/host.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { Model } from "../../src/api/model.ts";
-import { formatBytes } from "../../src/bytes.ts";
-import type { HostFit } from "../../src/capacity/fit/fit.ts";
-import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
-import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
-import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
-import { runsOn } from "../../src/capacity/runs-on.ts";
-import { toEngineSettings } from "../../src/capacity/template.ts";
-import { runtimeEntry } from "../../src/engines/registry.ts";
-import type { Match } from "../../src/fitness/catalog/match.ts";
-import { type Machine, machineOf } from "../../src/fitness/machine.ts";
-import { type NodeRead, nodeMachineFor } from "../../src/fitness/node.ts";
-import { quantizationIn } from "../../src/fitness/quantizations.ts";
+
+import type { Match } from "../../fitness/catalog/match.ts";
+import { type Machine, machineOf } from "../../fitness/scoring/machine.ts";
+import { type NodeRead, nodeMachineFor } from "../../fitness/scoring/node.ts";
+import { quantizationIn } from "../../fitness/scoring/quantizations.ts";
 import {
   fitReplica,
   type NeedInput,
@@ -22,8 +11,20 @@ import {
   type ReplicaFit,
   type ReplicaNeed,
   smallerFit,
-} from "../../src/fitness/replica-fit.ts";
-import { podNeed } from "../../src/linux/resolve.ts";
+} from "../../fitness/scoring/replica-fit.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { HostFit } from "../../src/capacity/fit/fit.ts";
+import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
+import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
+import { runsOn } from "../../src/capacity/runs-on.ts";
+import { toEngineSettings } from "../../src/capacity/template.ts";
+import { runtimeEntry } from "../../src/engines/registry.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import { podNeed } from "../workload/resolve.ts";
 
 export interface PreflightInput {
   readonly service: InferenceService;
@@ -159,7 +160,7 @@ function asIfWell(host: Host): Host {
 function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel: draft, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
-  const pod = podNeed({ service, model, ...(draft === undefined ? {} : { draft }), adapters });
+  const pod = podNeed({ service, model, draft, adapters });
   const need = needWith(input, model, pod.settings, pod.claimBytes);
   return nodes.flatMap((node): Candidate[] => {
     const { name } = node;

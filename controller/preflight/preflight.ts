@@ -2,10 +2,10 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
+import type { Match } from "../../fitness/catalog/match.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import type { Match } from "../../src/fitness/catalog/match.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
@@ -13,8 +13,8 @@ import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { NODE_REPORTS, readReportedNode } from "../watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflight } from "./judge.ts";
 import { createLists, type Lists } from "./lists.ts";

@@ -1,8 +1,8 @@
 /** What the API server asks a validating webhook, and the answer. Pure. */
 import { z } from "zod";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
-import { isDeepEqual } from "../../src/deep-equal.ts";
-import { truncate } from "../../src/text.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
+import { truncate } from "../../src/util/text.ts";
 import type { Preflight } from "./judge.ts";
 
 export const PREFLIGHT_MODES = ["Off", "Warn", "Deny"] as const;

@@ -6,7 +6,7 @@ import type { Secret, ValidatingWebhooks } from "../../src/kube/objects.ts";
 import { createQueue } from "../../src/kube/queue.ts";
 import type { ApiFailure, KubeClient, ObjectRef, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
 import { type Certificates, planCertificates } from "./certificate.ts";
 
@@ -72,7 +72,7 @@ async function write(
   const data = Object.fromEntries(
     Object.entries(certificates).map(([file, text]) => [file, base64(text as string)]),
   );
-  const metadata = current?.metadata ?? { name, ...(namespace === undefined ? {} : { namespace }) };
+  const metadata = current?.metadata ?? { name, namespace };
   const object = { metadata, type: current?.type ?? "kubernetes.io/tls", data };
   const result = await (current === undefined
     ? client.create(SECRETS, object)

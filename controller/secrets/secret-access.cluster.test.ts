@@ -13,7 +13,7 @@ import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { createGrouping } from "../cache/grouping.ts";
+import { createGrouping } from "../watches/grouping.ts";
 import { startSecretAccess } from "./secret-access.ts";
 
 const cluster = sharedCluster();

@@ -13,9 +13,9 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import type { Caches } from "../cache/caches.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
+import type { Caches } from "../watches/caches.ts";
 
 export interface SecretAccessOptions {
   readonly connection: KubeConnection;

@@ -3,8 +3,8 @@
  * Pure.
  */
 import type { ObjectMeta } from "../../src/api/metadata.ts";
-import { canonicalJson } from "../../src/hash.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { canonicalJson } from "../../src/util/hash.ts";
 
 /** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
 export function guards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {

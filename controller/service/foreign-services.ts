@@ -6,7 +6,7 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SERVICES } from "../../src/kube/kinds.ts";
 import type { Service } from "../../src/kube/objects.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 
 export interface ForeignServices {
   /** `namespace/name` of the Service that has the name; idempotent. */

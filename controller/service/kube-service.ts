@@ -35,8 +35,8 @@ export function desiredKubeService(service: InferenceService): Service {
           // Of pods, by name; the slices of hosts have the ports of their replicas.
           targetPort: PORT_NAME,
           // For gateways and meshes, which would speak plain HTTP otherwise.
-          ...(endpoint.tls === undefined ? {} : { appProtocol: HTTPS }),
-          ...(endpoint.nodePort === undefined ? {} : { nodePort: endpoint.nodePort }),
+          appProtocol: endpoint.tls === undefined ? undefined : HTTPS,
+          nodePort: endpoint.nodePort,
         },
       ],
     },

@@ -16,7 +16,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
-import type { Caches } from "../cache/caches.ts";
+import type { Caches } from "../watches/caches.ts";
 
 /** What belongs to one uid of a service. */
 export interface Belongings {

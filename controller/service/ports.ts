@@ -1,5 +1,5 @@
 /** What a pass over a service works with. */
-import type { ControllerPorts } from "../cache/ports.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { ServicePath } from "./path.ts";
 import type { RejectionRetries } from "./retries.ts";

@@ -4,10 +4,10 @@
 import { setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
-import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import { truncate } from "../../src/text.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
+import { truncate } from "../../src/util/text.ts";
 import { applySteps } from "./apply/apply.ts";
 import { NotAllTaken } from "./apply/rejection.ts";
 import { type ServiceSeen, seeService } from "./observe.ts";

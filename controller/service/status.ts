@@ -4,8 +4,8 @@ import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { truncate } from "../../src/text.ts";
-import { type ReportedEvent, reportOn } from "../cache/events.ts";
+import { truncate } from "../../src/util/text.ts";
+import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import { ApiCallFailed } from "./failure.ts";
 import type { ServicePorts } from "./ports.ts";
 

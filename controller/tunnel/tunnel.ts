@@ -10,7 +10,7 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { type RemotePlace, remotePlaceOf } from "../../src/api/remote-place.ts";
 import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 
 export interface TunnelOptions {
   readonly client: KubeClient;

@@ -1,7 +1,7 @@
 /** The agent's job in launchd. */
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { type Command, type CommandResult, reasonOf } from "../command.ts";
 import { LABEL, type Layout } from "../layout.ts";
 import type { Job } from "../plan/observed.ts";

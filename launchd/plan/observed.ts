@@ -1,5 +1,5 @@
 /** What is on the machine, as far as an installation is concerned. */
-import type { AgentAnswer } from "../../src/agent-answer.ts";
+import type { AgentAnswer } from "../../src/api/agent-answer.ts";
 import type { Entry } from "./entries.ts";
 
 /** The service manager's view of our label or unit. Codes and states are its own words. */

@@ -14,7 +14,7 @@ test.runIf(isRoot)(
   async () => {
     await using machine = await startMachine({ platform: "linux" });
     const make = (version: string, program?: string) =>
-      releases.make(version, { platform: "linux", ...(program === undefined ? {} : { program }) });
+      releases.make(version, { platform: "linux", program });
     const ran = await machine.run(make("1.0.0"), ["install", ...PATIENT]);
     expect(ran).toMatchObject({ code: 0, err: "" });
     const pid = machine.systemd.pidOf(UNIT);

@@ -1,6 +1,7 @@
 /** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles, policies and priority classes, applied again at each start. */
 
 import { setTimeout as pause } from "node:timers/promises";
+import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
@@ -14,8 +15,7 @@ import {
   PRIORITY_LEVELS,
 } from "../../src/kube/kinds.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import { priorityClasses } from "../../src/linux/priorities.ts";
-import { truncate } from "../../src/text.ts";
+import { truncate } from "../../src/util/text.ts";
 import { type ApiAccess, callApi } from "./request.ts";
 
 /** The part of a definition that is read here; the whole object is sent. */

@@ -59,9 +59,9 @@ export function readPartsConfig(
     programFolders: parsed.data.PATH.split(delimiter).filter((folder) => folder !== ""),
     platform,
     arch,
-    ...(assetsDir === undefined ? {} : { assetsDir }),
-    ...(llamaServer === undefined ? {} : { llamaServer }),
-    ...(ollama === undefined ? {} : { ollama }),
+    assetsDir,
+    llamaServer,
+    ollama,
   };
 }
 

@@ -1,5 +1,5 @@
 /** A control plane ready for use: alone on its folder, with our kinds and namespaces installed. */
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { type CrdObject, installBasics } from "./bootstrap.ts";
 import type { ClusterParts } from "./parts.ts";
 import { openSession, type SessionInfo } from "./session.ts";

@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
-import { writeFileAtomicSync } from "../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Log } from "../../src/ports.ts";
+import { writeFileAtomicSync } from "../../src/util/atomic-file.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { describeApiServer } from "./components/api-server.ts";
 import type { Component } from "./components/component.ts";
 import { describeControllerManager } from "./components/controller-manager.ts";
@@ -121,7 +121,7 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
   const running = new Map<string, Supervised>();
   const isThrowaway = options.isThrowaway === true;
   // Each collects garbage only near the limit.
-  const env = isThrowaway ? { GOGC: "off", GOMEMLIMIT: "512MiB" } : {};
+  const env: Record<string, string> = isThrowaway ? { GOGC: "off", GOMEMLIMIT: "512MiB" } : {};
   const start = (component: Component) =>
     running.set(component.name, supervise({ ...component, env: { ...component.env, ...env } }, log));
   const stopPart = async (name: string) => {

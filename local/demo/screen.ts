@@ -1,6 +1,6 @@
 /** What the demo shows: one line per finished step, phases as they happen, a bar while weights are fetched. */
 import { SingleBar } from "cli-progress";
-import { terminalText } from "../../src/terminal-text.ts";
+import { terminalText } from "../../src/util/terminal-text.ts";
 
 export interface Screen {
   readonly title: (text: string) => void;

@@ -60,7 +60,7 @@ export async function writeTinyModel(path: string, options: TinyModelOptions = {
   const sizeBytes = await writeGguf(path, {
     metadata: metadataOf(shape, options),
     tensors: tensorsOf(shape, options),
-    ...(options.padToBytes === undefined ? {} : { padToBytes: options.padToBytes }),
+    padToBytes: options.padToBytes,
   });
   return { path, sizeBytes };
 }

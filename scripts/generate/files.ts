@@ -1,6 +1,7 @@
 /** Every generated file with its content. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
+import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { openApiDocument } from "../../server/rest/openapi.ts";
 import { flowControl } from "../../src/api/access/flow-control.ts";
 import { hostPolicies } from "../../src/api/access/host-policies.ts";
@@ -9,7 +10,6 @@ import { sharedRoles } from "../../src/api/access/roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "../../src/api/access/user-policies.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { MANIFEST_YAML } from "../../src/kube/manifest-yaml.ts";
-import { priorityClasses } from "../../src/linux/priorities.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
 import { commandLineLines } from "./command-line.ts";

@@ -1,5 +1,5 @@
 /** Parts of docs/observability.md: every metric of the agent, the controller and the server. */
-import { agentMetrics } from "../../agent/server/families.ts";
+import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { serverMetrics } from "../../server/metrics.ts";
 import type { Family } from "../../src/http/metrics/family.ts";

@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     root: path.resolve(import.meta.dirname, "../.."),
-    include: ["{src,agent,controller,launchd}/**/*.test.ts"],
+    include: ["{src,fitness,agent,controller,launchd}/**/*.test.ts"],
     exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts", "**/*.engine.test.ts"],
     isolate: false,
     testTimeout: 120_000,

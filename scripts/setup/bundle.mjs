@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const SOURCES = ["src", "agent", "controller", "server", "launchd", "local", "cli"];
+const SOURCES = ["src", "fitness", "agent", "controller", "server", "launchd", "local", "cli"];
 
 export function bundleIsFresh(root) {
   const bundle = join(root, "dist", "metalbridge.mjs");

@@ -1,6 +1,7 @@
 /** The report of a simulated day, as Markdown. */
-import { formatBytes } from "../../src/bytes.ts";
+
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 import type { SimulationOptions } from "./options.ts";
 import type { PriorityName } from "./services.ts";
 import type { Tally, Wait } from "./tally.ts";

@@ -65,7 +65,7 @@ export function createServiceMaker(
             ["Required", 10],
             ["None", 5],
           ] as const),
-          ...(random.chance(0.05) ? { hostSelector: { matchLabels: { zone: "a" } } } : {}),
+          hostSelector: random.chance(0.05) ? { matchLabels: { zone: "a" } } : undefined,
         },
         isEvictable: random.chance(0.9),
         createdMs: nowMs,
@@ -99,7 +99,7 @@ export function demandsOf(service: SimulatedService): Demand[] {
             predecessors: [],
             choice,
             refusals,
-            ...(waitingSinceMs === undefined ? {} : { waitingSinceMs }),
+            waitingSinceMs,
           },
         ],
   );

@@ -55,7 +55,7 @@ export function startReplica(world: World, placed: Placed, nowMs: number): strin
     service: name,
     host: placed.host,
     bytes,
-    ...(isEvictable ? { eviction: { priority: PRIORITIES[priority], ...earned } } : {}),
+    eviction: isEvictable ? { priority: PRIORITIES[priority], ...earned } : undefined,
   };
   service.slots[placed.ordinal] = { at: "placed", host: placed.host, replica };
   world.replicas.set(replica, { service, ordinal: placed.ordinal, claim });

@@ -1,12 +1,13 @@
 /** What the tools work on: the density state, and the objects of the cluster as the caller may see them. */
+
+import type { Density } from "../../fitness/density/density.ts";
+import { createLlmfitRest, type LlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
-import { createLlmfitRest, type LlmfitRest } from "../../src/fitness/llmfit/rest/rest.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import type { ClusterWatches } from "../cluster.ts";
-import type { Density } from "../density/density.ts";
 
 export interface McpContext {
   readonly now: () => Moment;

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export type Handle = (request: IncomingMessage, response: ServerResponse, body: unknown) => Promise<void>;
 

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBody } from "../../src/http/body.ts";
 import { listenOn, refuseStranger } from "../../src/http/listener.ts";
 import { isFromProgram } from "../../src/http/loopback.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { createSessions, refuse, type Sessions } from "./http.ts";
 import { createMcp, type McpOptions } from "./server.ts";
 

@@ -1,10 +1,10 @@
 /** The six tools of llmfit, by its names and in its shapes: what its REST API answers about one machine. Their errors are in the answer, as there. */
 import { z } from "zod";
+import type { Site } from "../../fitness/density/density.ts";
+import { systemOf } from "../../fitness/density/views.ts";
+import { factsOfMachine } from "../../fitness/llmfit/rest/host-facts.ts";
+import type { RestRequest } from "../../fitness/llmfit/rest/rest.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import { factsOfMachine } from "../../src/fitness/llmfit/rest/host-facts.ts";
-import type { RestRequest } from "../../src/fitness/llmfit/rest/rest.ts";
-import type { Site } from "../density/density.ts";
-import { systemOf } from "../density/views.ts";
 import { badArgument, type McpContext } from "./context.ts";
 import { limit, name, objectName, type Tool } from "./tools.ts";
 

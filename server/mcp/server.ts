@@ -2,7 +2,7 @@
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { RequestOptions } from "@modelcontextprotocol/sdk/shared/protocol.js";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import type { McpContext } from "./context.ts";
 import { llmfitTools } from "./llmfit-tools.ts";
 import { ownTools, type Tool } from "./tools.ts";

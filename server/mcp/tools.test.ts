@@ -1,16 +1,16 @@
 /** Our own tools on the objects of a large cluster. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { createDensity } from "../../fitness/density/density.ts";
+import { createFits } from "../../fitness/density/fits.ts";
+import { aHost } from "../../fitness/density/fixtures/fleet.ts";
+import { placeOfHost } from "../../fitness/density/place.ts";
+import { createLlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
-import { createLlmfitRest } from "../../src/fitness/llmfit/rest/rest.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import { createDensity } from "../density/density.ts";
-import { createFits } from "../density/fits.ts";
-import { aHost } from "../density/fixtures/fleet.ts";
-import { placeOfHost } from "../density/place.ts";
 import type { ClusterObjects, McpContext } from "./context.ts";
 import { ownTools } from "./tools.ts";
 

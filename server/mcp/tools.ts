@@ -1,5 +1,7 @@
 /** Our own tools: what fits where, why a service is where it is, what runs, and a deployment that asks first. */
 import { z } from "zod";
+import { compare } from "../../fitness/density/density.ts";
+import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
 import { RUNTIMES } from "../../src/api/engine-settings.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -8,8 +10,6 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import { FIT_LEVELS } from "../../src/fitness/score.ts";
-import { compare } from "../density/density.ts";
 import { type Route, routes, wholeBody } from "../rest/routes.ts";
 import { badArgument, type ClusterObjects, type McpContext } from "./context.ts";
 

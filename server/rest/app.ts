@@ -2,10 +2,10 @@
 import { Readable } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { z } from "zod";
+import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
-import type { Clock, Log } from "../../src/ports.ts";
-import type { Density } from "../density/density.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Handle } from "../mcp/http.ts";
 import { type AnswerLimit, createAnswerLimit } from "./answer-limit.ts";
 import { type Authorize, RESOURCE, type Right, type Verdict } from "./authorize.ts";

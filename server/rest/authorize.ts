@@ -4,7 +4,7 @@ import { GROUP } from "../../src/api/group.ts";
 import { SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { UserInfo } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export type Verdict =
   | { readonly at: "allowed"; readonly user: string }
@@ -115,9 +115,9 @@ async function access(
     metadata: { name: "" },
     spec: {
       user: username,
-      ...(uid === undefined ? {} : { uid }),
-      ...(groups === undefined ? {} : { groups }),
-      ...(extra === undefined ? {} : { extra }),
+      uid,
+      groups,
+      extra,
       resourceAttributes: { group: GROUP, resource: RESOURCE, subresource: part, verb },
     },
   });

@@ -34,23 +34,22 @@ function operationOf(route: Route): object {
   return {
     summary,
     parameters: [...pathParameters(route), ...queryParameters(route)],
-    ...(body === undefined
-      ? {}
-      : {
-          requestBody: {
+    requestBody:
+      body === undefined
+        ? undefined
+        : {
             required: true,
             content: { "application/json": { schema: schemaOf(body, "input") } },
           },
-        }),
     responses: {
       200: {
         description: "OK",
         content: {
           "application/json": { schema: schemaOf(response, "output") },
-          ...(method === "GET" ? { "text/event-stream": { schema: { type: "string" } } } : {}),
+          "text/event-stream": method === "GET" ? { schema: { type: "string" } } : undefined,
         },
       },
-      ...(method === "GET" ? { 304: { description: "It is as If-None-Match says." } } : {}),
+      304: method === "GET" ? { description: "It is as If-None-Match says." } : undefined,
       ...refusalsOf(route),
     },
   };

@@ -1,12 +1,8 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
-import type { Moment } from "../../src/capacity/placement/claims.ts";
-import { nearestNames } from "../../src/fitness/catalog/match.ts";
-import { isAtLeast } from "../../src/fitness/fitness.ts";
-import { quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
-import type { FitLevel } from "../../src/fitness/score.ts";
-import type { Density, Site } from "../density/density.ts";
-import { simulate } from "../density/simulate.ts";
+import { nearestNames } from "../../fitness/catalog/match.ts";
+import type { Density, Site } from "../../fitness/density/density.ts";
+import { simulate } from "../../fitness/density/simulate.ts";
 import {
   bestScore,
   type CatalogRow,
@@ -22,7 +18,11 @@ import {
   type RankedRow,
   rank,
   runtimesOf,
-} from "../density/views.ts";
+} from "../../fitness/density/views.ts";
+import { isAtLeast } from "../../fitness/scoring/fitness.ts";
+import { quantizationNames, quantizationOf } from "../../fitness/scoring/quantizations.ts";
+import type { FitLevel } from "../../fitness/scoring/score.ts";
+import type { Moment } from "../../src/capacity/placement/claims.ts";
 import * as schemas from "./schemas.ts";
 
 export interface RouteInput {
@@ -226,9 +226,9 @@ function simulated({ density, now, query: given, body }: RouteInput): RouteAnswe
   const record = match.at === "one" ? match.record : undefined;
   const wish = {
     record,
-    ...(known === undefined ? {} : { quantization: known }),
-    ...(context === undefined ? {} : { contextSize: context }),
-    ...(memoryGb === undefined || memoryGb === 0 ? {} : { memoryGb }),
+    quantization: known,
+    contextSize: context,
+    memoryGb: memoryGb === undefined || memoryGb === 0 ? undefined : memoryGb,
   };
   const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
   const { min_fit, ...paging } = given as unknown as z.output<typeof schemas.simulateQuery>;

@@ -1,6 +1,6 @@
 /** What the density API takes and answers, as schemas: the OpenAPI document is made from them, and tests hold the answers against them. */
 import { z } from "zod";
-import { FIT_LEVELS } from "../../src/fitness/score.ts";
+import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
 
 const fitLevel = z.enum(FIT_LEVELS);
 const score = z.number().min(0).max(100).describe("0 to 100, one decimal.");

@@ -1,8 +1,8 @@
 /** Answers as server-sent events: everything once, then what changes. */
 import type { ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Clock } from "../../src/ports.ts";
-import type { Density } from "../density/density.ts";
+import type { Density } from "../../fitness/density/density.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { Feed, type FeedSource } from "./feed.ts";
 import type { Refused } from "./routes.ts";
 import { WatchStream } from "./watch-stream.ts";

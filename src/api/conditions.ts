@@ -1,6 +1,6 @@
 /** Conditions as metav1 has them: one entry per type, one writer per type. */
 import { z } from "zod";
-import { truncate } from "../text.ts";
+import { truncate } from "../util/text.ts";
 
 const conditionSchema = z.object({
   type: z

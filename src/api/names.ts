@@ -1,5 +1,5 @@
 /** Names that are made rather than given, and the limits that keep them legal. */
-import { hash } from "../hash.ts";
+import { hash } from "../util/hash.ts";
 
 /** Longest name of an InferenceService: a DNS label with room left for what is made from it. */
 export const SERVICE_NAME_MAX = 50;

@@ -25,7 +25,7 @@ export function readProbes(overrides: InferenceServiceSpec["probeOverrides"]): R
   const failures = readOne(overrides?.liveness?.failureThreshold, FAILURES);
   return {
     value: {
-      ...(start.value === undefined ? {} : { startSeconds: start.value }),
+      startSeconds: start.value,
       timeoutSeconds: timeout.value,
       failureThreshold: failures.value,
     },

@@ -1,5 +1,5 @@
 /** The revision of a replica: a hash of what makes it run the way it does. */
-import { canonicalJson, hash } from "../hash.ts";
+import { canonicalJson, hash } from "../util/hash.ts";
 import type { ReplicaModel, ReplicaTemplate } from "./inference-replica.ts";
 
 export type RevisionInput = Omit<ReplicaTemplate, "hostName" | "revision">;

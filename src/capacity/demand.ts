@@ -38,7 +38,7 @@ export function demandOf(input: DemandInput): Demand {
     runtime: neededOnHost(template),
     memory: needOf(claim),
     // Hosts report sources in this form.
-    weights: { source: publicSource(source), ...(sha256 === undefined ? {} : { sha256 }) },
+    weights: { source: publicSource(source), sha256 },
     predecessors: predecessors.map((replica) => ({
       replica: keyOf(replica.metadata),
       host: replica.spec.template.hostName,
@@ -59,7 +59,7 @@ function needOf(claim: Claim): MemoryNeed {
   return {
     known: true,
     bytes: claim.memory.claimBytes,
-    ...(on.length === 0 ? {} : { on: Object.fromEntries(on) }),
+    on: on.length === 0 ? undefined : Object.fromEntries(on),
     ...measurableOf(claim),
   };
 }

@@ -110,7 +110,7 @@ export function toPodsRevisionData({ spec }: InferenceService, runtime: Runtime,
 }
 
 function modelData({ metadata, spec }: Model, revision: string | undefined): RevisionData["model"] {
-  return { name: metadata.name, source: spec.source, ...(revision === undefined ? {} : { revision }) };
+  return { name: metadata.name, source: spec.source, revision };
 }
 
 /** What of the spec a kept revision stands for. */

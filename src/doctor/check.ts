@@ -105,7 +105,7 @@ function resultsOf(check: Check, platform: Platform, taken: Taken): readonly Res
       code: found.code ?? code,
       status: found.severity ?? check.severity,
       finding: found.finding,
-      fix: { summary: remedy.summary, ...(command === undefined ? {} : { command }) },
+      fix: { summary: remedy.summary, command },
       ...(found.repair === undefined ? {} : { repair: found.repair }),
     };
   });

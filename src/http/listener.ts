@@ -11,7 +11,7 @@ import {
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
-import type { Clock, Log } from "../ports.ts";
+import type { Clock, Log } from "../util/ports.ts";
 import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
 import { Pipelines } from "./pipelines.ts";

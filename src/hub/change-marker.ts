@@ -1,5 +1,5 @@
 /** The state of a source's files without a download: from its list, else from one HEAD for each file. */
-import { canonicalJson, hash } from "../hash.ts";
+import { canonicalJson, hash } from "../util/hash.ts";
 import type { ResolvedSource } from "./resolve.ts";
 import { type OpenSource, readValidator } from "./source.ts";
 

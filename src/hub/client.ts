@@ -112,7 +112,7 @@ async function authorized(
   isSameOrigin: boolean,
 ): Promise<OneRequest> {
   const secret = isSameOrigin ? await authorize?.({ url, method, headers, signal }) : undefined;
-  return { method, headers: { ...headers, ...secret }, signal, ...(body === undefined ? {} : { body }) };
+  return { method, headers: { ...headers, ...secret }, signal, body };
 }
 
 async function judged(answer: Answer, { judge, signal }: HttpRequest & Authority): Promise<URL | undefined> {

@@ -40,7 +40,7 @@ export async function resolveSource(
   for (const name of files) located.push(await locate(name, name));
   return {
     files: located,
-    ...(projector === undefined ? {} : { projector: await locate(projector.name, projector.at) }),
+    projector: projector === undefined ? undefined : await locate(projector.name, projector.at),
     ...{ format, entry, isChosen, revision: list?.revision },
   };
 }

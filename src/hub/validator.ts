@@ -12,7 +12,7 @@ export interface Validator {
 /** The validator that an answer's headers carry, without a length. */
 export function validatorOf(headers: IncomingHttpHeaders): Validator {
   const { etag, "last-modified": lastModified } = headers;
-  return { ...(etag === undefined ? {} : { etag }), ...(lastModified === undefined ? {} : { lastModified }) };
+  return { etag, lastModified };
 }
 
 /** Bytes of the whole file, by an answer with status 200 or 206; undefined where the server does not say. */

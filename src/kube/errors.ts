@@ -1,7 +1,7 @@
 /** From what a server or a network did to a typed failure, and from a failure to the catalog. */
 
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
-import { truncate } from "../text.ts";
+import { truncate } from "../util/text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
 
 /** `reason` of a failure whose kind of object the server does not serve: CRDs not installed. Never the same as an object that is not there. */

@@ -1,6 +1,6 @@
 /** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
-import { type BackoffOptions, retryMs } from "../backoff.ts";
-import type { Clock, Log } from "../ports.ts";
+import { type BackoffOptions, retryMs } from "../util/backoff.ts";
+import type { Clock, Log } from "../util/ports.ts";
 import { countUp, eventName, eventNamespace, newEvent, type Reporter } from "./event/event-object.ts";
 import { createSeriesMemory, type EventInput, type Series } from "./event/series.ts";
 import { EVENTS } from "./kinds.ts";

@@ -1,5 +1,5 @@
 /** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
-import type { Clock, Log } from "../ports.ts";
+import type { Clock, Log } from "../util/ports.ts";
 import { isAway } from "./errors.ts";
 import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
 import type { KubeClient } from "./types.ts";

@@ -1,6 +1,6 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
-import { type BackoffOptions, retryMs } from "../backoff.ts";
-import type { Clock, Log } from "../ports.ts";
+import { type BackoffOptions, retryMs } from "../util/backoff.ts";
+import type { Clock, Log } from "../util/ports.ts";
 import { isAway } from "./errors.ts";
 import { createLeaseClaim } from "./lease/claim.ts";
 import type { ApiFailure, KubeClient } from "./types.ts";

@@ -1,6 +1,6 @@
 /** Writes a node's report to its ConfigMap, which belongs to the Node and is deleted with it. */
 import { LABEL_NODE_REPORT, MANAGER_NODE } from "../api/group.ts";
-import { NODE_REPORT_KEY, nodeReportName } from "../telemetry/node-report.ts";
+import { NODE_REPORT_KEY, nodeReportName } from "../api/node-report.ts";
 import { CONFIG_MAPS, NODES } from "./kinds.ts";
 import type { ApiResult, KubeClient } from "./types.ts";
 

@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import type { Clock } from "../ports.ts";
+import type { Clock } from "../util/ports.ts";
 import { createQueue } from "./queue.ts";
 
 /** Time moves only when stepped. */
@@ -44,7 +44,7 @@ function setUp(
       runs.push(key);
       return reconcile(key);
     },
-    ...(concurrency === undefined ? {} : { concurrency }),
+    concurrency,
   });
   return { ...time, queue, runs, end: () => ending.abort() };
 }

@@ -1,6 +1,6 @@
 /** A work queue of keys: one run per key at a time, everything that arrives meanwhile is one more run. */
-import { type BackoffOptions, retryMs } from "../backoff.ts";
-import type { Clock, Log } from "../ports.ts";
+import { type BackoffOptions, retryMs } from "../util/backoff.ts";
+import type { Clock, Log } from "../util/ports.ts";
 
 /** When to look at the key again although nothing happened. */
 export interface Recheck {

@@ -1,5 +1,5 @@
 /** The real clock. Made once in a `main.ts` and passed on as the port. */
-import type { Clock } from "../ports.ts";
+import type { Clock } from "../util/ports.ts";
 
 export const systemClock: Clock = {
   nowMs: () => Date.now(),

@@ -1,5 +1,5 @@
 /** Waiting on the injected clock. */
-import type { Clock } from "../ports.ts";
+import type { Clock } from "../util/ports.ts";
 
 /** Resolves after `delayMs`, or at once when `signal` is aborted; never rejects. The caller checks the signal. */
 export function waitMs(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {

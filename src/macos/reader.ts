@@ -1,5 +1,5 @@
 /** Reads a Mac by its own tools: one sysctl for all keys; vm_stat only where that does not tell enough. */
-import type { RunCommand } from "./command.ts";
+import type { RunCommand } from "../util/command.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import type { HostReader, MemoryReading, Pressure } from "./host-reader.ts";
 import {

@@ -1,6 +1,6 @@
 /** Runs short commands in one shell that stays, as a coprocess: forking a process of the agent's size costs several times as much. */
 import { type ChildProcess, spawn } from "node:child_process";
-import type { RunCommand } from "./command.ts";
+import type { RunCommand } from "../util/command.ts";
 
 const TIMEOUT_MS = 5_000;
 const MOST_BYTES = 4 << 20;

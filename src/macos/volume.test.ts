@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createRunCommand } from "./command.ts";
+import { createRunCommand } from "../util/command.ts";
 import { capacityWithPurging, excludeFromBackup } from "./volume.ts";
 
 /** Tools that answer as macOS does, first on a PATH. */

@@ -1,5 +1,5 @@
 /** What macOS does with the folder of the models: Time Machine's backups, and the space it frees on demand. */
-import type { RunCommand } from "./command.ts";
+import type { RunCommand } from "../util/command.ts";
 
 /** Weights can be downloaded again and fill a backup disk. False where the folder is still backed up afterwards. */
 export async function excludeFromBackup(run: RunCommand, folder: string): Promise<boolean> {

@@ -35,7 +35,7 @@ export function startProgram(args: readonly string[], { kubeconfig, env }: Progr
       PATH: process.env.PATH,
       HOME: "/nonexistent",
       METALBRIDGE_USE_BUNDLE: process.env.METALBRIDGE_USE_BUNDLE,
-      ...(kubeconfig === undefined ? {} : { KUBECONFIG: kubeconfig }),
+      KUBECONFIG: kubeconfig,
       ...env,
     },
   });

@@ -1,5 +1,5 @@
 /** A log that drops everything, for tests that look at behaviour and not at lines. */
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 
 const drop = () => {};
 

@@ -5,13 +5,13 @@ import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import { systemCode } from "../../agent/atomic-file.ts";
 import { basicObjects, installBasics } from "../../local/control-plane/bootstrap.ts";
 import type { ClusterParts } from "../../local/control-plane/parts.ts";
 import { startControlPlane } from "../../local/control-plane/start.ts";
 import { layoutOf } from "../../local/control-plane/state/layout.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
-import { hash } from "../../src/hash.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
+import { hash } from "../../src/util/hash.ts";
 import { freePort } from "../bed/ports.ts";
 import { quietLog } from "./quiet-log.ts";
 

@@ -13,7 +13,7 @@ import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode } from "../bed/kwok.ts";
 import { type Objects, openObjects } from "../bed/objects.ts";

@@ -1,5 +1,5 @@
 /** A clock that runs, and can be set forward: forty seconds of silence pass in no time. For tests. */
-import type { Clock } from "../../src/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export interface SteppedClock extends Clock {
   /** Moves on and fires what has become due. */

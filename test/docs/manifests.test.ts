@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import type { z } from "zod";
+import { buildWorkload } from "../../controller/workload/workload.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
@@ -11,7 +12,6 @@ import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts
 import { modelSchema } from "../../src/api/model.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
-import { buildWorkload } from "../../src/linux/workload.ts";
 import {
   documentedManifests,
   exampleManifests,

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import { hostAccess, sharedRoles } from "../../src/api/access/roles.ts";
-import type { Log } from "../../src/ports.ts";
+import type { Log } from "../../src/util/ports.ts";
 import { type Bench, inferenceService, startBench } from "../controller/bench.ts";
 import { ranged, serveModel } from "../fixtures/model-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";

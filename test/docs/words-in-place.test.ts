@@ -14,9 +14,9 @@ interface Word {
 }
 
 /** Speaks of programs and backends by the names that llmfit gives them. */
-const llmfit = "src/fitness/llmfit/";
+const llmfit = "fitness/llmfit/";
 /** Finds what other programs have on a machine. */
-const installed = "agent/installed/";
+const installed = "agent/inventory/";
 const registries = ["src/engines/registry.ts", "agent/engines/registry.ts"];
 
 const words: readonly Word[] = [
@@ -42,7 +42,7 @@ const words: readonly Word[] = [
         "names llama.cpp's tool that merges files, and the runtime that needs none",
       "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
       "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
-      "src/fitness/claim.ts": "how much its KV cache grows with a token",
+      "fitness/scoring/claim.ts": "how much its KV cache grows with a token",
       "src/engines/omlx/claims.ts": "the sum of its claim is the one for llama-server, with other settings",
       "cli/agent.ts": "the flag --llama-server",
       "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
@@ -108,8 +108,8 @@ const words: readonly Word[] = [
       "src/hub/inspect.ts": "hands the registry of ollama:// sources on",
       "src/hub/oci/manifest.ts": "reads manifests of Ollama's layout",
       "src/hub/source.ts": "ollama:// is a kind of source",
-      "src/linux/cache-wish.ts": "ollama:// is a kind of source",
-      "src/linux/model-cache.ts": "download Jobs may reach the registry of ollama:// sources",
+      "controller/workload/cache-eligibility.ts": "ollama:// is a kind of source",
+      "controller/workload/model-cache.ts": "download Jobs may reach the registry of ollama:// sources",
       "src/models/source/registries.ts": "says where the registry of an ollama:// source is",
       "src/models/source/source.ts": "ollama:// is a kind of source",
     },
@@ -135,7 +135,7 @@ const words: readonly Word[] = [
     pattern: /\bmetal\b/i,
     homes: [
       llmfit,
-      "controller/paths/mac/",
+      "controller/service/hosts/",
       "src/macos/",
       "src/engines/llamacpp/",
       "agent/engines/llamacpp/",
@@ -157,7 +157,7 @@ const words: readonly Word[] = [
   },
 ];
 
-const product = repositoryFiles("src", "agent", "controller", "launchd", "local", "cli").filter(
+const product = repositoryFiles("src", "fitness", "agent", "controller", "launchd", "local", "cli").filter(
   (file) => file.endsWith(".ts") && !/\.test\.ts$|\/(testing|fixtures|golden)\//.test(file),
 );
 

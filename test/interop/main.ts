@@ -3,16 +3,16 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
-import { run } from "../../scripts/setup/command.mjs";
 import {
   SERVED,
   TEMPLATE,
   type TriedRuntime,
   triedCommands,
-} from "../../src/engines/fixtures/interop-cases.ts";
-import { checkInterop, type InteropFacts } from "../../src/engines/fixtures/interop-facts.ts";
+} from "../../controller/workload/fixtures/interop-cases.ts";
+import { checkInterop, type InteropFacts } from "../../controller/workload/fixtures/interop-facts.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import { run } from "../../scripts/setup/command.mjs";
 import { parseCapabilities } from "../../src/engines/llamacpp/capabilities.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import type { PodRuntime } from "../../src/engines/pods.ts";

@@ -2,9 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as after } from "node:timers/promises";
-import type { End } from "../../src/engines/fixtures/interop-facts.ts";
+import { FIRST_TERM } from "../../controller/workload/drain.ts";
+import type { End } from "../../controller/workload/fixtures/interop-facts.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
-import { FIRST_TERM } from "../../src/linux/drain.ts";
 
 export const KEY = "a-key-of-clients";
 const LINE_MAX = 300;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { agentMetrics } from "../../agent/server/families.ts";
+import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { HOST_CONDITIONS } from "../../controller/metrics/hosts.ts";
 import { serverMetrics } from "../../server/metrics.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type JoinGroup, joinAccess, joinAccount } from "../../src/api/access/join-group.ts";
 import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/group.ts";
-import { createJoinKey } from "../../src/join-seal.ts";
+import { createJoinKey } from "../../src/crypto/join-seal.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity, writeAccountKubeconfig } from "../bed/identity.ts";
 import { sharedCluster } from "../cluster/cluster.ts";

@@ -134,7 +134,7 @@ export const token = (
     kind: "TokenRequest",
     spec: {
       expirationSeconds: seconds,
-      ...(secret === "" ? {} : { boundObjectRef: { apiVersion: "v1", kind: "Secret", name: secret } }),
+      boundObjectRef: secret === "" ? undefined : { apiVersion: "v1", kind: "Secret", name: secret },
     },
   });
 

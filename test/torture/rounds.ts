@@ -59,7 +59,7 @@ async function runFault(context: FaultContext, planned: PlannedFault, began: num
   const { recorder } = context;
   const { id, kind, target } = planned;
   await pause(Math.max(0, began + planned.atMs - recorder.now()));
-  const subject = { type: "fault", id, kind, ...(target === undefined ? {} : { target }) } as const;
+  const subject = { type: "fault", id, kind, target } as const;
   const begun = recorder.now();
   const injected: Injected = await FAULTS[kind](context, planned);
   if (injected.at === "skipped") return recorder.note({ ...subject, phase: "skipped", detail: injected.why });

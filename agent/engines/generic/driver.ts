@@ -42,7 +42,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
         argv: command,
         env: { ...env, ...variables },
         record,
-        ...(tty === true ? { tty } : {}),
+        tty: tty === true ? tty : undefined,
         kept: { program },
         target: { host, port, own: program },
       });

@@ -222,7 +222,7 @@ function create(
     Object.assign(into, spec);
     const program = JSON.parse(JSON.stringify({ ...usual, ...change })) as Program;
     const engine = { mode: "chat", contextSize: 512, parallelSlots: 1, program } as const;
-    Object.assign(into.template, { runtime: "generic", engine, ...(auth === undefined ? {} : { auth }) });
+    Object.assign(into.template, { runtime: "generic", engine, auth });
   });
 }
 

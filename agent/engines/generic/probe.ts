@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { z } from "zod";
 import { type ProgramCheck, programSchema } from "../../../src/api/fields/program.ts";
 import { sumGauges } from "../../../src/engines/generic/program.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { EngineTarget, RequestResult } from "../engine.ts";
 import { ask } from "../http.ts";
 import { answers } from "../ports.ts";

@@ -14,7 +14,7 @@ export async function findKnownPrograms(roots: readonly string[]): Promise<reado
     const path = await locateInRoots(name, roots);
     if (path === undefined) continue;
     const version = distribution === undefined ? undefined : await distributionVersion(path, distribution);
-    found.push({ name, path, ...(version === undefined ? {} : { version }) });
+    found.push({ name, path, version });
   }
   return found;
 }

@@ -163,8 +163,8 @@ function prepare(
     {
       settings: template.engine,
       modelPath: launch.modelPath,
-      ...(launch.mmprojPath === undefined ? {} : { mmprojPath: launch.mmprojPath }),
-      ...(launch.draftPath === undefined ? {} : { draftPath: launch.draftPath }),
+      mmprojPath: launch.mmprojPath,
+      draftPath: launch.draftPath,
       loraAdapters: (launch.loraPaths ?? []).map((path, index) => ({
         path,
         scale: loraAdapters[index]?.scale ?? 1,
@@ -189,8 +189,8 @@ function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string
   if (chatTemplate !== undefined) writeFileSync(chatTemplatePath, chatTemplate, { mode: 0o600 });
   if (slotSaveRestore === true) mkdirSync(slotSavePath, { recursive: true, mode: 0o700 });
   return {
-    ...(chatTemplate === undefined ? {} : { chatTemplatePath }),
-    ...(slotSaveRestore === true ? { slotSavePath } : {}),
+    chatTemplatePath: chatTemplate === undefined ? undefined : chatTemplatePath,
+    slotSavePath: slotSaveRestore === true ? slotSavePath : undefined,
   };
 }
 

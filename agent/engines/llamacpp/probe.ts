@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";
 import type { EngineProgress, EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
 import { type Answer, ask } from "../http.ts";
@@ -46,7 +46,7 @@ export async function probeLive(
   return {
     health: "healthy",
     progress: progressIn(gauges),
-    ...(generated === undefined ? {} : { generated }),
+    generated,
   };
 }
 

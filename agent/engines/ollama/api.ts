@@ -6,9 +6,9 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/ollama/exit.ts";
 import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
-import { truncate } from "../../../src/text.ts";
+import type { InTurn } from "../../../src/util/serial.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
-import type { InTurn } from "../../turns.ts";
 import { type Address, ask, parseJson, sentence } from "../http.ts";
 import { deleteModel } from "./leftovers.ts";
 

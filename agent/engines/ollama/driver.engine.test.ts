@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { createTurns } from "../../../src/util/serial.ts";
 import { launchOf, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   foundServer,
@@ -14,7 +15,6 @@ import {
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";
-import { createTurns } from "../../turns.ts";
 import type { EngineTarget } from "../engine.ts";
 import { isFree } from "../ports.ts";
 import { ollamaApi, runningModels } from "./api.ts";

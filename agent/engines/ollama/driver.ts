@@ -13,9 +13,9 @@ import {
   serverName,
 } from "../../../src/engines/ollama/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
-import { createRunCommand } from "../../../src/macos/command.ts";
+import { createRunCommand } from "../../../src/util/command.ts";
+import { createTurns } from "../../../src/util/serial.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
-import { createTurns } from "../../turns.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { type Address, addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
@@ -95,7 +95,7 @@ function createServers({ env, config, instances }: EngineOptions) {
     name,
     api: (target) => ollamaApi(target, inTurn, found === undefined || name !== FOUND ? mark : undefined),
     // An earlier configuration may have had servers of our own.
-    ...(found === undefined || name !== FOUND ? {} : { found }),
+    found: found === undefined || name !== FOUND ? undefined : found,
   });
   const started = async (name: string, environment: OllamaSettings["environment"]): Promise<DaemonSpec> => {
     if (found !== undefined) return adopted(FOUND);

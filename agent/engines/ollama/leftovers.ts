@@ -2,8 +2,8 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
+import type { InTurn } from "../../../src/util/serial.ts";
 import type { Sweep } from "../../instances/daemon/daemons.ts";
-import type { InTurn } from "../../turns.ts";
 import { type Address, ask } from "../http.ts";
 
 /** Where Ollama files models without a registry. */

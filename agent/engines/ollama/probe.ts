@@ -1,5 +1,5 @@
 /** Asking a running Ollama about one of its models. */
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { EngineTarget, Health, RequestResult } from "../engine.ts";
 import { ask } from "../http.ts";
 import { errorIn, keepLoaded, runningModels } from "./api.ts";

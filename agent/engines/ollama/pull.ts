@@ -241,8 +241,8 @@ function fileOf(
     name,
     path,
     sizeBytes,
-    ...(sha256 === undefined ? {} : { sha256 }),
-    ...(isProjector ? { isProjector } : {}),
+    sha256,
+    isProjector: isProjector ? isProjector : undefined,
   };
 }
 
@@ -251,7 +251,7 @@ function modelOf(files: readonly StoredFile[]): StoredModel | undefined {
   if (main === undefined) return undefined;
   const { path, sha256 } = main;
   const sizeBytes = sum(files.map((file) => file.sizeBytes));
-  return { path, sizeBytes, files, ...(sha256 === undefined ? {} : { sha256 }) };
+  return { path, sizeBytes, files, sha256 };
 }
 
 function sum(values: readonly number[]): number {

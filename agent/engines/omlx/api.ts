@@ -5,7 +5,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/omlx/exit.ts";
 import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
 import { type Address, type Answer, type Ask, ask, parseJson } from "../http.ts";
@@ -178,7 +178,8 @@ async function login(server: Server, signal?: AbortSignal) {
   const ours = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
   const answer = key === undefined ? undefined : await ask({ ...placeOf(server), ...ours });
   const cookie = answer !== undefined && "status" in answer ? answer.headers?.["set-cookie"]?.[0] : undefined;
-  const headers = cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
+  const headers: Record<string, string> =
+    cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
   return (what: Pick<Ask, "path" | "method" | "body">) =>
     ask({ ...placeOf(server), timeoutMs, signal, headers, ...what });
 }

@@ -12,7 +12,7 @@ import {
   serverName,
 } from "../../../src/engines/omlx/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
-import { systemCode } from "../../atomic-file.ts";
+import { systemCode } from "../../../src/util/atomic-file.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
 import { resolveInside } from "../../roots.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";

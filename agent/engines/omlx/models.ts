@@ -2,7 +2,7 @@
 import { mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { StoredFile } from "../../store/types.ts";
 import { parseJson } from "../http.ts";
 

@@ -1,5 +1,5 @@
 /** Asking a running oMLX about one of its models. */
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { EngineTarget, Health, RequestResult } from "../engine.ts";
 import { call, errorIn, readStatus } from "./api.ts";
 

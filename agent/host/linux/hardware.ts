@@ -1,8 +1,8 @@
 /** What models run on, of a Linux machine: memory, processor, GPUs. Read from files under a root, so that a pod can read its node. */
 import { arch } from "node:os";
 import { join } from "node:path";
-import type { RunCommand } from "../../../src/macos/command.ts";
-import type { NodeReport } from "../../../src/telemetry/node-report.ts";
+import type { NodeReport } from "../../../src/api/node-report.ts";
+import type { RunCommand } from "../../../src/util/command.ts";
 import { readKernelFile } from "./cgroup.ts";
 import { type FoundGpu, grouped, readGpus } from "./gpus.ts";
 import { parseMeminfo } from "./parse.ts";
@@ -86,8 +86,8 @@ function readCpu({ proc, sys }: LinuxRoots): NodeReport["cpu"] {
   const listed = info.match(/^processor\s*:/gm)?.length;
   const cores = listed ?? coresIn(readKernelFile(join(sys, "devices/system/cpu/present")));
   return {
-    ...(name === undefined ? {} : { name }),
-    ...(cores === undefined || cores > 4096 ? {} : { cores }),
+    name,
+    cores: cores === undefined || cores > 4096 ? undefined : cores,
     arch: ARCHITECTURES[arch()] ?? arch(),
   };
 }

@@ -1,8 +1,8 @@
 /** Reads a Linux machine from /proc and /sys, without children but nvidia-smi, once. */
 import { readFile } from "node:fs/promises";
 import { arch, cpus, totalmem } from "node:os";
-import type { RunCommand } from "../../../src/macos/command.ts";
 import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.ts";
+import type { RunCommand } from "../../../src/util/command.ts";
 import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
 import { grouped, readGpus } from "./gpus.ts";
 import { rootsUnder } from "./hardware.ts";
@@ -40,16 +40,16 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
   return {
-    ...(machineId?.trim() ? { machineId: machineId.trim() } : {}),
+    machineId: machineId?.trim() ? machineId.trim() : undefined,
     os: "linux",
     arch: arch(),
-    ...(osVersion === undefined ? {} : { osVersion }),
-    ...(chip === undefined || chip === "" ? {} : { chip }),
-    ...(product === undefined ? {} : { hardwareModel: product.trim() }),
+    osVersion,
+    chip: chip === undefined || chip === "" ? undefined : chip,
+    hardwareModel: product === undefined ? undefined : product.trim(),
     performanceCores: cpus().length,
-    ...(gpus.length === 0 ? {} : { gpus }),
+    gpus: gpus.length === 0 ? undefined : gpus,
     memoryBytes: limited?.limitBytes ?? totalmem(),
-    ...(bootSeconds === undefined ? {} : { bootTime: new Date(Number(bootSeconds) * 1000).toISOString() }),
+    bootTime: bootSeconds === undefined ? undefined : new Date(Number(bootSeconds) * 1000).toISOString(),
   };
 }
 
@@ -62,9 +62,9 @@ function readMemory(group: GroupMemoryReader): MemoryReading {
   const [swapTotal, swapFree] = [values.get("SwapTotal"), values.get("SwapFree")];
   const stalls = pressureFromPsi(readKernelFile("/proc/pressure/memory"));
   return {
-    ...(totalBytes === undefined ? {} : { totalBytes }),
-    ...(availableBytes === undefined ? {} : { availableBytes }),
-    ...(swapTotal === undefined || swapFree === undefined ? {} : { swapUsedBytes: swapTotal - swapFree }),
+    totalBytes,
+    availableBytes,
+    swapUsedBytes: swapTotal === undefined || swapFree === undefined ? undefined : swapTotal - swapFree,
     pressure: worst(stalls, pressureFromShare(availableBytes, totalBytes)),
   };
 }

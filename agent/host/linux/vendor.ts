@@ -1,5 +1,5 @@
 /** What programs know of GPUs beyond the files: NVIDIA's own tool, and where it is this machine, lspci by systeminformation. */
-import type { RunCommand } from "../../../src/macos/command.ts";
+import type { RunCommand } from "../../../src/util/command.ts";
 import type { FoundGpu } from "./gpus.ts";
 
 const MIB = 1024 ** 2;

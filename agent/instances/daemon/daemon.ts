@@ -192,7 +192,7 @@ export class Daemon {
 
   #targetAt(port: number): InstanceTarget {
     const { keyFile } = this.spec;
-    return { host: LOOPBACK, port, ...(keyFile === undefined ? {} : { keyFile }) };
+    return { host: LOOPBACK, port, keyFile };
   }
 
   /** Resolves once it does. */

@@ -1,6 +1,6 @@
 /** Shared daemons: one process per kind of daemon, several models in it. A replica's instance is a reference to (daemon, model). */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
-import type { Clock, Log } from "../../../src/ports.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Instance, InstanceTarget, Place } from "../instance.ts";
 import type { EngineCommand } from "../process/engine-process.ts";
 import type { ProcessInstances } from "../process/process-instance.ts";
@@ -116,7 +116,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
   return {
     open: async (place, spec, { model, record, weights, prepare }) => {
       const daemon = daemonOf(spec);
-      const handle = { daemon: spec.name, model, ...(weights === undefined ? {} : { weights }) };
+      const handle = { daemon: spec.name, model, weights };
       daemon.refuseConflict(handle);
       mkdirSync(place.dir, { recursive: true, mode: 0o700 });
       // Before anything is loaded: a reservation must not be lost with the agent.
@@ -130,7 +130,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
     adopt: async (place, spec, { model, weights }) => {
       if (typeof model !== "string") return undefined;
       const daemon = daemonOf(spec);
-      const handle = { daemon: spec.name, model, ...(typeof weights === "string" ? { weights } : {}) };
+      const handle = { daemon: spec.name, model, weights: typeof weights === "string" ? weights : undefined };
       const reference = new Reference(daemon, await daemon.adopted(), place, handle, ports);
       await reference.check();
       return reference;

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
-import type { Clock } from "../../../src/ports.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 import type { Ending, ExitRecord, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
 import type { Daemon } from "./daemon.ts";
 import type { DaemonApi, DaemonPorts, ModelReference } from "./daemons.ts";

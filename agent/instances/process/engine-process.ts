@@ -1,7 +1,7 @@
 /** What the rest of the agent sees of one engine process, its own or adopted. */
 import type { ChildProcess } from "node:child_process";
 import type { Activity, IdentityReader } from "../../../src/macos/living-process.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { ExitRecord } from "../instance.ts";
 import type { RotationLimits } from "./log-rotation.ts";
 

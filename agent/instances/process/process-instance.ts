@@ -1,7 +1,7 @@
 /** A process as an instance: "stop by" and "end now" become TERM, TERM again, KILL, and then the rest of its group. */
 import { join } from "node:path";
 import type { Activity } from "../../../src/macos/living-process.ts";
-import type { Clock } from "../../../src/ports.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
 import type { EngineCommand, EngineProcess, EngineProcesses } from "./engine-process.ts";
 
@@ -33,7 +33,7 @@ interface FootprintPorts {
 export function createProcessInstances(processes: EngineProcesses, ports: FootprintPorts): ProcessInstances {
   return {
     open: async (place, { target, kept, ...command }) => {
-      const handle = { argv: command.argv, ...(command.tty === true ? { tty: true } : {}), ...kept };
+      const handle = { argv: command.argv, tty: command.tty === true ? true : undefined, ...kept };
       const record = { ...command.record, ...handle };
       let instance: ProcessInstance | undefined;
       const process = await processes.startEngine(place.dir, { ...command, record }, () => {

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { readPlainFile } from "../../../src/plain-file.ts";
-import { writeFileAtomic, writeFileAtomicSync } from "../../atomic-file.ts";
+import { writeFileAtomic, writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
+import { readPlainFile } from "../../../src/util/plain-file.ts";
 import type { ExitRecord } from "../instance.ts";
 
 /** Pid and start time, as the shim wrote them. */
@@ -62,9 +62,9 @@ export function readRunFiles(dir: string): RunFiles {
   const main = parseMark(readText(join(dir, "pid")));
   const exit = parseExit(readText(join(dir, "exit")));
   return {
-    ...(session === undefined ? {} : { session }),
-    ...(main === undefined ? {} : { main }),
-    ...(exit === undefined ? {} : { exit }),
+    session,
+    main,
+    exit,
   };
 }
 

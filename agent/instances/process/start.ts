@@ -5,7 +5,7 @@ import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } 
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { START_LINE } from "../../../src/engines/last-run.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
 import { LOG_LIMITS } from "./log-rotation.ts";

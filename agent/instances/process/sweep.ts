@@ -1,8 +1,8 @@
 /** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
 
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
-import { untilBeat } from "../../beats.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import { untilBeat } from "../../../src/util/shared-ticks.ts";
 
 /** One engine, as the sweep sees it. */
 export interface Swept {

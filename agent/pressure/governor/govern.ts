@@ -31,7 +31,7 @@ export function govern(
     level: state.level,
     because: because(state, sign),
     starts,
-    ...(eviction === undefined ? {} : { eviction }),
+    eviction,
     readAgainMs: state.level === "Critical" ? limits.criticalReadMs : limits.readMs,
   };
 }
@@ -57,7 +57,7 @@ function take(
     // An engine that is still stopping has not freed its memory: readings until then do not count.
     criticalInARow: isEnding ? 0 : countCritical(before.criticalInARow, sign),
     isRecovering: before.isRecovering || level !== "Normal",
-    ...(before.returning === undefined ? {} : { returning: before.returning }),
+    returning: before.returning,
   };
   return { state, sign };
 }

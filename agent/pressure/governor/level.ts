@@ -1,5 +1,5 @@
 /** From readings to the level of pressure: raised at once, lowered one step after quiet. Pure. */
-import { formatBytes } from "../../../src/bytes.ts";
+import { formatBytes } from "../../../src/util/bytes.ts";
 import type { GovernorLimits } from "./limits.ts";
 import type { GovernorInput, GovernorState, Level, PressureReading } from "./types.ts";
 

@@ -1,5 +1,5 @@
 /** Every duration and share that the governor uses, in one place, so that tests can move them. Times in ms. */
-import { backoffMs } from "../../../src/backoff.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
 
 const NONE = [1, 1] as const;
 const SECOND = 1_000;

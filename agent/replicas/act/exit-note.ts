@@ -2,7 +2,7 @@
 
 import { lastRun } from "../../../src/engines/last-run.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
-import { truncateBytes } from "../../../src/text.ts";
+import { truncateBytes } from "../../../src/util/text.ts";
 
 /** What is known of an exit. */
 export interface End {

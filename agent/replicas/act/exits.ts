@@ -1,6 +1,6 @@
 /** The exit of a run: classifies it, records it, releases what it held. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
 import type { RunnerContext } from "../context.ts";
 import { countDrain } from "../metrics/counts.ts";

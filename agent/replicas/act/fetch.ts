@@ -64,7 +64,7 @@ function filesOf(
   const [model, ...others] = stored.filter((one) => one !== undefined);
   if (model === undefined || others.length < stored.length - 1) return undefined;
   const draft = wanted === undefined ? undefined : others.shift();
-  return { model, ...(draft === undefined ? {} : { draft }), loraAdapters: others };
+  return { model, draft, loraAdapters: others };
 }
 
 function isOnHost({ source }: ReplicaModel): boolean {
@@ -264,9 +264,9 @@ function watchProgress(state: ReplicaState, context: RunnerContext): (progress: 
     state.weights = {
       at: "fetching",
       bytes,
-      ...(totalBytes === undefined ? {} : { totalBytes }),
-      ...(speed === undefined ? {} : { bytesPerSecond: speed }),
-      ...(queuedBehind === undefined ? {} : { queuedBehind }),
+      totalBytes,
+      bytesPerSecond: speed,
+      queuedBehind,
     };
     if (!isDue) return;
     from = { at: now, bytes };
@@ -305,11 +305,12 @@ export async function keepModel(
     files,
     inspectedAt: clock.monotonicMs(),
     sizeBytes: model.sizeBytes,
-    ...(model.sha256 === undefined ? {} : { sha256: model.sha256 }),
-    ...(gguf.success ? { gguf: gguf.data } : {}),
-    ...(template === undefined || driver === undefined
-      ? {}
-      : { claim: ownClaim(template, driver, found, draftFound, adaptersFound) }),
+    sha256: model.sha256,
+    gguf: gguf.success ? gguf.data : undefined,
+    claim:
+      template === undefined || driver === undefined
+        ? undefined
+        : ownClaim(template, driver, found, draftFound, adaptersFound),
   };
 }
 
@@ -326,7 +327,7 @@ export function ownClaim(
   try {
     const bytes = driver.claimBytes(engine, found, draft, loraAdapters);
     const basis = driver.claimBasis?.(engine);
-    return { at: "estimated", bytes, ...(basis === undefined ? {} : { basis }) };
+    return { at: "estimated", bytes, basis };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createCertificate } from "../../../src/certificate.ts";
+import { createCertificate } from "../../../src/crypto/certificate.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
 import { whyNot } from "./gate-files.ts";

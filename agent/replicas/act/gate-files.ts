@@ -9,7 +9,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { isGated, runtimeEntry } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import { writeFileAtomic } from "../../atomic-file.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, type Run, refOf, replicaOf } from "../state/state.ts";
@@ -122,8 +122,8 @@ async function refreshGateFiles(
 function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): GateFiles {
   const file = join(dir, CERTIFICATE);
   return {
-    ...(template.auth === undefined ? {} : { keyFiles: [join(dir, ACCEPTED_KEYS)] }),
-    ...(template.tls === undefined ? {} : { tls: { certFile: file, keyFile: file } }),
+    keyFiles: template.auth === undefined ? undefined : [join(dir, ACCEPTED_KEYS)],
+    tls: template.tls === undefined ? undefined : { certFile: file, keyFile: file },
   };
 }
 

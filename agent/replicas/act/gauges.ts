@@ -1,7 +1,7 @@
 /** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
 import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
-import { nextBeat } from "../../beats.ts";
+import { nextBeat } from "../../../src/util/shared-ticks.ts";
 import type { LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { hasMovedOn, longestStall, noteWork, type WorkSeen } from "../plan/evidence/work.ts";

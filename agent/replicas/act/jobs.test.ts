@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kube/system-clock.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
 import { until } from "../../fixtures/until.ts";
 import { createJobs } from "./jobs.ts";
 

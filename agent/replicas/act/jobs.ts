@@ -1,6 +1,6 @@
 /** Work that must not hold up a replica's queue: one at a time per name, with backoff after a failure. */
-import { backoffMs } from "../../../src/backoff.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
 
 /** Jitter of up to a fifth: after an outage, hosts must not retry in step. */
 const RETRY = { firstMs: 500, capMs: 30_000, jitter: [1, 1.2] } as const;

@@ -107,7 +107,7 @@ function noteHealth(
   const now = context.ports.clock.monotonicMs();
   const before = run.health;
   const { progressAt = undefined } = hasProgressed(run) ? { progressAt: now } : before;
-  const kept = { lastProbeAt: now, ...(progressAt === undefined ? {} : { progressAt }) };
+  const kept = { lastProbeAt: now, progressAt };
   if (answer === "healthy") {
     run.health = { ...kept, failuresInARow: 0, healthyAt: before.healthyAt ?? now };
     return;

@@ -6,7 +6,7 @@ import type {
   ReplicaPhase,
 } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { isoSeconds } from "../../../src/iso-seconds.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Observed } from "../plan/observed.ts";
 import { isSameStatus, replicaStatus } from "../plan/status.ts";
@@ -90,12 +90,12 @@ function wantedStatus(
     desired?.status,
     {
       generation: desired?.metadata.generation ?? 0,
-      ...(file === undefined ? {} : { startedAtIso: isoSeconds(file.startedAtMs) }),
-      ...(file?.readyAtMs === undefined ? {} : { readyAtIso: isoSeconds(file.readyAtMs) }),
-      ...(file?.contextPerSlot === undefined ? {} : { contextPerSlot: file.contextPerSlot }),
+      startedAtIso: file === undefined ? undefined : isoSeconds(file.startedAtMs),
+      readyAtIso: file?.readyAtMs === undefined ? undefined : isoSeconds(file.readyAtMs),
+      contextPerSlot: file?.contextPerSlot === undefined ? undefined : file.contextPerSlot,
       // Rounded up: at that time the retry has started.
-      ...(nextTryAt === undefined ? {} : { nextTryIso: isoSeconds(nextTryAt - monotonicMs + wallMs + 999) }),
-      ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }),
+      nextTryIso: nextTryAt === undefined ? undefined : isoSeconds(nextTryAt - monotonicMs + wallMs + 999),
+      progressWrittenAt,
       transitions: state.past.history.transitions,
     },
     { now: monotonicMs, iso: isoSeconds(wallMs) },

@@ -12,7 +12,7 @@ import {
   type Credentials,
   pickCredentials,
 } from "../../../src/models/source/credentials.ts";
-import { writeFileAtomic } from "../../atomic-file.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
 const KEY_FILE = "api-keys";

@@ -20,14 +20,13 @@ export function desiredOf({ metadata, spec }: InferenceReplica, drainBy: number 
     drainSeconds: spec.drainSeconds,
     isDeleting: metadata.deletionTimestamp !== undefined,
     hasFinalizer: metadata.finalizers?.includes(FINALIZER_ENGINE) ?? false,
-    ...(spec.drain === undefined
-      ? {}
-      : {
-          drain: {
+    drain:
+      spec.drain === undefined
+        ? undefined
+        : {
             reason: spec.drain.reason,
-            ...(drainBy === undefined ? {} : { deadlineAt: drainBy }),
+            deadlineAt: drainBy,
           },
-        }),
-    probes: { failures: spec.probes.failureThreshold, ...(startMs === undefined ? {} : { startMs }) },
+    probes: { failures: spec.probes.failureThreshold, startMs },
   };
 }

@@ -49,7 +49,7 @@ function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
   const common = {
     drainSeconds: wanted.drainSeconds,
     hasFinalizer: wanted.hasFinalizer,
-    ...(probes === undefined ? {} : { probes }),
+    probes,
   };
   const cap = wanted.drain?.deadlineAt;
   if (wanted.isDeleting)

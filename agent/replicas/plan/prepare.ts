@@ -1,6 +1,6 @@
 /** Nothing runs yet: backoff, runtime, weights, address and memory are checked in this order before anything is started. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
-import { formatBytes } from "../../../src/bytes.ts";
+import { formatBytes } from "../../../src/util/bytes.ts";
 import { needOf } from "./need.ts";
 import type { Desired, ModelState, Observed, RuntimeState } from "./observed.ts";
 import type { Because, ReplicaPlan, Withdraw } from "./step.ts";

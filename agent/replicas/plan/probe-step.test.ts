@@ -9,7 +9,11 @@ const TIMEOUT_MS = 5_000;
 function silenceUntilHung(silent: Activity, failures: number): number {
   let now = 0;
   for (let failed = 1; failed <= failures; failed++) {
-    const health = { failuresInARow: failed - 1, lastProbeAt: now, ...(failed === 1 ? {} : { silent }) };
+    const health = {
+      failuresInARow: failed - 1,
+      lastProbeAt: now,
+      silent: failed === 1 ? undefined : silent,
+    };
     if (failed > 1) {
       const probe = liveProbe(health, { failures }, now, defaultTimings);
       if (probe.steps.length === 0) now += probe.dueInMs;

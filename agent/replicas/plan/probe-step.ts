@@ -1,5 +1,5 @@
 /** When the next health probe is due: on its own schedule while the engine starts or fails, otherwise on the shared beat. */
-import { nextBeat } from "../../beats.ts";
+import { nextBeat } from "../../../src/util/shared-ticks.ts";
 import type { Health, ProbeSettings } from "./observed.ts";
 import type { ServeStep } from "./serve.ts";
 import type { Timings } from "./timings.ts";

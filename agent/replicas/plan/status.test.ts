@@ -22,7 +22,7 @@ function statusAt(
   previous?: InferenceReplicaStatus,
   progressWrittenAt?: number,
 ): InferenceReplicaStatus {
-  const facts = { generation: 3, ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }) };
+  const facts = { generation: 3, progressWrittenAt };
   return replicaStatus(plan, fetching(bytes), previous, facts, {
     now,
     iso: `2026-01-01T00:00:${10 + now / 1_000}Z`,
@@ -103,7 +103,7 @@ test("the next try is one absolute time, kept while only the second around it di
       held,
       nothingKnown(),
       previous,
-      { generation: 1, ...(nextTryIso === undefined ? {} : { nextTryIso }) },
+      { generation: 1, nextTryIso },
       { now: 0, iso: "2026-01-01T00:00:00Z" },
     );
   const first = status("2026-01-01T00:03:10Z");

@@ -7,7 +7,7 @@ import {
   inferenceReplicaStatusSchema,
   type ReplicaTransition,
 } from "../../../src/api/inference-replica.ts";
-import { isDeepEqual } from "../../../src/deep-equal.ts";
+import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { LastExit, Observed } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings } from "./timings.ts";

@@ -37,8 +37,8 @@ export function shortened(before: Stop | undefined, goal: StopGoal, { slice }: O
     why,
     startedAt,
     deadlineAt,
-    ...(latestAt === Number.POSITIVE_INFINITY ? {} : { latestAt }),
-    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+    latestAt: latestAt === Number.POSITIVE_INFINITY ? undefined : latestAt,
+    withdrawnAt,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Every duration the replica planner uses, in one place, so that tests and services can shorten or lengthen them. */
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
-import { backoffMs } from "../../../src/backoff.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

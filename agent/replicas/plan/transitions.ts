@@ -6,7 +6,7 @@ import {
   TRANSITION_MESSAGE_MAX,
   TRANSITIONS_MAX,
 } from "../../../src/api/inference-replica.ts";
-import { truncate } from "../../../src/text.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { ReplicaPlan } from "./step.ts";
 
 /** Phases that last milliseconds are not reported. */

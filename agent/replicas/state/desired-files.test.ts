@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import { manifest } from "../../../test/fixtures/manifests.ts";
 import { openDesiredFiles } from "./desired-files.ts";
 

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
-import type { Log } from "../../../src/ports.ts";
-import { writeFileAtomic } from "../../atomic-file.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import type { Log } from "../../../src/util/ports.ts";
 
 export interface DesiredFiles {
   readonly readAll: () => ReadonlyMap<string, InferenceReplica>;

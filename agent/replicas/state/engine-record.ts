@@ -91,8 +91,8 @@ export function recordOf(file: EngineFile, moment: Moment): RunRecord {
     claimBytes: file.claimBytes,
     startedAt: past(file.startedAtMs),
     drainSeconds: file.drainSeconds,
-    ...(file.readyAtMs === undefined ? {} : { readyAt: past(file.readyAtMs) }),
-    ...(stop === undefined ? {} : { stop: stopOf(stop, past(stop.startedAtMs), moment) }),
+    readyAt: file.readyAtMs === undefined ? undefined : past(file.readyAtMs),
+    stop: stop === undefined ? undefined : stopOf(stop, past(stop.startedAtMs), moment),
   };
 }
 
@@ -107,9 +107,9 @@ function stopOf(
     why,
     startedAt,
     deadlineAt: Math.max(startedAt, from(deadlineMs)),
-    ...(latestMs === undefined ? {} : { latestAt: from(latestMs) }),
-    ...(withdrawnAtMs === undefined ? {} : { withdrawnAt: Math.min(monotonicMs, from(withdrawnAtMs)) }),
-    ...(because === undefined ? {} : { because }),
+    latestAt: latestMs === undefined ? undefined : from(latestMs),
+    withdrawnAt: withdrawnAtMs === undefined ? undefined : Math.min(monotonicMs, from(withdrawnAtMs)),
+    because,
   };
 }
 
@@ -121,9 +121,9 @@ export function stopOnDisk(stop: Stop, moment: Moment): NonNullable<EngineFile["
     why,
     startedAtMs: toWall(stop.startedAt),
     deadlineMs: toWall(stop.deadlineAt),
-    ...(latestAt === undefined ? {} : { latestMs: toWall(latestAt) }),
-    ...(withdrawnAt === undefined ? {} : { withdrawnAtMs: toWall(withdrawnAt) }),
-    ...(because === undefined ? {} : { because }),
+    latestMs: latestAt === undefined ? undefined : toWall(latestAt),
+    withdrawnAtMs: withdrawnAt === undefined ? undefined : toWall(withdrawnAt),
+    because,
   };
 }
 

@@ -23,12 +23,12 @@ export function observe(state: ReplicaState, context: RunnerContext): Observed {
   };
   return {
     run: engine.at === "run" ? engine.instance.state() : engine.at === "none" ? { at: "none" } : engine,
-    ...(run === undefined ? {} : { record: run.record }),
+    record: run === undefined ? undefined : run.record,
     model: weights,
     memory: {
       budgetBytes: context.ports.memoryBudget() ?? "unknown",
       othersBytes: context.admission.othersBytes(state.uid),
-      ...(available === undefined ? {} : { availableBytes: available }),
+      availableBytes: available,
     },
     pressure: pressureOn(state, context),
     launch: engine.at === "none" ? engine.launch : { at: "untried" },
@@ -90,10 +90,10 @@ function crashesOf(state: ReplicaState): Crashes {
   return {
     restarts: history.restarts,
     inARow: history.crashesInARow,
-    ...(recordedRunId === undefined ? {} : { recordedRunId }),
-    ...(backoffUntil === undefined ? {} : { backoffUntil }),
-    ...(lastExit === undefined ? {} : { lastExit: exitOf(lastExit) }),
-    ...(terminal === undefined ? {} : { terminal }),
+    recordedRunId,
+    backoffUntil,
+    lastExit: lastExit === undefined ? undefined : exitOf(lastExit),
+    terminal,
   };
 }
 
@@ -102,7 +102,7 @@ function terminalOf(state: ReplicaState): Crashes["terminal"] {
   const failed = state.past.history.terminal;
   if (failed === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
   const { runtimeVersion, weights } = failed;
-  return { runtimeVersion, ...(weights === undefined ? {} : { weights }) };
+  return { runtimeVersion, weights };
 }
 
 function exitOf(

@@ -1,6 +1,6 @@
 /** One replica's log: every line names it, and a finding that repeats is logged once. */
 import type { ObjectRef } from "../../../src/kube/types.ts";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 
 /** With its uid alone until `ref` knows the name: a new agent finds engines before it knows their replicas. */
 export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | undefined): Log {

@@ -2,7 +2,7 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Generated } from "../../../src/engines/speed.ts";
 import type { ObjectRef } from "../../../src/kube/types.ts";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import type { Instance } from "../../instances/instance.ts";
 import type { StoredModel } from "../../store/types.ts";
 import type { Jobs } from "../act/jobs.ts";

@@ -1,8 +1,8 @@
 /** Content by checksum, and folders of links that give it the names engines expect. */
 import { chmod, readlink, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { syncFolder, systemCode } from "../../atomic-file.ts";
-import { makeFolder } from "../../folder.ts";
+import { syncFolder, systemCode } from "../../../src/util/atomic-file.ts";
+import { makeFolder } from "../../../src/util/folder.ts";
 import { type Layout, namesIn } from "./layout.ts";
 
 /** Size of a blob, or undefined when it is not there. */

@@ -5,7 +5,7 @@ import * as z from "zod";
 import { SourceFailure } from "../../../src/hub/failure.ts";
 import { isUnchanged, type OpenSource } from "../../../src/hub/source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { StoreFile } from "../remote/download-context.ts";
 import { validatorSchema } from "../remote/part.ts";
 import { blobSize } from "./blobs.ts";

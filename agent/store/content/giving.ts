@@ -2,8 +2,8 @@
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { publicSource } from "../../../src/models/source/source.ts";
-import type { Clock } from "../../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 import type { Refs } from "../refs.ts";
 import type { Stored } from "../remote/download-context.ts";
 import { CHUNK_BYTES } from "../remote/prefix-hash.ts";

@@ -2,10 +2,10 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { z } from "zod";
-import type { Log } from "../../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
-import { makeFolder } from "../../folder.ts";
-import { createTurns } from "../../turns.ts";
+import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { makeFolder } from "../../../src/util/folder.ts";
+import type { Log } from "../../../src/util/ports.ts";
+import { createTurns } from "../../../src/util/serial.ts";
 
 export interface KeptJson<T> {
   /** As it was on disk; undefined if there was none, or none that can be read. */

@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { plainUrl } from "../../../src/hub/failure.ts";
-import { systemCode } from "../../atomic-file.ts";
-import { makeFolder } from "../../folder.ts";
+import { systemCode } from "../../../src/util/atomic-file.ts";
+import { makeFolder } from "../../../src/util/folder.ts";
 import type { ModelRequest } from "../types.ts";
 
 export interface Layout {

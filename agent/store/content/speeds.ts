@@ -1,7 +1,7 @@
 /** How fast engines were with each content on this machine. On disk, so that it outlives engine, agent and model. */
 import { z } from "zod";
 import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import { openKeptJson } from "./kept-json.ts";
 
 const fileSchema = z.object({

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { Answer } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
-import { systemCode } from "../../atomic-file.ts";
+import { systemCode } from "../../../src/util/atomic-file.ts";
 import { diskFull, readDiskSpace } from "../disk.ts";
 import { type Body, bodyFailure, planBody, resumeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";

@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Answer } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
 import { parseLength, type Validator, validatorOf } from "../../../src/hub/validator.ts";
-import { systemCode } from "../../atomic-file.ts";
+import { systemCode } from "../../../src/util/atomic-file.ts";
 import type { OpenPart } from "./part.ts";
 
 export type Body =

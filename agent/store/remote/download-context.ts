@@ -1,7 +1,7 @@
 /** One remote file and what its download may use. */
 import type { RemoteFile } from "../../../src/hub/resolve.ts";
 import type { OpenSource } from "../../../src/hub/source.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Pace, Queue, Tenants } from "./host-limits.ts";
 import type { PrefixHash } from "./prefix-hash.ts";
 import type { RangeLimits } from "./ranges.ts";

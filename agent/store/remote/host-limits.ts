@@ -1,5 +1,5 @@
 /** What all downloads of one host share: bandwidth, and how many there may be at once. */
-import type { Clock } from "../../../src/ports.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 import { pause } from "./retrying.ts";
 
 /** Counts bytes that were read; a promise means: wait for it before reading on. It rejects with the signal's reason. */

@@ -4,7 +4,7 @@ import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Validator } from "../../../src/hub/validator.ts";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { CHUNK_BYTES, PrefixHash } from "./prefix-hash.ts";
 
 export const validatorSchema = z.strictObject({

@@ -1,7 +1,8 @@
 /** Retries a small request while its failure is transient. */
-import { backoffMs } from "../../../src/backoff.ts";
+
 import { SourceFailure } from "../../../src/hub/failure.ts";
-import type { Clock } from "../../../src/ports.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 
 export interface RetryLimits {
   readonly attempts: number;

@@ -20,8 +20,6 @@ import { createClient } from "../../../src/kube/client/create-client.ts";
 import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../../src/linux/cache-wish.ts";
-import { fetchJobName, weightsOnVolume } from "../../../src/linux/model-cache.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import type { PodScript } from "../../../test/bed/kwok-stages.ts";
@@ -32,6 +30,8 @@ import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fix
 import { runContainer } from "../../../test/fixtures/run-container.ts";
 import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
+import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { fetchJobName, weightsOnVolume } from "../../workload/model-cache.ts";
 import { inNamespace } from "./fixtures/namespace.ts";
 import { claimOf } from "./fixtures/volumes.ts";
 

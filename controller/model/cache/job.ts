@@ -7,9 +7,9 @@ import {
   type FetchResult,
   isFetched,
   parseFetchResult,
-} from "../../../src/linux/fetch-result.ts";
-import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
-import { truncate } from "../../../src/text.ts";
+} from "../../../src/models/fetch-result.ts";
+import { truncate } from "../../../src/util/text.ts";
+import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 
 /** A cause from the catalog; the message says what to do as well. */
 export interface Trouble {

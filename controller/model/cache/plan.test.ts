@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../../src/linux/cache-wish.ts";
-import { buildFetchJob, downloadKey, type VolumeWish } from "../../../src/linux/model-cache.ts";
+import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { buildFetchJob, downloadKey, type VolumeWish } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { type CacheObservation, planCache, RECHECK_MS } from "./plan.ts";
 
@@ -44,7 +44,7 @@ function job(condition?: { type: string; ago: number }, of = model(), attempt = 
 
 function pod(exitCode: number, message: object | string, age = 0): Pod {
   const text = typeof message === "string" ? message : JSON.stringify(message);
-  const terminated = { exitCode, message: text, ...(exitCode === 137 ? { reason: "OOMKilled" } : {}) };
+  const terminated = { exitCode, message: text, reason: exitCode === 137 ? "OOMKilled" : undefined };
   return {
     metadata: { name: `p-${age}`, creationTimestamp: new Date(NOW - age).toISOString() },
     spec: { containers: [] },

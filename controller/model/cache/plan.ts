@@ -1,11 +1,12 @@
 /** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
-import { formatBytes } from "../../../src/bytes.ts";
-import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { isMountedByNodes, isSizedByModel } from "../../../src/linux/cache-claim.ts";
-import { type Fetched, isFetched } from "../../../src/linux/fetch-result.ts";
+import { type Fetched, isFetched } from "../../../src/models/fetch-result.ts";
+import { formatBytes } from "../../../src/util/bytes.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import { withoutAbsent } from "../../service/phase.ts";
+import { isMountedByNodes, isSizedByModel } from "../../workload/cache-claim.ts";
 import {
   ANNOTATION_ATTEMPT,
   ANNOTATION_FETCH_KEY,
@@ -17,8 +18,7 @@ import {
   downloadKey,
   imageKey,
   type VolumeWish,
-} from "../../../src/linux/model-cache.ts";
-import { withoutAbsent } from "../../service/phase.ts";
+} from "../../workload/model-cache.ts";
 import {
   describeFailure,
   endOf,
@@ -131,8 +131,8 @@ function failuresOf({ metadata, status }: Model, key: string): Pick<Place, "atte
   const { attempts, failedAt } = cache;
   const isSameSpec = observedGeneration === metadata.generation;
   return {
-    ...(attempts === undefined ? {} : { attempts }),
-    ...(failedAt === undefined || !isSameSpec ? {} : { failedAt }),
+    attempts,
+    failedAt: failedAt === undefined || !isSameSpec ? undefined : failedAt,
   };
 }
 
@@ -276,7 +276,7 @@ function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place):
     phase: "Ready" as const,
     reason: "Downloaded",
     message: wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
-    ...{ file, ...(mmproj === undefined ? {} : { mmproj }) },
+    ...{ file, mmproj },
     ...{ bytes: fetched.sizeBytes, totalBytes: fetched.sizeBytes },
   };
   return { state: { status, fetched }, steps: [] };

@@ -2,8 +2,8 @@
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createLineSplitter } from "../../../src/kube/watch/lines.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 
 export interface DownloadProgress {
   readonly bytes: number;

@@ -4,7 +4,11 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
-import { buildCacheClaim } from "../../../src/linux/cache-claim.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import { rejectionOf } from "../../service/apply/rejection.ts";
+import { ApiCallFailed } from "../../service/failure.ts";
+import type { RejectionRetries } from "../../service/retries.ts";
+import { buildCacheClaim } from "../../workload/cache-claim.ts";
 import {
   buildFetchJob,
   buildFetchPolicy,
@@ -12,11 +16,7 @@ import {
   type Download,
   fetchJobName,
   type VolumeWish,
-} from "../../../src/linux/model-cache.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
-import { rejectionOf } from "../../service/apply/rejection.ts";
-import { ApiCallFailed } from "../../service/failure.ts";
-import type { RejectionRetries } from "../../service/retries.ts";
+} from "../../workload/model-cache.ts";
 import { secretVersionOf } from "../credentials.ts";
 import { isKnown } from "../inspections.ts";
 import { endOf, needsOtherSecret, type Trouble, troubleOf } from "./job.ts";
@@ -104,7 +104,7 @@ async function apply(
     case "removeJob": {
       const { name, uid } = step.job.metadata;
       const result = await client.remove(JOBS, step.job.metadata, {
-        ...(uid === undefined ? {} : { uid }),
+        uid,
         propagation: "Background",
       });
       if (result.ok) log.info({ job: name, because: step.because }, "download Job removed");

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../../src/linux/cache-wish.ts";
-import { buildFetchJob } from "../../../src/linux/model-cache.ts";
+import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { buildFetchJob } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { planCache } from "./plan.ts";
 
@@ -15,7 +15,7 @@ const settings = modelConfigSchema.parse({
 const claimOf = (capacity: string | undefined): PersistentVolumeClaim => ({
   metadata: { name: "metalbridge-model-cache", uid: "claim" },
   spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "10Gi" } } },
-  status: { phase: "Bound", ...(capacity === undefined ? {} : { capacity: { storage: capacity } }) },
+  status: { phase: "Bound", capacity: capacity === undefined ? undefined : { storage: capacity } },
 });
 
 function pass(

@@ -1,6 +1,6 @@
 /** When a failed download Job is retried: after its delay, or once its claim has another size. Pure. */
 import type { Job } from "../../../src/kube/workload-objects.ts";
-import { ANNOTATION_CAPACITY } from "../../../src/linux/model-cache.ts";
+import { ANNOTATION_CAPACITY } from "../../workload/model-cache.ts";
 import type { SeenClaim } from "./plan.ts";
 
 const FIRST_DELAY_MS = 60_000;

@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../../src/linux/cache-wish.ts";
-import { buildFetchJob, downloadKey, type VolumeWish } from "../../../src/linux/model-cache.ts";
+import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { buildFetchJob, downloadKey, type VolumeWish } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { endOf } from "./job.ts";
 import { type CacheObservation, type CacheStep, planCache } from "./plan.ts";

@@ -7,8 +7,8 @@ import type { Watched } from "../../../src/kube/watch/catch-up.ts";
 import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import type { CacheOptions, WatchedPaths } from "../../cache/caches.ts";
-import { createGrouping } from "../../cache/grouping.ts";
+import type { CacheOptions, WatchedPaths } from "../../watches/caches.ts";
+import { createGrouping } from "../../watches/grouping.ts";
 import type { SeenClaim } from "./plan.ts";
 import { createProgress, type Progress } from "./progress.ts";
 

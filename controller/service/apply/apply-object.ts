@@ -1,8 +1,8 @@
 /** Server-side apply of one object of a service, with who may own it. */
 import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
-import { canonicalJson, hash } from "../../../src/hash.ts";
 import { isEqual } from "../../../src/kube/apply/differs.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
+import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { isTerminating } from "../failure.ts";
 import type { ServiceStep } from "../steps.ts";
 import { meetForeign } from "./create.ts";

@@ -14,9 +14,9 @@ import {
   SERVICES,
 } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
-import type { Log } from "../../../src/ports.ts";
-import type { Removal } from "../../paths/mac/rollout/types.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import { ApiCallFailed } from "../failure.ts";
+import type { Removal } from "../hosts/rollout/types.ts";
 import type { Owned, OwnedKind } from "../steps.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
 

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { Component } from "../components/component.ts";
 import { cutWhenLarge } from "./log-size.ts";

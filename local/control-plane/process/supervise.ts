@@ -1,6 +1,6 @@
 /** Keeps one component running: a crash is reported and restarted with backoff, until stopped. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Log } from "../../../src/ports.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import type { Component } from "../components/component.ts";
 import { isDiskFull } from "../state/disk.ts";
 import { keepLogSmall } from "./log-size.ts";

@@ -1,7 +1,7 @@
 /** Secrets of one control plane, made once and kept: bearer tokens and the key pair for service account tokens. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { writeFileAtomicSync } from "../../../agent/atomic-file.ts";
+import { writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
 import type { Layout } from "./layout.ts";
 
 export interface Credentials {

@@ -2,7 +2,7 @@
 import { statfsSync } from "node:fs";
 import { readDiskSpace } from "../../../agent/store/disk.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { formatBytes } from "../../../src/bytes.ts";
+import { formatBytes } from "../../../src/util/bytes.ts";
 
 const MIB = 2 ** 20;
 /** etcd allocates two segments of its log, 64 MiB each, before it answers; the rest is for its data and all logs. */

@@ -16,10 +16,11 @@ export interface KubeconfigInput {
 export function renderKubeconfig(input: KubeconfigInput): string {
   const cluster = {
     server: input.url,
-    ...(input.certificateAuthority === undefined
-      ? {}
-      : { "certificate-authority-data": Buffer.from(input.certificateAuthority).toString("base64") }),
-    ...(input.tlsServerName === undefined ? {} : { "tls-server-name": input.tlsServerName }),
+    "certificate-authority-data":
+      input.certificateAuthority === undefined
+        ? undefined
+        : Buffer.from(input.certificateAuthority).toString("base64"),
+    "tls-server-name": input.tlsServerName,
   };
   return stringify({
     apiVersion: "v1",

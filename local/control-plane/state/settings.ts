@@ -1,8 +1,8 @@
 /** The few settings of a control plane that must be the same after a restart. */
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
-import { writeFileAtomicSync } from "../../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
 
 const settingsSchema = z.strictObject({ version: z.literal(1), port: z.int().min(1).max(65_535) });
 

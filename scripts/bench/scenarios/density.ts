@@ -7,7 +7,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { aHost, manyHosts, manyRecords } from "../../../server/density/fixtures/fleet.ts";
+import { aHost, manyHosts, manyRecords } from "../../../fitness/density/fixtures/fleet.ts";
 import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import { HOSTS as HOST_KIND } from "../../../src/api/kinds.ts";
@@ -221,7 +221,7 @@ async function startWorker(folder: string): Promise<ChildProcess> {
     // The catalog is read beside the fixtures.
     define: {
       "import.meta.url": JSON.stringify(
-        new URL("../../../server/density/fixtures/fleet.ts", import.meta.url).href,
+        new URL("../../../fitness/density/fixtures/fleet.ts", import.meta.url).href,
       ),
     },
   });

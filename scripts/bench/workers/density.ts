@@ -1,9 +1,9 @@
 /** The state of the density API over a scripted fleet, alone in its process; its parent changes hosts by messages. */
-import { createDensity } from "../../../server/density/density.ts";
-import { createFits } from "../../../server/density/fits.ts";
-import { aHost, manyHosts, manyRecords } from "../../../server/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../../server/density/place.ts";
-import { nodeRow } from "../../../server/density/views.ts";
+import { createDensity } from "../../../fitness/density/density.ts";
+import { createFits } from "../../../fitness/density/fits.ts";
+import { aHost, manyHosts, manyRecords } from "../../../fitness/density/fixtures/fleet.ts";
+import { placeOfHost } from "../../../fitness/density/place.ts";
+import { nodeRow } from "../../../fitness/density/views.ts";
 
 const [hosts = 1000, models = 1000] = process.argv.slice(2).map(Number);
 const density = createDensity(createFits(manyRecords(models)));

@@ -101,7 +101,7 @@ function renderPanel(panel: Panel, id: number, gridPos: object): object {
     fieldConfig: { defaults, overrides: [] },
     options: optionsOf(kind),
     targets,
-    ...(kind === "table" ? { transformations: HIDDEN_COLUMNS } : {}),
+    transformations: kind === "table" ? HIDDEN_COLUMNS : undefined,
   };
 }
 
@@ -159,7 +159,7 @@ function renderVariable({ name, query, isMulti }: Variable): object {
     sort: 1,
     multi: isMulti,
     includeAll: isMulti,
-    ...(isMulti ? { allValue: ".*" } : {}),
+    allValue: isMulti ? ".*" : undefined,
     current: {},
   };
 }

@@ -147,10 +147,10 @@ function toVersion(definition: Definition): Record<string, unknown> {
     served: true,
     storage: true,
     additionalPrinterColumns: columns,
-    ...(selectable === undefined ? {} : { selectableFields: selectable.map((jsonPath) => ({ jsonPath })) }),
+    selectableFields: selectable === undefined ? undefined : selectable.map((jsonPath) => ({ jsonPath })),
     subresources: {
       status: {},
-      ...(scale === true ? { scale: scalePaths } : {}),
+      scale: scale === true ? scalePaths : undefined,
     },
     schema: { openAPIV3Schema: rootSchema(definition) },
   };

@@ -1,6 +1,6 @@
 /** Cuts what is reported to what a schema allows: one text that is too long must not cost the whole status. */
 import type { z } from "zod";
-import { truncate } from "../../text.ts";
+import { truncate } from "../../util/text.ts";
 import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
 const CONTROLS = /[\p{Cc}\p{Cf}]+/gu;

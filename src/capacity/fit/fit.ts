@@ -71,7 +71,7 @@ export function explainFit(input: FitInput, now: number): FitReport {
   });
   const choice = findHost(cache, slot, now);
   const missing = reportedByNone(cache, input.demand);
-  if (choice === undefined) return { ...(missing === undefined ? {} : { missing }), hosts };
+  if (choice === undefined) return { missing, hosts };
   return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts };
 }
 
@@ -80,7 +80,7 @@ function fitOn(cache: SchedulerCache, info: HostInfo, slot: PendingSlot, now: nu
   const room = freeFor(info, slot);
   const isClaimKnown = slot.demand.memory.known;
   const known = {
-    ...(isClaimKnown ? { claimBytes: needBytes(slot.demand, info.facts) } : {}),
+    claimBytes: isClaimKnown ? needBytes(slot.demand, info.facts) : undefined,
     ...(budget.known ? { leftBytes: Math.max(0, room), budgetBytes: budget.bytes } : {}),
   };
   const miss = missOf(info, slot, now);
@@ -105,8 +105,8 @@ function helpOn(
       ? []
       : suggestFor(budget.bytes, settings, claimWith, info.facts);
   return {
-    ...(helps.length === 0 ? {} : { helps }),
-    ...(helpsWhenEmpty.length === 0 ? {} : { helpsWhenEmpty }),
+    helps: helps.length === 0 ? undefined : helps,
+    helpsWhenEmpty: helpsWhenEmpty.length === 0 ? undefined : helpsWhenEmpty,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Settings that make an engine smaller, and which of them would make it fit. Pure: the claim is worked out by the caller. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
-import { formatBytes } from "../../bytes.ts";
+import { formatBytes } from "../../util/bytes.ts";
 import type { Backend } from "../placement/types.ts";
 
 export type Sizes = Pick<

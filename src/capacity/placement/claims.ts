@@ -4,7 +4,7 @@ import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import { keyOf } from "../../api/names.ts";
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
 

@@ -2,7 +2,7 @@
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { selectorMatches } from "../../api/fields/kubernetes.ts";
-import { formatBytes } from "../../bytes.ts";
+import { formatBytes } from "../../util/bytes.ts";
 import { type Demand, type HostChoice, type HostFacts, needBytes } from "./types.ts";
 
 /** How long a host that refused a replica gets no other of its service. */

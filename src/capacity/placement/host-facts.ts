@@ -24,7 +24,7 @@ export function hostFacts(host: Host): HostFacts {
     reachable: claimed(getCondition(conditions, "Reachable")),
     isAwaited: !hasJoined(host),
     isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
-    ...(cordon === undefined ? {} : { cordon }),
+    cordon,
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
     ...flappingOf(getCondition(conditions, "Flapping")),
     ...runtimeTrouble(getCondition(conditions, RUNTIMES_USABLE)),
@@ -41,8 +41,8 @@ export function hostFacts(host: Host): HostFacts {
 function modelFacts({ source, sha256, tokensPerSecond = 0 }: StoredModel): HostModel {
   return {
     source,
-    ...(sha256 === undefined ? {} : { sha256 }),
-    ...(tokensPerSecond > 0 ? { tokensPerSecond } : {}),
+    sha256,
+    tokensPerSecond: tokensPerSecond > 0 ? tokensPerSecond : undefined,
   };
 }
 

@@ -1,5 +1,5 @@
 /** Engines, and what else on the machine competes with them. */
-import { compareVersions } from "../../compare-versions.ts";
+import { compareVersions } from "../../util/compare-versions.ts";
 import { type Check, defineCheck } from "../check.ts";
 import type { SeenProcess } from "../readings.ts";
 

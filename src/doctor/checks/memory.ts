@@ -1,5 +1,5 @@
 /** Memory, and how much of it the GPU gets. */
-import { formatBytes } from "../../bytes.ts";
+import { formatBytes } from "../../util/bytes.ts";
 import { type Check, defineCheck } from "../check.ts";
 
 const MIB = 2 ** 20;

@@ -1,5 +1,5 @@
 /** Where models are stored. */
-import { formatBytes } from "../../bytes.ts";
+import { formatBytes } from "../../util/bytes.ts";
 import { type Check, defineCheck } from "../check.ts";
 import { quoted } from "./machine.ts";
 

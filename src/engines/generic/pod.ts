@@ -13,7 +13,7 @@ export const genericPod: PodRuntime = {
     const { command, args = [] } = input.spec;
     const render = (text: string) => fillIn(text, valuesOf(input));
     return {
-      ...(command === undefined ? {} : { command: command.map(render) }),
+      command: command === undefined ? undefined : command.map(render),
       args: args.map(render),
       env: [],
     };

@@ -22,11 +22,11 @@ export function toProgram(spec: InferenceServiceSpec): Program {
   const given = {
     command: [...command, ...args],
     env: env.map(({ name, value = "" }) => ({ name, value })),
-    ...(tty === true ? { tty } : {}),
-    ...(liveness === undefined ? {} : { liveness }),
-    ...(readiness === undefined ? {} : { readiness }),
-    ...(inFlightProbe === undefined ? {} : { inFlightProbe }),
-    ...(resources?.memory === undefined ? {} : { memoryBytes: parseQuantity(resources.memory) }),
+    tty: tty === true ? tty : undefined,
+    liveness,
+    readiness,
+    inFlightProbe,
+    memoryBytes: resources?.memory === undefined ? undefined : parseQuantity(resources.memory),
   };
   const problems = [
     ...(command.length === 0 ? ["spec.command is empty: it names the program on the host"] : []),

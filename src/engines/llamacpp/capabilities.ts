@@ -77,8 +77,8 @@ function parseEntry(lines: readonly string[]): Flag | undefined {
   const choices = value === undefined ? undefined : findChoices(value, description);
   return {
     names,
-    ...(value === undefined ? {} : { value }),
-    ...(choices === undefined ? {} : { choices }),
+    value,
+    choices,
     isRemoved: description.startsWith("the argument has been removed"),
     description,
   };

@@ -26,8 +26,8 @@ export function parseGauges(metricsText: string): Gauges | undefined {
     running,
     deferred,
     tokensTotal: (count(values, "prompt_tokens_total") ?? 0) + (tokens ?? 0),
-    ...(decodeTotal === undefined ? {} : { decodeTotal }),
-    ...(tokens === undefined || seconds === undefined ? {} : { generated: { tokens, seconds } }),
+    decodeTotal,
+    generated: tokens === undefined || seconds === undefined ? undefined : { tokens, seconds },
   };
 }
 

@@ -67,20 +67,20 @@ function toServerInput(input: PodInput): LlamaServerInput {
     // A build without a GPU would only warn that it ignores them.
     settings: gpus.count === 0 ? { ...settings, gpuLayers: 0 } : settings,
     modelPath: weights?.main ?? "",
-    ...(projector === undefined ? {} : { mmprojPath: projector }),
-    ...(draft === undefined ? {} : { draftPath: draft.main }),
+    mmprojPath: projector,
+    draftPath: draft === undefined ? undefined : draft.main,
     loraAdapters: adapters.map(({ main }, index) => ({
       path: main,
       scale: spec.loraAdapters?.[index]?.scale ?? 1,
     })),
-    ...(chatTemplateFile === undefined ? {} : { chatTemplatePath: chatTemplateFile }),
-    ...(slotFolder === undefined ? {} : { slotSavePath: slotFolder }),
-    ...(apiKeyFile === undefined ? {} : { apiKeyFile }),
+    chatTemplatePath: chatTemplateFile,
+    slotSavePath: slotFolder,
+    apiKeyFile,
     hosts: [input.address],
     port: input.port,
     aliases: [input.served],
-    ...(model.status?.gguf === undefined ? {} : { gguf: model.status.gguf }),
-    ...(gpus.count > 1 ? { split: splitOf(gpus) } : {}),
+    gguf: model.status?.gguf === undefined ? undefined : model.status.gguf,
+    split: gpus.count > 1 ? splitOf(gpus) : undefined,
   };
 }
 

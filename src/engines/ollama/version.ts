@@ -1,5 +1,5 @@
 /** The version of an Ollama, as its program and its server report it. */
-import { DEVELOPMENT_BUILD } from "../../compare-versions.ts";
+import { DEVELOPMENT_BUILD } from "../../util/compare-versions.ts";
 
 /** A build from source without a version reports 0.0.0. */
 export function ollamaVersion(reported: string): string {

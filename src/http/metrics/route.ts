@@ -1,5 +1,5 @@
 /** The page of metrics of a part that has facts of a whole cluster: megabytes, and a tenth of a second to render. */
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import type { Answer, Route } from "../listener.ts";
 import { METRICS_TYPE } from "./render.ts";
 

@@ -32,7 +32,8 @@ export function ossService(bucket: string, access: Access): BucketService {
     authorize: async ({ url, method, headers }) => {
       if (keys === undefined) return {};
       const key = decodeURIComponent(url.href.split("?")[0]?.slice(base().length) ?? "");
-      const token = sessionToken === undefined ? {} : { "x-oss-security-token": sessionToken };
+      const token: Record<string, string> =
+        sessionToken === undefined ? {} : { "x-oss-security-token": sessionToken };
       const own = { ...headers, ...token, "x-oss-content-sha256": "UNSIGNED-PAYLOAD" };
       const request = { method, bucket, key, query: url.searchParams, headers: own };
       const at = new Date(Date.now() + clockOffsetMs);

@@ -20,7 +20,7 @@ const layer = (title: string | undefined) => ({
   mediaType: "application/octet-stream",
   digest: `sha256:${hex}`,
   size: header.length + TENSOR_BYTES,
-  ...(title === undefined ? {} : { annotations: { [TITLE]: title } }),
+  annotations: title === undefined ? undefined : { [TITLE]: title },
 });
 const manifest = (...titles: (string | undefined)[]) =>
   JSON.stringify({ schemaVersion: 2, layers: titles.map(layer) });

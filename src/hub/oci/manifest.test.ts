@@ -13,7 +13,7 @@ const TITLE = "org.opencontainers.image.title";
 const FILEPATH = "org.cncf.model.filepath";
 
 function layer(mediaType: string, annotations?: Record<string, string>, letter = "a"): Descriptor {
-  return { mediaType, digest: digest(letter), size: 7, ...(annotations ? { annotations } : {}) };
+  return { mediaType, digest: digest(letter), size: 7, annotations: annotations ? annotations : undefined };
 }
 
 const oras = (name: string, letter = "a") =>

@@ -90,7 +90,8 @@ export function repositoryAuthority(
     return requestToken(tokenUrl(bearer, base, name), { basic, rules, signal });
   };
   return {
-    authorize: async () => (authorization === undefined ? {} : { authorization }),
+    authorize: async (): Promise<Record<string, string>> =>
+      authorization === undefined ? {} : { authorization },
     judge: async ({ url, status, headers }, signal) => {
       const challenge = headers["www-authenticate"];
       if (status !== 401 || challenge === undefined) return undefined;
@@ -130,7 +131,8 @@ interface TokenRequest {
 }
 
 async function requestToken(url: URL, { basic, rules, signal }: TokenRequest): Promise<string> {
-  const authorize = async () => (basic === undefined ? {} : { authorization: basic });
+  const authorize = async (): Promise<Record<string, string>> =>
+    basic === undefined ? {} : { authorization: basic };
   const answer = await send(url, { signal, authorize }, rules);
   try {
     if (answer.status !== 200) throw tokenFailure(url, answer, basic !== undefined);

@@ -34,7 +34,7 @@ export function bodyOfApply<T extends KubeObject>(
     kind: kind.kind,
     metadata: {
       name: metadata.name,
-      ...(kind.namespaced ? { namespace: metadata.namespace ?? "default" } : {}),
+      namespace: kind.namespaced ? (metadata.namespace ?? "default") : undefined,
       ...optional("uid", uid ?? metadata.uid),
       ...(isStatus ? {} : ownMetadata(metadata)),
     },

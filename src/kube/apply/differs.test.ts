@@ -32,7 +32,7 @@ function managed(
     apiVersion,
     fieldsType: "FieldsV1",
     fieldsV1,
-    ...(subresource ? { subresource } : {}),
+    subresource: subresource ? subresource : undefined,
   };
 }
 

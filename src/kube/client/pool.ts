@@ -60,8 +60,8 @@ function createAgents(tls: TlsSettings, fingerprint: string, maxRequests: number
     keepAliveMsecs: TCP_KEEPALIVE_MS,
     scheduling: "lifo" as const,
     secureContext,
-    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
-    ...(servername === undefined ? {} : { servername }),
+    rejectUnauthorized,
+    servername,
   };
   return {
     fingerprint,

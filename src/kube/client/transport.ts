@@ -128,8 +128,8 @@ function optionsOf(
     headers,
     agent,
     signal: exchange.signal,
-    ...(servername === undefined ? {} : { servername }),
-    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
+    servername,
+    rejectUnauthorized,
   };
 }
 

@@ -6,7 +6,7 @@ import path from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { createCertificate } from "../../certificate.ts";
+import { createCertificate } from "../../crypto/certificate.ts";
 import { connect } from "./connect.ts";
 
 const SWITCHED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: bytes\r\n\r\n";

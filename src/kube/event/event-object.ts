@@ -1,5 +1,5 @@
 /** Event objects of events.k8s.io/v1 within the server's limits. */
-import { truncateBytes } from "../../text.ts";
+import { truncateBytes } from "../../util/text.ts";
 import { type KubeEvent, microTime } from "../objects.ts";
 import type { JsonPatchOp } from "../types.ts";
 import type { Series } from "./series.ts";
@@ -36,7 +36,7 @@ export function newEvent(series: Series, name: string, reporter: Reporter): Kube
     regarding,
     reportingController: reporter.reportingController,
     reportingInstance: reporter.reportingInstance.slice(0, MAX_WORD),
-    ...(count > 1 ? { series: seriesOf(series) } : {}),
+    series: count > 1 ? seriesOf(series) : undefined,
   };
 }
 

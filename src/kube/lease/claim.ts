@@ -1,5 +1,5 @@
 /** One attempt to take or renew a Lease: by update with resourceVersion, because two applies by one manager would never conflict. */
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import { LEASES } from "../kinds.ts";
 import { type Lease, microTime } from "../objects.ts";
 import type { ApiFailure, KubeClient } from "../types.ts";

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { oneCluster, sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import { connect } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { createEventRecorder } from "../events.ts";

@@ -4,7 +4,7 @@ import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { keepLease } from "../lease.ts";

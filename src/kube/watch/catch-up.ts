@@ -1,5 +1,5 @@
 /** Once the API server is known to answer, resumes watches that are in backoff or on a dead connection. */
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import type { KubeObject, Reflector } from "../types.ts";
 
 export type Watched = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastSignMs">;

@@ -5,7 +5,7 @@ import { expect, it, vi } from "vitest";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock } from "../../ports.ts";
+import type { Clock } from "../../util/ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { oneCluster, type PrivateCluster, sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock, Log } from "../../util/ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";

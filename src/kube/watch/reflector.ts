@@ -1,7 +1,7 @@
 /** List and watch for as long as a signal lives, through every failure of server and network. */
 import { describeError } from "../../api/errors.ts";
-import { type BackoffOptions, backoffMs, retryMs } from "../../backoff.ts";
-import type { Clock, Log } from "../../ports.ts";
+import { type BackoffOptions, backoffMs, retryMs } from "../../util/backoff.ts";
+import type { Clock, Log } from "../../util/ports.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages, readVersion } from "../client/list-pages.ts";
 import { watchPath } from "../client/paths.ts";
@@ -316,8 +316,8 @@ function selection(
   namespace: string | undefined,
 ): ListOptions {
   return {
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    namespace,
+    labelSelector,
+    fieldSelector,
   };
 }

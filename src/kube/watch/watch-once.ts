@@ -1,8 +1,8 @@
 /** One watch request from open to end. */
 
 import type { IncomingMessage } from "node:http";
-import type { Clock } from "../../ports.ts";
-import { truncate } from "../../text.ts";
+import type { Clock } from "../../util/ports.ts";
+import { truncate } from "../../util/text.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { failureOfNetwork } from "../errors.ts";
 import type { ApiFailure, KubeObject } from "../types.ts";

@@ -6,7 +6,7 @@ import { oneCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted } from "../../../test/fixtures/noted-connection.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock, Log } from "../../util/ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";

@@ -1,6 +1,6 @@
 /** The application firewall: its state, and its verdict on each engine's program. Wordings differ: matched loosely. */
 import type { Firewall, Reading } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 /** Where the tool is; not on anyone's PATH. */

@@ -1,6 +1,6 @@
 /** Jobs of launchd: the agent's own, and those of other supervisors. */
 import type { Reading, Readings, ServiceState } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 const LABEL = "dev.metalbridge.agent";

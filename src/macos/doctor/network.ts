@@ -1,7 +1,7 @@
 /** Links and neighbors of a Mac: `networksetup`, `ifconfig`, `route` and `arp`. */
 import { isIP } from "node:net";
 import type { Link, Neighbors, Reach, Reading } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 /** Opens a connection, and says how that went. */

@@ -1,6 +1,6 @@
 /** Energy settings, power source, heat, disk encryption, updates: what `pmset`, `fdesetup` and `defaults` say. */
 import type { Reading, Readings } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 export function readPower(run: RunTool): Promise<Reading<Readings["power"]>> {
@@ -12,9 +12,9 @@ export function readPower(run: RunTool): Promise<Reading<Readings["power"]>> {
     const restart = settings.get("autorestart");
     if (sleep === undefined && restart === undefined) return undefined;
     return {
-      ...(sleep === undefined ? {} : { sleepMinutes: sleep }),
+      sleepMinutes: sleep,
       isSleepDisabled: settings.get("sleepdisabled") === 1,
-      ...(restart === undefined ? {} : { restartsAfterPowerLoss: restart === 1 }),
+      restartsAfterPowerLoss: restart === undefined ? undefined : restart === 1,
       isPowerNapOn: settings.get("powernap") === 1,
       isLowPowerModeOn: settings.get("lowpowermode") === 1,
     };

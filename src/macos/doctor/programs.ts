@@ -1,6 +1,6 @@
 /** Running programs and the ports they listen on: `ps`, `lsof`, `sysctl`. */
 import type { Reading } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 import { parseCount, parseSysctl } from "../parse.ts";
 import { readTool } from "./reading.ts";
 

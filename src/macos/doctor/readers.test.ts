@@ -6,7 +6,7 @@ import { describe, expect, it, test } from "vitest";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { type Fault, M4_MAX } from "../../../test/bed/replay.ts";
 import type { Reach } from "../../doctor/readings.ts";
-import { createRunTool, type RunTool } from "../command.ts";
+import { createRunTool, type RunTool } from "../../util/command.ts";
 import { readCrashes } from "./crashes.ts";
 import { readFirewall } from "./firewall.ts";
 import { readService, readSupervised } from "./launchd.ts";

@@ -1,6 +1,6 @@
 /** From a tool's answer to a reading: what cannot be run or understood is unknown, with the reason. */
 import type { Reading } from "../../doctor/readings.ts";
-import type { RunTool } from "../command.ts";
+import type { RunTool } from "../../util/command.ts";
 
 /** `parse` answers undefined for text that it does not understand. */
 export async function readTool<T>(

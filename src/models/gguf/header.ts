@@ -1,7 +1,7 @@
 /** The GGUF header parser: incremental, bounded in time and memory whatever the bytes. */
 
 import { MetalbridgeError } from "../../api/errors.ts";
-import { truncate } from "../../text.ts";
+import { truncate } from "../../util/text.ts";
 import { type Ask, ByteFeed, type Parser, passedTexts } from "./byte-feed.ts";
 import { LIMITS, malformed, readCount, readText, readU32, readValue, tooLarge } from "./fields.ts";
 import { checkFirstBytes } from "./first-bytes.ts";

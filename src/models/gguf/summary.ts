@@ -2,7 +2,7 @@
 
 import type { GgufFacts } from "../../api/fields/gguf.ts";
 import { GGUF_TEXT_MAX } from "../../api/fields/gguf.ts";
-import { truncate } from "../../text.ts";
+import { truncate } from "../../util/text.ts";
 import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";

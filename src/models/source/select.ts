@@ -58,7 +58,7 @@ export function selectFiles(place: Place, wish: FileWish): Selection {
   return {
     format,
     files,
-    ...(projector === undefined ? {} : { projector }),
+    projector,
     entry: format === "gguf" || names.length === 1 ? main : "",
     isChosen: choice.isChosen,
   };

@@ -2,7 +2,7 @@
 
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
-import { truncate } from "../../text.ts";
+import { truncate } from "../../util/text.ts";
 
 export type Source =
   | { readonly kind: "http"; readonly url: string }

@@ -18,7 +18,7 @@ import { fileEntry } from "../../../scripts/images/entries.ts";
 import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { cachedLayer } from "../../../scripts/images/layer.ts";
 import { packImage, writeTar } from "../../../scripts/images/layout.ts";
-import { hash } from "../../../src/hash.ts";
+import { hash } from "../../../src/util/hash.ts";
 import { poll } from "../poll.ts";
 import { run } from "../run.ts";
 import { ctr, PAUSE_IMAGE, rootIn, startContainerd } from "./containerd.ts";

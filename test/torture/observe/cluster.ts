@@ -81,7 +81,7 @@ function replicaEvent({ metadata, spec, status }: InferenceReplica, isGone: bool
     reason: status?.reason ?? "",
     message: status?.message ?? "",
     hostReachable: getCondition(status?.conditions ?? [], "HostReachable")?.status ?? "",
-    ...(status?.pid === undefined ? {} : { pid: status.pid }),
+    pid: status?.pid === undefined ? undefined : status.pid,
   };
 }
 
@@ -148,7 +148,7 @@ function replicaEndpoint(slice: EndpointSlice, service: string, isGone: boolean)
     service,
     replica: labels[LABEL_REPLICA] ?? "",
     host: labels[LABEL_HOST] ?? "",
-    ...(address === undefined || port === undefined ? {} : { endpoint: `${address}:${port}` }),
+    endpoint: address === undefined || port === undefined ? undefined : `${address}:${port}`,
     isServing:
       !isGone && first !== undefined && (ready !== false || (serving !== false && terminating === true)),
     isGone,

@@ -104,7 +104,7 @@ function sharedEngines(
     if (daemon === undefined) return [];
     const weights = weightsOf(stateDir, String(record.model));
     const runner = here.find((process) => process.dir === dir && process.weights === weights)?.pid;
-    return [{ pid: daemon.pid, dir, host, uid, ...(runner === undefined ? {} : { runner }) }];
+    return [{ pid: daemon.pid, dir, host, uid, runner }];
   });
 }
 

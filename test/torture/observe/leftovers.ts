@@ -77,8 +77,8 @@ async function namesOf(
   namespace?: string,
 ): Promise<readonly string[]> {
   const list = await client.list(kind, {
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(namespace === undefined ? {} : { namespace }),
+    labelSelector,
+    namespace,
   });
   if (!list.ok) return [`${kind.plural} could not be listed: ${list.error.message}`];
   return list.value.items.map(({ metadata }) => {

@@ -119,7 +119,7 @@ function drawFault(
     const drawnMs = lasts === undefined ? 0 : random.between(lasts.leastMs, lasts.mostMs);
     const forMs = Math.min(drawnMs, lengthMs - atMs);
     const chance = random.next();
-    const fault = { id, kind: entry.kind, atMs, forMs, chance, ...(target === undefined ? {} : { target }) };
+    const fault = { id, kind: entry.kind, atMs, forMs, chance, target };
     if (!others.some((other) => meets(other, fault))) return fault;
   }
   return undefined;

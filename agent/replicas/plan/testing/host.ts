@@ -69,9 +69,9 @@ export function modelOf(host: Host, before: Observed["model"]): Observed["model"
 export function crashed({ crashes, model }: Observed, runId: string, { engine, now }: Host): Crashes {
   const inARow = crashes.inARow + 1;
   const weights = model.at === "stored" ? model.weights : undefined;
-  const tried = { runtimeVersion: "1", ...(weights === undefined ? {} : { weights }) };
+  const tried = { runtimeVersion: "1", weights };
   return {
-    ...(engine?.isRefusing === true ? { terminal: tried } : {}),
+    terminal: engine?.isRefusing === true ? tried : undefined,
     restarts: crashes.restarts + 1,
     inARow,
     recordedRunId: runId,

@@ -1,5 +1,5 @@
 /** The scheduler's cache: every host with its replicas, indexed by free memory and by the models on its disk. */
-import { isDeepEqual } from "../../../deep-equal.ts";
+import { isDeepEqual } from "../../../util/deep-equal.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
 import { type HostInfo, newHostInfo, settle } from "./host-info.ts";
 import { type Compare, compareText, insertSorted, removeSorted } from "./sorted.ts";

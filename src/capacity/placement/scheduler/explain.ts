@@ -1,8 +1,8 @@
 /** Why a slot has no host: the nearest misses first, each with its figures, and how many hosts fail for which reason. */
 
 import type { ErrorCode } from "../../../api/errors.ts";
-import { formatBytes } from "../../../bytes.ts";
 import { installOf } from "../../../engines/registry.ts";
+import { formatBytes } from "../../../util/bytes.ts";
 import { filters, firstRefusal, isAllowedBy, missingBytes, type Refused, shortOfMemory } from "../filters.ts";
 import type { Demand, Miss, Unplaced } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";

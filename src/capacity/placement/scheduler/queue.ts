@@ -1,5 +1,5 @@
 /** The scheduling queue: slots without a host by effective priority, which rises while they wait, then by age. */
-import { isDeepEqual } from "../../../deep-equal.ts";
+import { isDeepEqual } from "../../../util/deep-equal.ts";
 import { REFUSAL_MS } from "../filters.ts";
 import { agedPriority, nextStepMs } from "../priority.ts";
 import { type Demand, type Placed, slotKey } from "../types.ts";

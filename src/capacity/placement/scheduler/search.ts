@@ -51,7 +51,7 @@ export function findHost(
     host: best.name,
     score: Math.round(bestScore * 100) / 100,
     why: whyHost(slot.demand, best.facts, contextOf(search, best)),
-    ...(slot.effective > priority ? { earned: slot.effective } : {}),
+    earned: slot.effective > priority ? slot.effective : undefined,
   };
 }
 

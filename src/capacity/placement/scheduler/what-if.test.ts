@@ -31,7 +31,7 @@ const someHost = (name: string) =>
         runtimes: ["llamacpp"],
         models: [],
         budget,
-        ...(isDrained ? { cordon: "drain" } : {}),
+        cordon: isDrained ? "drain" : undefined,
       };
       return host;
     });

@@ -1,5 +1,5 @@
 /** The real clock, and the waits that were asked of it: a busy machine ends many of them in one instant, whatever was planned. */
-import type { Clock } from "../../../ports.ts";
+import type { Clock } from "../../../util/ports.ts";
 import { systemClock } from "../../system-clock.ts";
 
 interface NotedWait {

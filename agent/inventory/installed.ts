@@ -1,0 +1,79 @@
+/** Which programs that run models are on this machine, and which models they have: asked where they answer, else by their folders. */
+import { z } from "zod";
+import type { InstalledModel, InstalledRuntime } from "../../src/api/node-report.ts";
+import { ollamaVersion } from "../../src/engines/ollama/version.ts";
+import { type Address, ask, parseJson } from "../engines/http.ts";
+import { folderOfKind, foldersInHome, type ModelFolder, modelsIn } from "./folders.ts";
+import { runningRuntimes } from "./processes.ts";
+
+export interface InstalledPlaces {
+  /** Home folders of those who run such programs. */
+  readonly homes: readonly string[];
+  /** More folders of models, of any of these kinds. */
+  readonly folders: readonly string[];
+  /** Asked instead of its folders; undefined: it cannot be reached from here. */
+  readonly ollama?: Address | undefined;
+  /** Its processes are read; undefined: they are not. */
+  readonly proc?: string | undefined;
+}
+
+export interface Installed {
+  readonly runtimes: readonly InstalledRuntime[];
+  readonly models: readonly InstalledModel[];
+}
+
+const TIMEOUT_MS = 2_000;
+const versionSchema = z.object({ version: z.string().min(1).max(64) });
+const tagsSchema = z.object({
+  models: z.array(z.object({ name: z.string().min(1), size: z.number().nonnegative().optional() })),
+});
+
+/** Sorted, without doubles; never throws for what is or is not there. One folder at a time: a volume that hangs holds one thread. */
+export async function readInstalled(places: InstalledPlaces): Promise<Installed> {
+  const ollama = places.ollama === undefined ? undefined : await askOllama(places.ollama);
+  const folders = [...places.homes.flatMap(foldersInHome)];
+  for (const path of places.folders) folders.push(await folderOfKind(path));
+  const found: Installed[] = [];
+  for (const folder of folders) {
+    if (ollama === undefined || folder.runtime !== "ollama") found.push(await withModels(folder));
+  }
+  const running = places.proc === undefined ? [] : await runningRuntimes(places.proc);
+  const runtimes = [...(ollama?.runtimes ?? []), ...running, ...found.flatMap(({ runtimes }) => runtimes)];
+  const models = [...(ollama?.models ?? []), ...found.flatMap(({ models }) => models)];
+  return {
+    runtimes: distinct(runtimes, ({ name }) => name),
+    models: distinct(models, ({ name, runtime }) => `${name} ${runtime}`),
+  };
+}
+
+async function withModels(folder: ModelFolder): Promise<Installed> {
+  const models = await modelsIn(folder);
+  const isProgram = models.length > 0 && folder.isOfProgram;
+  return { models, runtimes: isProgram ? [{ name: folder.runtime }] : [] };
+}
+
+/** Undefined unless both answers are Ollama's: a flapping list would be published each time. */
+async function askOllama(address: Address): Promise<Installed | undefined> {
+  const get = async (path: string): Promise<unknown> => {
+    const answer = await ask({ ...address, path, timeoutMs: TIMEOUT_MS });
+    return "failed" in answer || answer.status !== 200 ? undefined : parseJson(answer.body);
+  };
+  const version = versionSchema.safeParse(await get("/api/version"));
+  if (!version.success) return undefined;
+  const tags = tagsSchema.safeParse(await get("/api/tags"));
+  if (!tags.success) return undefined;
+  return {
+    runtimes: [{ name: "ollama", version: ollamaVersion(version.data.version) }],
+    models: tags.data.models.map(({ name, size }) => ({
+      ...{ name: `ollama://${name}`, runtime: "ollama" },
+      ...(Number.isSafeInteger(size) ? { sizeBytes: size } : {}),
+    })),
+  };
+}
+
+/** The first of each key, in the order of keys: the same finds make the same report. */
+function distinct<T>(all: readonly T[], keyOf: (one: T) => string): readonly T[] {
+  const byKey = new Map<string, T>();
+  for (const one of all) if (!byKey.has(keyOf(one))) byKey.set(keyOf(one), one);
+  return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
+}

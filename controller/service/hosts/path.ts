@@ -1,0 +1,156 @@
+/** Services as replicas on hosts: the controller places, rolls and moves them, agents run their engines. */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { momentOf } from "../../../src/capacity/placement/claims.ts";
+import type { Placed } from "../../../src/capacity/placement/types.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import { planPreemptions } from "../../scheduler/preempted.ts";
+import { type ReportedEvent, reportOn } from "../../watches/events.ts";
+import type { ControllerPorts } from "../../watches/ports.ts";
+import { applySteps } from "../apply/apply.ts";
+import type { Outcome } from "../apply/run.ts";
+import { NO_BELONGINGS } from "../observe.ts";
+import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
+import type { ServiceStep } from "../steps.ts";
+import { planTeardown } from "../teardown.ts";
+import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
+import { draftNow } from "./draft.ts";
+import { planService, type ServiceDraft, wantedReplicas } from "./plan/plan.ts";
+import type { MacPorts } from "./ports.ts";
+import { isReady, ordinalOf } from "./rollout/slots.ts";
+import { stayingReplicas } from "./rollout/staying.ts";
+import { earnedForMs } from "./status/priority.ts";
+import { planStatus } from "./status/status.ts";
+
+const BEHIND_MS = 1_000;
+const REFRESH_MS = 60_000;
+
+export function createMacPath(ports: MacPorts): ServicePath {
+  return {
+    on: "Hosts",
+    prepare: (live) => {
+      draftNow(ports, live);
+    },
+    reconcile: (live) => reconcile(ports, live),
+    release: (key, isGone) => release(ports, key, isGone),
+    serving: ({ replicas }) => replicas.filter(isReady).length,
+    leave: ({ replicas, slices }) =>
+      planTeardown({ ...NO_BELONGINGS, replicas, slices }, "the service runs as pods now"),
+  };
+}
+
+function release(ports: MacPorts, key: string, isGone: boolean): void {
+  const { scheduler, memory, clock, onQueueChanged } = ports;
+  if (isGone) {
+    scheduler.forgetService(key, clock.monotonicMs());
+    memory.forget(key);
+    setStays(ports, key, new Map(), []);
+    onQueueChanged();
+  } else if (scheduler.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
+}
+
+async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult> {
+  const { scheduler, clock } = ports;
+  const { key, service } = live;
+  const { draft, preempted, recheckAfterMs } = draftNow(ports, live);
+  // All pending demands are planned together, so that none takes the room of one ahead of it in the queue.
+  ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
+  const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
+  const staying = stayingReplicas(draft, unplaced);
+  setStays(ports, key, staying, [...draft.input.draining]);
+  const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
+    scheduler.hasRoom(
+      demand,
+      without.map(({ metadata }) => keyOf(metadata)),
+      clock.monotonicMs(),
+    );
+  const steps = [
+    ...planService(draft, placed, hasRoom),
+    ...planPreemptions(draft.observed.replicas, scheduler.preemptions(key)),
+  ];
+  const outcome = await applyAssuming(ports, service, steps, placed);
+  noteWritten(ports, outcome);
+  reportReplicas(ports, service, outcome, placed);
+  const { created, obstacle, rejections, isBehind } = outcome;
+  // Demands that are placed leave the queue, and so do all of a service that cannot be served.
+  const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
+  if (scheduler.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs()))
+    ports.onQueueChanged();
+  const nowIso = isoSeconds(clock.nowMs());
+  const times = [
+    isBehind ? BEHIND_MS : undefined,
+    recheckAfterMs,
+    // Figures of a long queue are refreshed periodically; decisions are written at once.
+    unplaced.length > 0 ? REFRESH_MS : undefined,
+    earnedForMs(service, clock.nowMs()),
+  ];
+  return {
+    status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
+    obstacle,
+    rejections,
+    lacking: isImpossible(draft)
+      ? wantedReplicas(service)
+      : unplaced.filter(({ ordinal }) => !draft.mayStay.has(ordinal)).length,
+    staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
+    ...soonest(times),
+  };
+}
+
+/** Only a change of the spec or of the Model helps. */
+function isImpossible({ resolution }: ServiceDraft): boolean {
+  return resolution.at === "blocked" && resolution.isFinal;
+}
+
+/** Replicas about to be created count for placement from here on. */
+async function applyAssuming(
+  ports: MacPorts,
+  service: InferenceService,
+  steps: readonly ServiceStep[],
+  placed: readonly Placed[],
+): Promise<Outcome> {
+  const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
+  for (const claim of claims) ports.scheduler.assume(claim, ports.clock.monotonicMs());
+  try {
+    const outcome = await applySteps(ports, steps);
+    settleClaims(ports, claims, outcome);
+    return outcome;
+  } catch (error) {
+    for (const { replica } of claims) ports.scheduler.forgetAssumed(replica);
+    throw error;
+  }
+}
+
+function setStays(
+  { stays, onStaysChanged }: MacPorts,
+  key: string,
+  found: ReadonlyMap<string, string>,
+  hosts: readonly string[],
+): void {
+  if (stays.set(key, found)) onStaysChanged(hosts);
+}
+
+/** An Event for every replica that was created or removed, with why. */
+function reportReplicas(
+  { record }: ControllerPorts,
+  service: InferenceService,
+  { made, removed }: Outcome,
+  placed: readonly Placed[],
+): void {
+  const events: ReportedEvent[] = [];
+  for (const replica of made) {
+    const why = placed.find(({ ordinal }) => ordinal === ordinalOf(replica))?.why ?? "";
+    const note = `${whereOf(replica)}: revision ${replica.spec.template.revision}${why === "" ? "" : `, ${why}`}`;
+    events.push({ type: "Normal", reason: "ReplicaCreated", action: "Place", note });
+  }
+  for (const { replica, because } of removed) {
+    const note = `draining ${whereOf(replica)}: ${because}`;
+    events.push({ type: "Normal", reason: "ReplicaRemoved", action: "Remove", note });
+  }
+  for (const event of events) reportOn(record, INFERENCE_SERVICES, service, event);
+}
+
+function whereOf({ metadata, spec }: InferenceReplica): string {
+  return `${metadata.name} on ${spec.template.hostName}`;
+}

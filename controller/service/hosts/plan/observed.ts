@@ -1,0 +1,16 @@
+/** Everything that is known of one service on Macs when it is planned. */
+import type { Host } from "../../../../src/api/host.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../../src/api/model.ts";
+import type { Belongings } from "../../observe.ts";
+
+export interface ServiceObserved
+  extends Pick<Belongings, "replicas" | "slices" | "kubeServices" | "revisions"> {
+  readonly service: InferenceService;
+  readonly model?: Model | undefined;
+  readonly draftModel?: Model | undefined;
+  /** In the order of `spec.loraAdapters`. */
+  readonly loraModels?: readonly (Model | undefined)[];
+  /** All hosts, by name. */
+  readonly hosts: ReadonlyMap<string, Host>;
+}

@@ -1,0 +1,44 @@
+/** The revisions of which a replica can be made now: the newest, and what ControllerRevisions keep. Pure. */
+import { type Claim, claimOf } from "../../../../src/capacity/claim.ts";
+import type { Resolution } from "../../../../src/capacity/resolve.ts";
+import { parseRevisionData } from "../../../../src/capacity/revision-data.ts";
+import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
+import type { ControllerRevision } from "../../../../src/kube/objects.ts";
+import { hashOfRevision } from "../../revisions.ts";
+import type { ServiceObserved } from "./observed.ts";
+
+export interface Runnable {
+  readonly template: TemplateWithoutHost;
+  readonly claim: Claim;
+}
+
+/** By revision. Old ones only on request: reading them is expensive. */
+export function runnablesOf(
+  observed: ServiceObserved,
+  resolution: Resolution,
+  withOld: boolean,
+): ReadonlyMap<string, Runnable> {
+  const runnables = new Map<string, Runnable>();
+  if (resolution.at !== "resolved") return runnables;
+  for (const revision of withOld ? observed.revisions : []) {
+    const runnable = keptRunnable(observed, revision);
+    if (runnable !== undefined) runnables.set(hashOfRevision(revision), runnable);
+  }
+  return runnables.set(resolution.template.revision, resolution);
+}
+
+/** What it claims is known from a replica of it, or from the Model where that is still the same. */
+function keptRunnable(
+  { model, replicas, service }: ServiceObserved,
+  { data }: ControllerRevision,
+): Runnable | undefined {
+  const template = parseRevisionData(data)?.template;
+  if (template === undefined || template.serviceUid !== service.metadata.uid) return undefined;
+  const alike = replicas.find(({ spec }) => spec.template.revision === template.revision);
+  const memory = alike?.spec.memory;
+  if (memory !== undefined && memory.claimBytes > 0) return { template, claim: { at: "estimated", memory } };
+  if (model === undefined || model.spec.source !== template.model.source) return undefined;
+  if (template.draft !== undefined) return undefined;
+  const claim = claimOf({ template, model, draftModel: undefined, replicas });
+  return claim.at === "unsizable" ? undefined : { template, claim };
+}

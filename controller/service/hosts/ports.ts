@@ -1,0 +1,18 @@
+/** What the Mac path works with. */
+
+import type { Stays } from "../../host/stays.ts";
+import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
+import type { ControllerPorts } from "../../watches/ports.ts";
+import type { ServiceMemory } from "./memory.ts";
+
+export interface MacPorts extends ControllerPorts {
+  readonly scheduler: ControllerScheduler;
+  readonly memory: ServiceMemory;
+  readonly stays: Stays;
+  /** The reasons why replicas stay on these draining hosts have changed. */
+  readonly onStaysChanged: (hosts: readonly string[]) => void;
+  /** Hosts, claims or demands have changed: run placement again. */
+  readonly onQueueChanged: () => void;
+  /** Placement may have new answers for these services. */
+  readonly onDecided: (services: readonly string[]) => void;
+}

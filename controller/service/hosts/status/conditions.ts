@@ -1,0 +1,145 @@
+/** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
+import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.ts";
+import { setCondition } from "../../../../src/api/conditions.ts";
+import { isGated, runtimeEntry } from "../../../../src/engines/registry.ts";
+import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
+import type { PhaseStatus } from "../../phase.ts";
+import type { StatusFacts } from "./facts.ts";
+import { readyCount } from "./facts.ts";
+import { hasLostReplicas, isReadingModel, readyText } from "./phase.ts";
+import { progressOf } from "./progress.ts";
+
+export function conditionsOf(facts: StatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
+  const { metadata, status } = facts.draft.observed.service;
+  const updates = [
+    { ...now, type: "Ready", status: now.phase === "Ready" ? ("True" as const) : ("False" as const) },
+    available(facts, now),
+    progressing(facts, now),
+    degraded(facts, now),
+    placed(facts, now),
+    honored(facts),
+    warnings(facts),
+    keyRequired(facts),
+  ];
+  return updates.flatMap((update) => {
+    const before = status?.conditions?.filter(({ type }) => type === update.type);
+    return setCondition(before, { ...update, observedGeneration: metadata.generation }, nowIso);
+  });
+}
+
+function available(facts: StatusFacts, { reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Available";
+  if (readyCount(facts) > 0) {
+    return { type, status: "True", reason: "InferenceReady", message: readyText(facts) };
+  }
+  const isStopped =
+    reason === "Suspended" || reason === "ManuallyScaledToZero" || reason === "ServiceNameTaken";
+  return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
+}
+
+/** The story of a rollout while one is under way or has just completed; else that of the phase. */
+function progressing(facts: StatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Progressing";
+  const progress = facts.obstacle.at === "none" ? progressOf(facts) : { at: "none" as const, message: "" };
+  switch (progress.at) {
+    case "complete":
+      return { type, status: "False", reason: "RolloutComplete", message: progress.message };
+    case "rolling":
+      return { type, status: "True", reason: "NewRevisionRollingOut", message: progress.message };
+    case "stopped":
+      return { type, status: "False", reason: "RolloutStopped", message: progress.message };
+    case "none": {
+      const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+      return { type, status: isMoving ? "True" : "False", reason, message };
+    }
+    default:
+      return progress.at satisfies never;
+  }
+}
+
+/** Something needs attention, whether or not the service still serves. */
+function degraded(facts: StatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Degraded";
+  if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
+  const rejected = codeOfRejections(facts.rejections ?? []);
+  if (rejected !== undefined) {
+    return { type, status: "True", reason: rejected, message: describeRejections(facts.rejections ?? []) };
+  }
+  const { resolution } = facts.draft;
+  if (resolution.at === "blocked" && facts.want > 0 && !isReadingModel(facts)) {
+    return { type, status: "True", reason: resolution.code, message: resolution.message };
+  }
+  if (phase === "WaitingForCapacity" && hasLostReplicas(facts))
+    return { type, status: "True", reason, message };
+  return { type, status: "False", reason: "AsExpected", message: "" };
+}
+
+function placed(
+  { unplaced, want, live, obstacle, draft, rejections = [] }: StatusFacts,
+  now: PhaseStatus,
+): ConditionUpdate {
+  const type = "Placed";
+  const isKept = obstacle.at !== "none" || draft.resolution.at === "blocked";
+  if (isKept && live.length < want)
+    return { type, status: "Unknown", reason: now.reason, message: now.message };
+  const [first] = unplaced;
+  if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
+  const rejected = codeOfRejections(rejections);
+  if (rejected !== undefined && live.length < want)
+    return { type, status: "Unknown", reason: rejected, message: describeRejections(rejections) };
+  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+}
+
+function honored({ draft }: StatusFacts): ConditionUpdate {
+  const type = "SpecHonored";
+  if (draft.resolution.at === "blocked") {
+    return {
+      type,
+      status: "Unknown",
+      reason: draft.resolution.code,
+      message: "not known until the Model is read",
+    };
+  }
+  const { unhonored } = draft.resolution;
+  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
+  const message = `ignored on Metal hosts, or honored only as shown: ${unhonored.join(", ")}`;
+  return { type, status: "False", reason: "FieldsNotHonored", message };
+}
+
+/** The service runs, but probably not as its author intended. */
+function warnings({ draft: { resolution } }: StatusFacts): ConditionUpdate {
+  const type = "Warnings";
+  if (resolution.at === "blocked") {
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+  }
+  const { beyondTraining } = resolution;
+  if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
+  return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
+}
+
+/** What clients reach without a key. */
+function keyRequired({ draft: { observed, resolution } }: StatusFacts): ConditionUpdate {
+  const type = "KeyRequired";
+  const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);
+  if (observed.service.spec.auth === undefined || open.length > 0) {
+    const message =
+      observed.service.spec.auth === undefined
+        ? "any client that reaches the Service or a replica's port can use the model; set spec.auth to require a key"
+        : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
+    return { type, status: "False", reason: "NoAuth", message };
+  }
+  if (resolution.at === "blocked") {
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+  }
+  const { template } = resolution;
+  const status = "True";
+  if (!isGated(template)) {
+    const message = "the engine checks the key; without one: /health, /v1/health and OPTIONS requests";
+    return { type, status, reason: "EngineChecksKeys", message };
+  }
+  const { checksApiKey, asksGateForKey } = runtimeEntry(template.runtime) ?? {};
+  const preflights = checksApiKey === true ? " and OPTIONS requests" : "";
+  const inside = asksGateForKey === true ? "" : "; programs on the host reach the engine on 127.0.0.1";
+  const message = `the gate checks the key; without one: GET /health${preflights}${inside}`;
+  return { type, status, reason: "GateChecksKeys", message };
+}

@@ -1,0 +1,141 @@
+/** The phase of a service, with its reason and message. Pure and total. */
+import { getCondition, isConditionTrue } from "../../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../../phase.ts";
+import { readyCount, type StatusFacts } from "./facts.ts";
+import { progressOf } from "./progress.ts";
+
+/** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
+export function phaseOf(facts: StatusFacts): PhaseStatus {
+  return (
+    obstructedPhase(facts.obstacle, facts.draft.observed.service) ??
+    stoppedPhase(facts.want, facts.draft.observed.service) ??
+    blocked(facts) ??
+    waitingForCapacity(facts) ??
+    rejected(facts) ??
+    ready(facts) ??
+    changing(facts) ??
+    incomplete(facts)
+  );
+}
+
+/** As in "1 of 2 replicas ready". */
+export function readyText(facts: StatusFacts): string {
+  return `${readyCount(facts)} of ${facts.want} replicas ready`;
+}
+
+/** The Model is being read for the first time, or again after a change of its spec: a start, not a fault. */
+export function isReadingModel({ draft }: StatusFacts): boolean {
+  const { resolution, observed } = draft;
+  if (resolution.at !== "blocked" || resolution.code !== "ModelNotReady") return false;
+  return !isConditionTrue(observed.model?.status?.conditions, "Degraded");
+}
+
+/** Running replicas keep serving without their Model, but can be neither replaced nor scaled. */
+function blocked(facts: StatusFacts): PhaseStatus | undefined {
+  const { resolution } = facts.draft;
+  if (resolution.at !== "blocked") return undefined;
+  const { code: reason, message, isFinal } = resolution;
+  const count = readyCount(facts);
+  if (count === 0) return { phase: isFinal ? "Failed" : "Pending", reason, message };
+  if (!isReadingModel(facts))
+    return { phase: "Degraded", reason, message: `${readyText(facts)}; ${message}` };
+  return count < facts.want ? { phase: "Progressing", reason, message } : undefined;
+}
+
+function waitingForCapacity(facts: StatusFacts): PhaseStatus | undefined {
+  const [first] = facts.waiting;
+  if (first === undefined || readyCount(facts) >= facts.want) return undefined;
+  return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
+}
+
+/** Also where every replica is ready: the service is not yet what was asked for. */
+function rejected(facts: StatusFacts): PhaseStatus | undefined {
+  const { rejections = [] } = facts;
+  const reason = codeOfRejections(rejections);
+  if (reason === undefined) return undefined;
+  const phase = readyCount(facts) > 0 ? "Degraded" : "Pending";
+  return { phase, reason, message: describeRejections(rejections) };
+}
+
+function ready(facts: StatusFacts): PhaseStatus | undefined {
+  if (readyCount(facts) < facts.want) return undefined;
+  const { resolution } = facts.draft;
+  const ignored = resolution.at === "resolved" ? resolution.unhonored : [];
+  const note = ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`;
+  return (
+    rollingOut(facts) ?? { phase: "Ready", reason: "InferenceReady", message: `${readyText(facts)}${note}` }
+  );
+}
+
+function rollingOut(facts: StatusFacts): PhaseStatus | undefined {
+  const { at, message } = progressOf(facts);
+  if (at === "stopped") return { phase: "Degraded", reason: "RolloutStopped", message };
+  return at === "rolling" ? { phase: "Progressing", reason: "NewRevisionRollingOut", message } : undefined;
+}
+
+/** Replicas are missing because of a rollout that is under way, or that stopped while others serve. */
+function changing(facts: StatusFacts): PhaseStatus | undefined {
+  const { draft, ending } = facts;
+  if (draft.rollout.state.old === 0 && ending.length === 0) return undefined;
+  return readyCount(facts) > 0 || ending.length > 0 ? rollingOut(facts) : undefined;
+}
+
+function incomplete(facts: StatusFacts): PhaseStatus {
+  const { worst, draft } = facts;
+  const { phase, reason, says } = storyOf(worst);
+  if (phase === "Failed" && readyCount(facts) === 0) {
+    return { phase, reason, message: `${readyText(facts)}; ${says}` };
+  }
+  const before = draft.observed.service.status?.phase;
+  const hasServed = before === "Ready" || before === "Progressing" || before === "Degraded";
+  const starting = hasServed ? "Progressing" : "Creating";
+  return {
+    phase: isInTrouble(facts) ? "Degraded" : starting,
+    reason,
+    message: [readyText(facts), ...(says === "" ? [] : [says])].join("; "),
+  };
+}
+
+function isInTrouble(facts: StatusFacts): boolean {
+  const phase = facts.worst?.status?.phase;
+  return phase === "Failed" || phase === "Backoff" || phase === "Evicted" || hasLostReplicas(facts);
+}
+
+/** Fewer are ready than before: an outage, and not a start or a scale-up, until all are ready again. */
+export function hasLostReplicas(facts: StatusFacts): boolean {
+  const { metadata, status } = facts.draft.observed.service;
+  const { currentRevision, readyReplicas = 0 } = status ?? {};
+  // A rollout takes replicas down within maxUnavailable.
+  if (currentRevision !== undefined && currentRevision !== facts.draft.input.revision) return false;
+  if (readyCount(facts) < Math.min(readyReplicas, facts.want)) return true;
+  if (status?.observedGeneration !== metadata.generation) return false;
+  const wasShort = status?.phase === "Degraded" || status?.phase === "WaitingForCapacity";
+  return wasShort && isConditionTrue(status?.conditions, "Degraded");
+}
+
+interface Story {
+  readonly phase?: string | undefined;
+  readonly reason: string;
+  readonly says: string;
+}
+
+function storyOf(replica: InferenceReplica | undefined): Story {
+  const { phase, reason, message = "", conditions } = replica?.status ?? {};
+  if (replica === undefined || phase === undefined) return { reason: "ReplicasNotReady", says: "" };
+  const where = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
+  if (phase !== "Ready") {
+    const says = message === "" ? phase : `${phase}: ${message}`;
+    return { phase, reason: asReason(reason), says: `${where} is ${says}` };
+  }
+  // Its agent last reported Ready, but its host is unreachable.
+  const reachable = getCondition(conditions, "HostReachable");
+  const why = reachable?.message ?? "reachability of its host not known yet";
+  return { phase, reason: asReason(reachable?.reason), says: `${where}: ${why}` };
+}
+
+/** Reasons of conditions must be words; an agent's own codes are. */
+function asReason(reason: string | undefined): string {
+  return reason !== undefined && /^[A-Za-z][A-Za-z0-9_]*$/.test(reason) ? reason : "ReplicasNotReady";
+}

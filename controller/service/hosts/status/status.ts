@@ -1,0 +1,94 @@
+/** The whole status of a service, from facts alone: what is absent here is cleared there. Pure. */
+
+import {
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  LABEL_SERVICE,
+} from "../../../../src/api/group.ts";
+import type {
+  InferenceServiceStatus,
+  ServicePlacement,
+} from "../../../../src/api/inference-service/index.ts";
+import { truncate } from "../../../../src/util/text.ts";
+import { endpointOf } from "../../kube-service.ts";
+import { withoutAbsent } from "../../phase.ts";
+import { conditionsOf } from "./conditions.ts";
+import {
+  preemptedNow,
+  readyCount,
+  type StatusFacts,
+  type StatusInput,
+  slotsOf,
+  statusFacts,
+} from "./facts.ts";
+import { hintsFor } from "./hints.ts";
+import { phaseOf } from "./phase.ts";
+import { effectivePriority } from "./priority.ts";
+import { progressOf } from "./progress.ts";
+
+const MAX_MESSAGE = 4096;
+
+export function planStatus(input: StatusInput, nowIso: string): InferenceServiceStatus {
+  const facts = statusFacts(input);
+  const now = phaseOf(facts);
+  const { service } = input.draft.observed;
+  const [first] = facts.unplaced;
+  const ready = readyCount(facts);
+  const conditions = conditionsOf(facts, now, nowIso);
+  const status: InferenceServiceStatus = {
+    phase: now.phase,
+    reason: now.reason,
+    message: truncate(now.message, MAX_MESSAGE),
+    observedGeneration: service.metadata.generation,
+    mode: service.spec.mode ?? "chat",
+    currentRevision: progressOf(facts).current,
+    updateRevision: input.draft.input.revision,
+    replicas: facts.live.length,
+    readyReplicas: ready,
+    updatedReplicas: slotsOf(facts.updated, facts.want),
+    desiredReplicas: facts.want,
+    ready: `${ready}/${facts.want}`,
+    selector: `${LABEL_SERVICE}=${service.metadata.name}`,
+    endpoint: endpointOf(service),
+    placement: placementOf(facts),
+    queuePosition: first?.queuePosition,
+    waitingFor: first?.waitingFor,
+    effectivePriority: effectivePriority(service, conditions, facts.waiting.length > 0, Date.parse(nowIso)),
+    conditions,
+    ...modelOf(facts),
+  };
+  return withoutAbsent(status);
+}
+
+function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
+  const { service, model } = draft.observed;
+  const about = {
+    name: service.spec.modelRef,
+    source: model?.spec.source,
+    quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
+    sizeBytes: model?.status?.sizeBytes,
+  };
+  const runtime =
+    draft.resolution.at === "resolved" ? draft.resolution.template.runtime : service.spec.runtime;
+  return { model: withoutAbsent(about), runtime };
+}
+
+function placementOf(facts: StatusFacts): ServicePlacement {
+  const { live, unplaced, draft } = facts;
+  const chosen = live.map(({ metadata, spec }) => {
+    const { [ANNOTATION_PLACEMENT_REASON]: reason, [ANNOTATION_PLACEMENT_SCORE]: score } =
+      metadata.annotations ?? {};
+    const why = { score: score === undefined ? undefined : Number(score), reason };
+    return withoutAbsent({ replica: metadata.name, host: spec.template.hostName, ...why });
+  });
+  const preempted = preemptedNow(facts);
+  const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
+  const [first] = unplaced;
+  if (first === undefined) return placement;
+  const hints = hintsFor(draft, first.misses);
+  const misses = first.misses.map(({ host, code, message, shortBytes }) => {
+    const hint = hints.get(host);
+    return withoutAbsent({ host, reason: code, message, shortBytes, hint });
+  });
+  return { ...placement, misses, reasons: { ...first.counts } };
+}

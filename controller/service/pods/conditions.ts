@@ -1,0 +1,196 @@
+/** The conditions of a service that runs as pods; each always present, so that `kubectl wait` can rely on them. Pure. */
+import {
+  type Condition,
+  type ConditionUpdate,
+  getCondition,
+  isConditionTrue,
+  setCondition,
+} from "../../../src/api/conditions.ts";
+import { errorCatalog } from "../../../src/api/errors.ts";
+import { runtimeEntry } from "../../../src/engines/registry.ts";
+import { truncate } from "../../../src/util/text.ts";
+import type { PhaseStatus } from "../phase.ts";
+import { readyText, type StatusInput, wantedPods } from "./facts.ts";
+import { nodesCondition } from "./nodes.ts";
+import type { PodOffload } from "./offload.ts";
+
+export function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
+  const { service, pods } = input;
+  const { phase, reason, message } = verdict;
+  const isReady = phase === "Ready";
+  const available: ConditionUpdate =
+    pods.ready > 0
+      ? { type: "Available", status: "True", reason: "InferenceReady", message: readyText(input) }
+      : { type: "Available", status: "False", reason: unavailableReason(verdict), message };
+  const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+  const updates: ConditionUpdate[] = [
+    { type: "Ready", status: isReady ? "True" : "False", reason, message },
+    available,
+    { type: "Progressing", status: isMoving ? "True" : "False", reason, message },
+    degraded(input, verdict),
+    placed(input, verdict),
+    honored(input),
+    keyRequired(input),
+    fallback(input),
+    ...rolloutDeferred(input),
+    ...scalingActive(input),
+    ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
+  ];
+  return updates.flatMap((update) => {
+    const before = service.status?.conditions?.filter(({ type }) => type === update.type);
+    return setCondition(before, { ...update, observedGeneration: service.metadata.generation }, nowIso);
+  });
+}
+
+function unavailableReason({ phase, reason }: PhaseStatus): string {
+  return phase === "Suspended" || phase === "Stopped" || reason === "ServiceNameTaken"
+    ? reason
+    : "NoReadyReplicas";
+}
+
+function degraded({ resolution, model, rejections }: StatusInput, verdict: PhaseStatus): ConditionUpdate {
+  const { phase, reason, message } = verdict;
+  const isReading =
+    resolution.at === "blocked" &&
+    resolution.code === "ModelNotReady" &&
+    !isConditionTrue(model?.status?.conditions, "Degraded");
+  const isBad =
+    phase === "Failed" ||
+    phase === "Degraded" ||
+    (phase === "Pending" && !isReading && (resolution.at === "blocked" || rejections.length > 0)) ||
+    reason === "QuotaExceeded" ||
+    reason === "ApiObjectRefused";
+  if (isBad) return { type: "Degraded", status: "True", reason, message };
+  return { type: "Degraded", status: "False", reason: "AsExpected", message: "" };
+}
+
+function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
+  const { pods, resolution, obstacle } = input;
+  const type = "Placed";
+  const want = wantedPods(input);
+  if (pods.unscheduled !== undefined)
+    return { type, status: "False", reason: pods.unscheduled.code, message: pods.unscheduled.message };
+  if (pods.live < want && (obstacle.at !== "none" || resolution.at === "blocked"))
+    return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
+  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+}
+
+/** Only where a rollout may have to wait. */
+function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] {
+  const { rolloutPolicy, maxPodLifetimeIdleTimeoutSeconds } = service.spec;
+  const type = "RolloutDeferred";
+  if (deferral !== undefined) return [{ type, status: "True", ...deferral }];
+  if (rolloutPolicy?.waitForIdle !== true && maxPodLifetimeIdleTimeoutSeconds === undefined) return [];
+  return [{ type, status: "False", reason: "AsExpected", message: "" }];
+}
+
+/** What the HorizontalPodAutoscaler reports; only with spec.autoscaling. */
+function scalingActive({ service, autoscaler }: StatusInput): ConditionUpdate[] {
+  const { autoscaling, suspend, replicas } = service.spec;
+  const type = "ScalingActive";
+  if (autoscaling === undefined) return [];
+  if (suspend || replicas === 0)
+    return [{ type, status: "False", reason: "ScalingDisabled", message: "the service is stopped" }];
+  const found = autoscaler?.status?.conditions?.find((one) => one.type === type);
+  if (found === undefined) {
+    const message = "the HorizontalPodAutoscaler has not been evaluated yet";
+    return [{ type, status: "Unknown", reason: "AutoscalerNotEvaluated", message }];
+  }
+  const { status, reason = "AutoscalerNotEvaluated", message = "" } = found;
+  const hint = /^FailedGet(Pods|Object|External)Metric$/.test(reason) ? `. To do: ${NEEDS_ADAPTER}` : "";
+  return [{ type, status, reason, message: truncate(`${message}${hint}`, MAX_MESSAGE) }];
+}
+
+function honored({ resolution }: StatusInput): ConditionUpdate {
+  const type = "SpecHonored";
+  if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
+    return { type, status: "False", reason: resolution.code, message: resolution.message };
+  if (resolution.at === "blocked")
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+  const { unhonored } = resolution;
+  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
+  const message = `ignored in pods: ${unhonored.join(", ")}`;
+  return { type, status: "False", reason: "FieldsNotHonored", message };
+}
+
+/** What clients reach without a key. */
+function keyRequired({ service, resolution, pods }: StatusInput): ConditionUpdate {
+  const type = "KeyRequired";
+  if (service.spec.auth === undefined) return { type, status: "False", reason: "NoAuth", message: NO_AUTH };
+  if (pods.keyless.length > 0) {
+    const more = pods.keyless.length > MAX_NAMES ? ` and ${pods.keyless.length - MAX_NAMES} more` : "";
+    const shown = `${pods.keyless.slice(0, MAX_NAMES).join(", ")}${more}`;
+    const message = `pods of an older revision need no key, until the rollout has replaced them: ${shown}`;
+    return { type, status: "False", reason: "NoAuth", message };
+  }
+  if (resolution.at === "blocked")
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
+  const { open = "", isInferenceOpen, isInArguments } = runtimeEntry(resolution.runtime)?.pod?.apiKey ?? {};
+  if (isInferenceOpen === true) {
+    const message = `the engine checks the key, but not on ${open}; let only trusted namespaces reach it (spec.endpoint.allowFrom), or route /v1 alone through a Gateway`;
+    return { type, status: "False", reason: "PathsWithoutKey", message };
+  }
+  const exposed = isInArguments === true ? `; ${IN_ARGUMENTS}` : "";
+  const message = `the engine checks the key; without one: ${open}${exposed}`;
+  return { type, status: "True", reason: "EngineChecksKeys", message };
+}
+
+/** Whether an engine computes on the CPU although its pod has a GPU. */
+function fallback(input: StatusInput): ConditionUpdate {
+  const { service, resolution, offload } = input;
+  const type = "CPUFallback";
+  if (resolution.at === "blocked")
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
+  const { runtime, gpuCount } = resolution;
+  if (gpuCount === 0) return { type, status: "False", reason: "NoGPURequested", message: "" };
+  const { offloaded } = runtimeEntry(runtime)?.pod ?? {};
+  if (offloaded === "needsGPU")
+    return {
+      type,
+      status: "False",
+      reason: "EngineNeedsGPU",
+      message: `${runtime} does not start without a GPU`,
+    };
+  const before = getCondition(service.status?.conditions, type);
+  // The logs are read again after a change of the leader: what was known holds until then.
+  if (offload === undefined || offload.known.length === 0 || offload.unread > 0) {
+    if (before !== undefined && before.reason in FALLBACKS) return { ...before, type };
+    return { type, status: "Unknown", reason: "LogNotRead", message: "not known until a pod is ready" };
+  }
+  return judged(input, offload.known);
+}
+
+function judged({ service, model }: StatusInput, known: readonly PodOffload[]): ConditionUpdate {
+  const type = "CPUFallback";
+  const isIntended = (service.spec.gpuLayers ?? model?.spec.hardware?.gpu?.layers ?? -1) >= 0;
+  const bad = known.filter(
+    ({ offloaded: found }) => found?.layers === "none" || (found?.layers === "some" && !isIntended),
+  );
+  if (bad.length > 0) {
+    const isWhole = bad.some(({ offloaded: found }) => found?.layers === "none");
+    const reason = isWhole ? "NoLayersOnGPU" : "LayersOnCPU";
+    const names = bad.map(({ pod, offloaded: found }) => {
+      const count = found?.count;
+      return count === undefined ? pod : `${pod} (${count} on the GPU)`;
+    });
+    const { what, do: remedy } = errorCatalog[reason];
+    const shown = names.slice(0, MAX_NAMES).join(", ");
+    const message = `${bad.length} of ${known.length} ready pods: ${shown}. ${what} To do: ${remedy}`;
+    return { type, status: "True", reason, message };
+  }
+  if (known.some(({ offloaded: found }) => found === undefined)) {
+    const message = "the log of a pod cannot be read, or does not say whether the engine uses its GPU";
+    return { type, status: "Unknown", reason: "LogSaysNothing", message };
+  }
+  return { type, status: "False", reason: "LayersOnGPU", message: "" };
+}
+
+const MAX_MESSAGE = 4096;
+const NEEDS_ADAPTER =
+  "install an adapter that serves metrics of pods to Kubernetes, such as prometheus-adapter, or name another metric in spec.autoscaling.metrics";
+const FALLBACKS = { NoLayersOnGPU: true, LayersOnCPU: true, LayersOnGPU: true };
+const MAX_NAMES = 5;
+const IN_ARGUMENTS =
+  "the engine gives the key as an argument to a process of its own, so that processes with access to /proc of the node can read it; keep those off the node, or choose another runtime";
+const NO_AUTH =
+  "any client that reaches the Service or a pod's port can use the model; set spec.auth to require a key";

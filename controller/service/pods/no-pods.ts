@@ -1,0 +1,42 @@
+/** In place of pods where services run on hosts only: the status says so, and nothing is made. */
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import type { ControllerPorts } from "../../watches/ports.ts";
+import { podsDisabled } from "../../workload/cache-eligibility.ts";
+import { modelKeyOf, type ServicePath } from "../path.ts";
+import { readPods } from "./pods.ts";
+import { planPodsStatus } from "./status.ts";
+
+export function createNoPodsPath({ caches, clock }: Pick<ControllerPorts, "caches" | "clock">): ServicePath {
+  return {
+    on: "Pods",
+    prepare: () => {},
+    reconcile: async ({ service }) => ({
+      status: noPodsStatus(service, caches.models.get(modelKeyOf(service)), isoSeconds(clock.nowMs())),
+      obstacle: { at: "none" },
+      rejections: [],
+      lacking: service.spec.replicas,
+    }),
+    release: () => {},
+    serving: () => 0,
+    leave: () => [],
+  };
+}
+
+/** Whatever else the service lacks. Pure. */
+export function noPodsStatus(
+  service: InferenceService,
+  model: Model | undefined,
+  nowIso: string,
+): InferenceServiceStatus {
+  const message = podsDisabled("a service");
+  return planPodsStatus(
+    {
+      ...{ service, model, pods: readPods([]), obstacle: { at: "none" }, rejections: [] },
+      resolution: { at: "blocked", code: "PodsDisabled", message, isFinal: true },
+      ...{ deployment: undefined, deferral: undefined, offload: undefined, queuePosition: undefined },
+    },
+    nowIso,
+  );
+}

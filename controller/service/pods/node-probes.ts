@@ -1,0 +1,176 @@
+/** Nodes of which neither a label nor a report says enough for a score: a pod reads each once, and its answer becomes the node's report. */
+
+import { type NodeRead, nodeMachine, readNode } from "../../../fitness/scoring/node.ts";
+import { nodeAsReported } from "../../../fitness/scoring/reported.ts";
+import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { nodeReportName, readNodeReport } from "../../../src/api/node-report.ts";
+import { PODS } from "../../../src/kube/kinds.ts";
+import { publishReport } from "../../../src/kube/node-report.ts";
+import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
+import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
+import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import type { Caches } from "../../watches/caches.ts";
+import { fitPod, nodeTrouble, type PodEnd, type PodPlan, readFitPod } from "../../workload/one-shot-pod.ts";
+import { ApiCallFailed } from "../failure.ts";
+
+export interface NodeProbesOptions {
+  readonly client: KubeClient;
+  readonly caches: Pick<Caches, "nodes" | "nodeReports">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Undefined: none is probed. */
+  readonly probing: Probing | undefined;
+}
+
+/** Metalbridge's own image, with the names of Secrets to pull it. */
+interface Probing {
+  readonly image: string;
+  readonly imagePullSecrets: readonly string[];
+  /** Of pods on nodes with NVIDIA GPUs; undefined: those are not probed. */
+  readonly runtimeClassName: string | undefined;
+}
+
+export interface NodeProbes {
+  /** Nodes for which there is no score: those of which enough is known otherwise are left alone. */
+  readonly ask: (nodes: readonly string[]) => void;
+}
+
+const AT_ONCE = 8;
+const DEADLINE_SECONDS = 60;
+/** It stops itself before that where its node answers. */
+const LONGEST_MS = 2 * DEADLINE_SECONDS * 1_000;
+const LOOK_MS = 1_000;
+/** After a probe that failed, or while the node cannot run one. */
+const AGAIN_MS = 3_600_000;
+
+/** One probe per node, until it has a report; those of nodes that are gone are deleted with them. */
+export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
+  const { clock, log, signal, caches, probing } = options;
+  if (probing === undefined) return { ask: () => {} };
+  const failedAtMs = new Map<string, number>();
+  const firstSeenMs = new Map<string, number>();
+  const queue = createQueue<string>({
+    ...{ clock, log: log.child({ queue: "node probes" }), signal, concurrency: AT_ONCE },
+    reconcile: async (name) => {
+      const outcome = await pass(options, probing, name, firstSeenMs);
+      if (typeof outcome === "object") return outcome;
+      firstSeenMs.delete(name);
+      if (outcome === undefined) return undefined;
+      log.warn({ node: name }, `node probe: ${outcome}`);
+      failedAtMs.set(name, clock.monotonicMs());
+      return undefined;
+    },
+  });
+  return {
+    ask: (nodes) => {
+      for (const name of nodes) {
+        const node = caches.nodes.get(name);
+        const failed = failedAtMs.get(name);
+        const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
+        if (isEarly || node === undefined || !canAnswer(readNode(node), probing.runtimeClassName)) continue;
+        if (!hasReport(caches, name)) queue.enqueue(name);
+      }
+    },
+  };
+}
+
+/** Whether a probe could tell more than the node's labels. NVIDIA's driver keeps the size of its GPUs in no file. */
+export function canAnswer(node: NodeRead, runtimeClassName: string | undefined): boolean {
+  if (nodeMachine(node).at === "known" || node.gpus?.isSliced) return false;
+  return runtimeClassName !== undefined || !hasNvidia(node);
+}
+
+/**
+ * The report that an answer becomes, or why it is none: one that leaves its node unknown would prevent the next probe. What is
+ * free changes, and no pod stays to update it.
+ */
+export function reportIn(
+  node: NodeRead,
+  answer: string,
+): { readonly report: string } | { readonly why: string } {
+  const read = readNodeReport(answer);
+  const machine = nodeMachine(nodeAsReported(node, read));
+  if (read.at === "unusable" || machine.at === "unusable")
+    return { why: machine.at === "unusable" ? machine.why : "it cannot be read" };
+  const { memory, ...rest } = read.report;
+  const lasting = memory === undefined ? {} : { memory: { totalBytes: memory.totalBytes } };
+  return { report: JSON.stringify({ ...rest, ...lasting }) };
+}
+
+function hasNvidia({ gpus }: NodeRead): boolean {
+  return gpus?.accelerator === "cuda";
+}
+
+/** Text: why it failed. */
+async function pass(
+  options: NodeProbesOptions,
+  probing: Probing,
+  name: string,
+  /** Of its pod, by this machine's clock: that of the API server may differ. */
+  firstSeenMs: Map<string, number>,
+): Promise<Recheck | string | undefined> {
+  const { client, caches, clock } = options;
+  const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
+  if (hasReport(caches, name)) return remove(client, ref);
+  const node = caches.nodes.get(name);
+  const trouble = nodeTrouble(node);
+  if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
+  if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
+  const pod = await podOn(client, ref, node, probing);
+  const end = readFitPod(pod);
+  const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
+  firstSeenMs.set(name, sinceMs);
+  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
+  const why = await outcomeOf(client, readNode(node), end);
+  await remove(client, ref);
+  return why;
+}
+
+async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
+  const removed = await client.remove(PODS, ref);
+  if (!removed.ok && removed.error.kind !== "notFound") throw failed("delete", removed.error);
+}
+
+/** One that an earlier leader started is taken over. */
+async function podOn(
+  client: KubeClient,
+  on: Pick<PodPlan, "name" | "namespace">,
+  node: Node,
+  { image, imagePullSecrets, runtimeClassName }: Probing,
+): Promise<Pod> {
+  const pullSecrets = imagePullSecrets.map((name) => ({ name }));
+  const wanted = fitPod({
+    ...{ ...on, node: node.metadata.name, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS },
+    runtimeClassName: hasNvidia(readNode(node)) ? runtimeClassName : undefined,
+  });
+  const made = await client.create(PODS, wanted);
+  if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
+  const found = await client.get(PODS, on);
+  if (!found.ok) throw failed("read", found.error);
+  return found.value;
+}
+
+async function outcomeOf(client: KubeClient, node: NodeRead, end: PodEnd): Promise<string | undefined> {
+  if (end.at === "answered") return publish(client, node, end.text);
+  return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
+}
+
+/** Undefined where it is published; else why not. */
+async function publish(client: KubeClient, node: NodeRead, text: string): Promise<string | undefined> {
+  const read = reportIn(node, text);
+  if ("why" in read) return read.why;
+  const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, read.report);
+  if (!written.ok) throw failed("write the report", written.error);
+  return undefined;
+}
+
+function hasReport({ nodeReports }: NodeProbesOptions["caches"], node: string): boolean {
+  return nodeReports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) })) !== undefined;
+}
+
+function failed(what: string, error: ApiFailure): ApiCallFailed {
+  return new ApiCallFailed(`${what} of a node probe`, error);
+}

@@ -1,0 +1,380 @@
+/** Pods that are replaced by a change or by their age, with the real API server, controllers and scheduler, and kwok's nodes. */
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { getCondition } from "../../../src/api/conditions.ts";
+import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { NODE_REPORT_KEY, nodeReportName } from "../../../src/api/node-report.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import type { Log } from "../../../src/util/ports.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { runProgram } from "../../../test/cli/program.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
+import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { priorityClasses } from "../../workload/priorities.ts";
+import { looksAt } from "./fixtures/look.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const NS = "rollouts";
+/** Names of replicas and pods, once live eviction knows their fitness. */
+const observed: unknown[] = [];
+const LOG: Log = {
+  ...quietLog,
+  debug: (data, message) => {
+    if (message === "fitness observed") observed.push((data as { name?: unknown }).name);
+  },
+};
+
+/** The API server's clock may differ: everything waits as long as it would otherwise. */
+const AHEAD = { ...systemClock, nowMs: () => systemClock.nowMs() + 180_000 };
+/** At once, but for the observations that it takes. */
+const LIVE_EVICTION = {
+  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1, probeNodes: true },
+  liveEvictionCooldownSeconds: 5,
+  probeRuntimeClassName: "nvidia",
+};
+/** Of this machine: an endpoint may not be in the loopback range. */
+const ADDRESS = Object.values(networkInterfaces())
+  .flatMap((addresses) => addresses ?? [])
+  .find(({ family, internal }) => family === "IPv4" && !internal)?.address;
+
+describe.skipIf(why !== undefined || ADDRESS === undefined)(
+  `rollouts in pods (${why ?? "simulated nodes"})`,
+  () => {
+    let bench: Bench;
+    let engine: Server;
+    /** What every pod answers; undefined: an error. */
+    let inFlight: number | undefined = 0;
+
+    beforeAll(async () => {
+      engine = createServer((_, response) => {
+        response.statusCode = inFlight === undefined ? 503 : 200;
+        response.end(`llamacpp:requests_processing ${inFlight}\nllamacpp:requests_deferred 0\n`);
+      }).listen(0, ADDRESS);
+      await once(engine, "listening");
+      bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: LIVE_EVICTION, log: LOG, clock: AHEAD });
+      for (const one of priorityClasses()) await bench.apply(one);
+      await bench.cluster.kubectl(["create", "namespace", NS]);
+      await bench.apply({
+        apiVersion: "v1",
+        kind: "PersistentVolumeClaim",
+        metadata: { name: "metalbridge-model-cache", namespace: NS },
+        spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+      });
+      await bench.model(NS, "tiny", { accelerator: "cpu" });
+    });
+    afterAll(async () => {
+      engine?.close();
+      await bench?.[Symbol.asyncDispose]();
+    });
+
+    const until = (name: string, expected: object) =>
+      bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
+    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = looksAt(NS, () => bench);
+    const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
+    const metalbridge = async (...args: string[]) => {
+      const end = await runProgram([...args, "-n", NS], bench.cluster);
+      expect(end).toMatchObject({ code: 0 });
+      return end.stdout;
+    };
+    const apply = (name: string, spec: object, script: Parameters<typeof scriptAnnotations>[0] = {}) => {
+      const { port } = engine.address() as AddressInfo;
+      const podAnnotations = scriptAnnotations({ podIP: ADDRESS ?? "", ...script });
+      return bench.apply(inferenceService(NS, name, { containerPort: port, podAnnotations, ...spec }));
+    };
+
+    test("a change waits until the old pods are idle, scales meanwhile, and is forced by its limit", async () => {
+      inFlight = 0;
+      await apply("idle", { replicas: 2, rolloutPolicy: { waitForIdle: true } });
+      await until("idle", { phase: "Ready", ready: "2/2" });
+      const before = await uidsOf("idle");
+      inFlight = 1;
+      await patch("isvc/idle", { spec: { contextSize: 2048 } });
+      const { status } = await until("idle", { phase: "Progressing", reason: "PodsBusy", readyReplicas: 2 });
+      expect(status?.message).toMatch(/2 of 2 old pods have requests in flight; they are replaced at 20\S+Z/);
+      const deferred = status?.conditions?.find(({ type }) => type === "RolloutDeferred");
+      expect(deferred).toMatchObject({ status: "True", reason: "PodsBusy" });
+      await patch("isvc/idle", { spec: { replicas: 3 } });
+      await until("idle", { reason: "PodsBusy", ready: "3/3", updatedReplicas: 0 });
+      expect(await uidsOf("idle")).toEqual(expect.arrayContaining(before));
+      inFlight = undefined;
+      await until("idle", { phase: "Progressing", reason: "IdleCheckFailed" });
+      inFlight = 0;
+      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+      const { metadata, spec } = await get<Deployment>("deployment/idle");
+      expect(spec.paused).toBeUndefined();
+      expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/waiting-since");
+      expect(await uidsOf("idle")).not.toEqual(expect.arrayContaining(before.slice(0, 1)));
+
+      inFlight = 1;
+      await patch("isvc/idle", {
+        spec: { contextSize: 8192, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
+      });
+      await vi.waitFor(async () => {
+        const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
+        expect(items.map(({ reason }) => reason)).toContain("IdleTimeoutExceeded");
+      }, WAIT);
+      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+
+      inFlight = 0;
+      expect(await metalbridge("rollout", "history", "idle")).toMatch(/contextSize 2048 -> 8192/);
+      await metalbridge("rollout", "undo", "idle");
+      expect(await metalbridge("rollout", "status", "idle")).toMatch(
+        /3 of 3 replicas of revision \w+ answer/,
+      );
+      expect((await bench.service(NS, "idle")).spec.contextSize).toBe(2048);
+      // The first may be one that is ending.
+      await vi.waitFor(
+        async () =>
+          expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n {2}idle-\S+ +Ready +cpu-1/m),
+        WAIT,
+      );
+    });
+
+    test("pods of a certain age are replaced once they are idle, and never fewer serve", async () => {
+      inFlight = 1;
+      await apply("aged", { replicas: 2, maxPodLifetimeIdleTimeoutSeconds: 600 });
+      await until("aged", { phase: "Ready", ready: "2/2" });
+      const before = await uidsOf("aged");
+      const leastAvailable = await watchAvailable("aged", 2);
+      await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 1 } });
+      await until("aged", { phase: "Progressing", reason: "PodsBusy", ready: "2/2" });
+      expect(await uidsOf("aged")).toEqual(before);
+      // The wait that has begun ends as asked; the next pods live on.
+      await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 86_400 } });
+      inFlight = 0;
+      await until("aged", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
+      expect((await uidsOf("aged")).filter((uid) => before.includes(uid))).toEqual([]);
+      expect(await leastAvailable()).toBeGreaterThanOrEqual(2);
+      await vi.waitFor(async () => {
+        const { strategy } = (await get<Deployment>("deployment/aged")).spec;
+        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
+      }, WAIT);
+    });
+
+    test("a pod that loads is kept from eviction until it is ready", async () => {
+      await apply("loads", { disruption: {} }, { outcome: "never-ready" });
+      const budget = () => get<{ spec: object }>("pdb/loads");
+      await vi.waitFor(async () => expect((await budget()).spec).toMatchObject({ maxUnavailable: 0 }), WAIT);
+      const { items } = await get<{ items: Pod[] }>("pods");
+      const name = items.find(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === "loads")
+        ?.metadata.name;
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: NS } };
+      const path = `/api/v1/namespaces/${NS}/pods/${name}/eviction`;
+      const evict = () =>
+        bench.cluster.kubectl(["create", "--raw", path, "-f", "-"], { input: JSON.stringify(eviction) });
+      // Allowed only once the disruption controller has seen the pod, and refused then.
+      await vi.waitFor(async () => {
+        const seen = await get<{ status?: { expectedPods?: number } }>("pdb/loads");
+        expect(seen.status?.expectedPods).toBe(1);
+      }, WAIT);
+      await expect(evict()).rejects.toThrow(/disruption budget/);
+      await patch(`pod/${name}`, { metadata: { annotations: scriptAnnotations({ outcome: "ready" }) } });
+      await until("loads", { phase: "Ready" });
+      await vi.waitFor(async () => {
+        const { items } = await get<{ items: Pod[] }>("pdb");
+        expect(items.map(({ metadata }) => metadata.name)).not.toContain("loads");
+      }, WAIT);
+    });
+
+    test("placement.mode Auto keeps pods off nodes that are too small, no score replaces a pod, and live eviction moves one only where there is room", async () => {
+      const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+      await bench.model(NS, "qwen", { accelerator: "cpu", gib: 5, source });
+      await bench.addNode({ name: "small-1", capacity: { memory: "2Gi" } });
+      const scored = (name: string, reason: string, message: RegExp) =>
+        bench.serviceUntil(NS, name, ({ status }) => {
+          const condition = getCondition(status?.conditions, "NodesScored");
+          expect(condition).toMatchObject({ reason, message: expect.stringMatching(message) });
+        });
+      await apply("auto", { modelRef: "qwen", placement: { mode: "Auto" } });
+      await until("auto", { phase: "Ready" });
+      await scored(
+        "auto",
+        "NodesScored",
+        /^prefers: cpu-1 \(score \d+ .*; kept out: small-1 \(offers 2 GiB of the/,
+      );
+      const made = await get<Deployment>("deployment/auto");
+      const { nodeAffinity } = made.spec.template.spec.affinity as unknown as Affinity;
+      expect(JSON.stringify(nodeAffinity)).toContain('"operator":"NotIn","values":["small-1"]');
+      expect(nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution).toHaveLength(1);
+      const before = await uidsOf("auto");
+
+      await bench.addNode({ name: "cpu-2", capacity: { memory: "64Gi" } });
+      await scored("auto", "NodesScored", /cpu-2 \(score \d+/);
+      expect(await uidsOf("auto")).toEqual(before);
+      expect((await get<Deployment>("deployment/auto")).metadata.generation).toBe(made.metadata.generation);
+
+      const { metadata } = await bench.service(NS, "auto");
+      await patch("isvc/auto", { spec: { contextSize: 2048 } });
+      await vi.waitFor(async () => {
+        const { spec } = (await get<Deployment>("deployment/auto")).spec.template;
+        expect(JSON.stringify(spec.affinity)).toContain('"cpu-2"');
+      }, WAIT);
+
+      await until("auto", { phase: "Ready", updatedReplicas: 1 });
+      const [first] = await statusesSince("auto", metadata.resourceVersion);
+      expect(first?.phase).toBe("Progressing");
+      await vi.waitFor(async () => {
+        const now = await uidsOf("auto");
+        expect(now).toHaveLength(1);
+        expect(now).not.toEqual(before);
+      }, WAIT);
+      const [from] = await nodesOf("auto");
+      const [own] = await podsOf("auto");
+      await vi.waitFor(() => expect(observed).toContain(own?.metadata.name), WAIT);
+      const to = from === "cpu-1" ? "cpu-2" : "cpu-1";
+      await bench.apply({
+        ...{
+          apiVersion: "policy/v1",
+          kind: "PodDisruptionBudget",
+          metadata: { name: "mine", namespace: NS },
+        },
+        spec: { minAvailable: 1, selector: { matchLabels: { "metalbridge.dev/service": "auto" } } },
+      });
+      // As the chart grants it with controller.liveEviction.
+      const account = "--serviceaccount=metalbridge-system:metalbridge-controller";
+      for (const what of [
+        ["clusterrole", "evict", "--verb=create", "--resource=pods/eviction"],
+        ["clusterrolebinding", "evict", "--clusterrole=evict", account],
+      ])
+        await bench.cluster.kubectl(["create", ...what]);
+      const little = JSON.stringify({ status: { allocatable: { memory: "1Gi" } } });
+      await bench.cluster.kubectl(["patch", `node/${from}`, "--subresource=status", "-p", little]);
+      const reported = async (event: RegExp) =>
+        vi.waitFor(async () => {
+          const { items } = await get<{ items: { reason: string; note: string }[] }>("events.events.k8s.io");
+          expect(items.map(({ reason, note }) => `${reason}: ${note}`).join("\n")).toMatch(event);
+        }, WAIT);
+      await reported(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
+      expect(await nodesOf("auto")).toEqual([from]);
+      // Of a priority that the scheduler does not preempt.
+      const resources = { requests: { memory: to === "cpu-1" ? "127Gi" : "63Gi" } };
+      const containers = [{ name: "one", image: "registry.example/one", resources }];
+      await bench.apply({
+        ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "filler", namespace: NS } },
+        spec: { nodeName: to, priorityClassName: "system-node-critical", containers },
+      });
+      const settled = (await get<Deployment>("deployment/auto")).spec;
+      await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
+      await reported(/^FitnessFell: /m);
+      await reported(/^MoveBlocked: the pod finds no other node, and stays: .*Insufficient memory/m);
+      await vi.waitFor(async () => {
+        const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
+        expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
+        expect(await nodesOf("auto")).toEqual([from]);
+      }, WAIT);
+      expect(await uidsOf("auto")).toEqual([own?.metadata.uid]);
+      await bench.cluster.kubectl(["delete", "pod/filler", "-n", NS, "--grace-period=0", "--force"]);
+      await vi.waitFor(async () => expect(await nodesOf("auto")).toEqual([to]), WAIT);
+
+      await patch("isvc/auto", { spec: { nodeSelector: { "kubernetes.io/hostname": "cpu-1" } } });
+      await scored("auto", "ChosenByUser", /^spec.nodeSelector or spec.affinity chooses/);
+      expect((await get<Deployment>("deployment/auto")).spec.template.spec.affinity).toBeUndefined();
+      await bench.cluster.kubectl(["delete", "isvc/auto", "-n", NS, "--timeout=60s"]);
+
+      await bench.model(NS, "qwen-gpu", { accelerator: "cuda", gib: 5, source, gpus: 1 });
+      await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
+      await apply("auto-gpu", { modelRef: "qwen-gpu", placement: { mode: "Auto" } });
+      await scored("auto-gpu", "NodesUnknown", /^left to the scheduler: gpu-1 \(no label says how much/);
+      const reportOf = (totalBytes: number, memoryBytes: number) => {
+        const gpus = [{ vendor: "nvidia", name: "NVIDIA L4", memoryBytes, count: 1, unified: false }];
+        const lists = { runtimes: [], models: [], leftOut: [] };
+        return JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists });
+      };
+      const publish = (totalBytes: number, memoryBytes: number, node = "gpu-1") => {
+        const report = {
+          ...{ apiVersion: "v1", kind: "ConfigMap" },
+          metadata: {
+            ...{ name: nodeReportName(node), namespace: NAMESPACE_SYSTEM },
+            labels: { [LABEL_NODE_REPORT]: "true" },
+          },
+          data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
+        };
+        // A probe may have written it.
+        const apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        return bench.cluster.kubectl(apply, { input: JSON.stringify(report) });
+      };
+      await publish(128 * 2 ** 30, 24 * 2 ** 30);
+      await scored("auto-gpu", "NodesScored", /^prefers: gpu-1 \(score \d+ of 100/);
+      await publish(2 ** 30, 24 * 2 ** 30);
+      await scored("auto-gpu", "NodesUnknown", /its node report says 1.00 GiB of memory, its Node 128 GiB/);
+
+      // As the chart grants it with controller.probeNodes; without it, the first has failed.
+      const probing = ["-n", NAMESPACE_SYSTEM, "create"];
+      for (const what of [
+        ["role", "probe-pods", "--verb=create,delete", "--resource=pods"],
+        ["role", "probe-reports", "--verb=create,patch", "--resource=configmaps"],
+        ["rolebinding", "probe-pods", "--role=probe-pods", account],
+        ["rolebinding", "probe-reports", "--role=probe-reports", account],
+      ])
+        await bench.cluster.kubectl([...probing, ...what]);
+      const nvidia = { ...{ apiVersion: "node.k8s.io/v1", kind: "RuntimeClass" }, handler: "nvidia" };
+      await bench.apply({ ...nvidia, metadata: { name: "nvidia" } });
+      await bench.addNode({ name: "gpu-2", capacity: { "nvidia.com/gpu": "1" } });
+      const probe = ["pod/metalbridge-probe-gpu-2", "-n", NAMESPACE_SYSTEM];
+      const phase = ["get", ...probe, "-o", "jsonpath={.status.phase}"];
+      await vi.waitFor(async () => expect(await bench.cluster.kubectl(phase)).toBe("Running"), WAIT);
+      const message = reportOf(128 * 2 ** 30, 48 * 2 ** 30);
+      const terminated = { exitCode: 0, reason: "Completed", message };
+      const one = { ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 } };
+      const status = { phase: "Succeeded", containerStatuses: [{ ...one, state: { terminated } }] };
+      await bench.cluster.kubectl([
+        ...["patch", ...probe, "--subresource=status", "--type=merge"],
+        ...["-p", JSON.stringify({ status })],
+      ]);
+      await scored("auto-gpu", "NodesScored", /^prefers: gpu-2 \(score \d+ of 100/);
+      await vi.waitFor(
+        () => expect(bench.cluster.kubectl(["get", ...probe])).rejects.toThrow("not found"),
+        WAIT,
+      );
+
+      // A Recreate would stop the pod that serves before another is Ready.
+      const whole = 128 * 2 ** 30;
+      for (const node of ["gpu-1", "gpu-3"]) await publish(whole, 24 * 2 ** 30, node);
+      await bench.addNode({ name: "gpu-3", capacity: { "nvidia.com/gpu": "1" } });
+      const isObserved = async () => {
+        const { items } = await get<{ items: Pod[] }>("pods");
+        const names = items
+          .map(({ metadata }) => metadata.name)
+          .filter((name) => name.startsWith("auto-gpu"));
+        await vi.waitFor(() => expect(observed).toEqual(expect.arrayContaining(names)), WAIT);
+      };
+      await until("auto-gpu", { phase: "Ready", ready: "1/1" });
+      await isObserved();
+      const [fallen = ""] = await nodesOf("auto-gpu");
+      const leastAvailable = await watchAvailable("auto-gpu", 1);
+      await publish(whole, 2 ** 30, fallen);
+      await vi.waitFor(async () => {
+        const { metadata, spec } = await get<Deployment>("deployment/auto-gpu");
+        expect(metadata.annotations?.["metalbridge.dev/node-choice"]).toContain(fallen);
+        expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/node-move");
+        expect(spec.strategy).toEqual({ type: "Recreate" });
+        expect(await nodesOf("auto-gpu")).toEqual([expect.not.stringMatching(fallen)]);
+      }, WAIT);
+      await until("auto-gpu", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
+      expect(await leastAvailable()).toBe(1);
+
+      await publish(whole, 24 * 2 ** 30, fallen);
+      await patch("isvc/auto-gpu", { spec: { replicas: 2 } });
+      await until("auto-gpu", { phase: "Ready", ready: "2/2" });
+      await isObserved();
+      const both = await uidsOf("auto-gpu");
+      const [next = ""] = await nodesOf("auto-gpu");
+      await publish(whole, 2 ** 30, next);
+      await reported(
+        new RegExp(`^MoveBlocked: auto-gpu-\\S+ stays on ${next}: .* only services with a single pod`, "m"),
+      );
+      expect(await uidsOf("auto-gpu")).toEqual(both);
+      await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
+    });
+  },
+);
+
+interface Affinity {
+  readonly nodeAffinity: { readonly preferredDuringSchedulingIgnoredDuringExecution: readonly object[] };
+}

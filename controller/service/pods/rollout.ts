@@ -1,0 +1,172 @@
+/**
+ * When pods are replaced: by a change of their template, once the old ones are idle, or because of their age. Until then the
+ * Deployment is paused with the new template in it, so that it scales and heals as before. Pure.
+ */
+
+import {
+  ANNOTATION_IN_FLIGHT,
+  ANNOTATION_RENEWED_AT,
+  ANNOTATION_WAITING_SINCE,
+} from "../../../src/api/group.ts";
+import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
+import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import { revisionOf } from "../../workload/revision.ts";
+import { hasDevices, ONE_MORE, renewalStrategy } from "../../workload/strategy.ts";
+import { engineOf, hasEnded, isReady } from "./pods.ts";
+
+export interface RolloutInput {
+  readonly spec: InferenceServiceSpec;
+  /** As built from the spec. */
+  readonly wanted: Deployment;
+  readonly current: Deployment | undefined;
+  readonly pods: readonly Pod[];
+}
+
+/** Requests in flight of a pod; undefined where they cannot be read, or were not asked for. */
+export type InFlight = ReadonlyMap<string, number | undefined>;
+
+/** Why pods of an older template are not replaced yet. */
+export interface Deferral {
+  readonly reason: "PodsBusy" | "IdleCheckFailed" | "IdleCheckUnsupported";
+  readonly message: string;
+}
+
+export interface Rollout {
+  /** What to apply. */
+  readonly deployment: Deployment;
+  readonly deferral?: Deferral;
+  /** The wait has reached its limit: requests are still in flight, or may be. */
+  readonly isForced?: true;
+  readonly recheckAfterMs?: number;
+}
+
+const ASK_EVERY_MS = 5_000;
+/** A pod's lifetime may exceed what a timer can hold. */
+const LONGEST_RECHECK_MS = 86_400_000;
+
+/** Pods whose requests in flight planRollout needs to know. */
+export function podsToAsk(input: RolloutInput, nowMs: number): readonly Pod[] {
+  const { limitMs, old } = changeOf(input, nowMs);
+  return limitMs === undefined ? [] : old.filter(mayServe);
+}
+
+export function planRollout(input: RolloutInput, inFlight: InFlight, nowMs: number): Rollout {
+  const { deployment, old, limitMs, sinceMs, dueInMs } = changeOf(input, nowMs);
+  const due = dueInMs === undefined ? {} : { recheckAfterMs: Math.min(dueInMs, LONGEST_RECHECK_MS) };
+  const busy =
+    limitMs === undefined ? [] : old.filter((pod) => mayServe(pod) && inFlight.get(pod.metadata.name) !== 0);
+  if (limitMs === undefined || busy.length === 0) return { deployment, ...due };
+  const leftMs = sinceMs + limitMs - nowMs;
+  if (leftMs <= 0) return { deployment, ...due, isForced: true };
+  return {
+    deployment: paused(deployment, sinceMs),
+    deferral: deferralOf(busy, old.length, inFlight, sinceMs + limitMs),
+    recheckAfterMs: Math.min(ASK_EVERY_MS, leftMs),
+  };
+}
+
+interface Change {
+  readonly deployment: Deployment;
+  /** Pods of another template than the wanted one, without those that are ending. */
+  readonly old: readonly Pod[];
+  /** Undefined: nothing to wait for. */
+  readonly limitMs: number | undefined;
+  readonly sinceMs: number;
+  /** Until the oldest pod reaches its age. */
+  readonly dueInMs?: number | undefined;
+}
+
+function changeOf({ spec, wanted, current, pods }: RolloutInput, nowMs: number): Change {
+  const { strategy = ONE_MORE } = wanted.spec;
+  const live = pods.filter(isLive);
+  const last = current?.spec.template;
+  const kept = withRenewal(wanted.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
+  const isSettled =
+    live.length >= (current?.spec.replicas ?? 1) && live.every((pod) => isReady(pod) && isOf(pod, kept));
+  const dueMs = isSettled ? dueTime(spec, live) : undefined;
+  const isDue = dueMs !== undefined && dueMs <= nowMs;
+  // The time that it was due, not the present: the same in every pass until the cache shows it.
+  const template = isDue ? withRenewal(kept, isoSeconds(dueMs)) : kept;
+  const old = live.filter((pod) => !isOf(pod, template));
+  const isRenewal = old.length > 0 && old.every((pod) => revisionOf(pod) === revisionOf(template));
+  const since = current?.metadata.annotations?.[ANNOTATION_WAITING_SINCE];
+  const isReleased = since === undefined && last !== undefined && isOf(last, template);
+  return {
+    deployment: {
+      ...wanted,
+      spec: {
+        ...wanted.spec,
+        ...(isRenewal ? { strategy: renewalStrategy(strategy, hasDevices(template.spec), live.length) } : {}),
+        template,
+      },
+    },
+    old,
+    limitMs: old.length === 0 || isReleased ? undefined : limitOf(spec, isRenewal),
+    sinceMs: Date.parse(since ?? "") || nowMs,
+    dueInMs: dueMs === undefined || isDue ? undefined : dueMs - nowMs,
+  };
+}
+
+/** When the oldest of these pods has lived long enough. */
+function dueTime({ maxPodLifetimeSeconds }: InferenceServiceSpec, pods: readonly Pod[]): number | undefined {
+  if (maxPodLifetimeSeconds === undefined || pods.length === 0) return undefined;
+  const created = pods
+    .map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? ""))
+    .filter(Number.isFinite);
+  return created.length === 0 ? undefined : Math.min(...created) + maxPodLifetimeSeconds * 1000;
+}
+
+/** Milliseconds; undefined: no wait. */
+function limitOf(spec: InferenceServiceSpec, isRenewal: boolean): number | undefined {
+  const { waitForIdle, idleTimeoutSeconds, force } = spec.rolloutPolicy ?? {};
+  const isAsked = waitForIdle === true && force !== true;
+  const seconds =
+    (isRenewal ? spec.maxPodLifetimeIdleTimeoutSeconds : undefined) ??
+    (isAsked ? idleTimeoutSeconds : 0) ??
+    0;
+  return seconds === 0 ? undefined : seconds * 1000;
+}
+
+function paused(deployment: Deployment, sinceMs: number): Deployment {
+  const { metadata, spec } = deployment;
+  const annotations = { ...metadata.annotations, [ANNOTATION_WAITING_SINCE]: isoSeconds(sinceMs) };
+  return { ...deployment, metadata: { ...metadata, annotations }, spec: { ...spec, paused: true } };
+}
+
+function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate {
+  if (at === undefined) return template;
+  const annotations = { ...template.metadata?.annotations, [ANNOTATION_RENEWED_AT]: at };
+  return { ...template, metadata: { ...template.metadata, annotations } };
+}
+
+export function isLive(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
+}
+
+type Templated = Pick<PodTemplate, "metadata">;
+
+function isOf(one: Templated, template: Templated): boolean {
+  const renewalOf = ({ metadata }: Templated) => metadata?.annotations?.[ANNOTATION_RENEWED_AT];
+  return revisionOf(one) === revisionOf(template) && renewalOf(one) === renewalOf(template);
+}
+
+/** Before its startup probe has succeeded no client has been sent to an engine. */
+function mayServe(pod: Pod): boolean {
+  return engineOf(pod)?.started === true;
+}
+
+function deferralOf(busy: readonly Pod[], old: number, inFlight: InFlight, untilMs: number): Deferral {
+  const unknown = busy.filter(({ metadata }) => inFlight.get(metadata.name) === undefined);
+  const unsupported = unknown.filter(
+    ({ metadata }) => metadata.annotations?.[ANNOTATION_IN_FLIGHT] === undefined,
+  );
+  const end = `; they are replaced at ${isoSeconds(untilMs)} at the latest`;
+  if (unknown.length === 0)
+    return { reason: "PodsBusy", message: `${busy.length} of ${old} old pods have requests in flight${end}` };
+  const [first] = unsupported.length > 0 ? unsupported : unknown;
+  const name = first?.metadata.name ?? "";
+  return unsupported.length > 0
+    ? { reason: "IdleCheckUnsupported", message: `${name} does not report its requests in flight${end}` }
+    : { reason: "IdleCheckFailed", message: `the requests in flight of ${name} cannot be read${end}` };
+}

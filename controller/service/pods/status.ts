@@ -1,0 +1,187 @@
+/** The whole status of a service that runs as pods. Pure and total. */
+import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
+import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { truncate } from "../../../src/util/text.ts";
+import { revisionOf } from "../../workload/revision.ts";
+import { isZero } from "../../workload/strategy.ts";
+import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
+import { endpointOf } from "../kube-service.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../phase.ts";
+import { conditionsOf } from "./conditions.ts";
+import { readyText, type StatusInput, wantedPods } from "./facts.ts";
+import { keepsRevisions } from "./plan.ts";
+
+const MAX_MESSAGE = 4096;
+
+export function planPodsStatus(input: StatusInput, nowIso: string): InferenceServiceStatus {
+  const { service, model, resolution, deployment, pods, queuePosition } = input;
+  const verdict = verdictOf(input);
+  const want = wantedPods(input);
+  const { unscheduled } = pods;
+  const isWaiting = verdict.phase === "WaitingForGPU" || verdict.phase === "WaitingForCapacity";
+  const status: { [K in keyof InferenceServiceStatus]: InferenceServiceStatus[K] | undefined } = {
+    ...verdict,
+    message: truncate(verdict.message, MAX_MESSAGE),
+    observedGeneration: service.metadata.generation,
+    mode: service.spec.mode ?? "chat",
+    runtime: resolution.at === "resolved" ? resolution.runtime : service.spec.runtime,
+    model: withoutAbsent({
+      name: service.spec.modelRef,
+      source: model?.spec.source,
+      quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
+      sizeBytes: model?.status?.sizeBytes,
+    }),
+    ...revisionsOf(input, verdict),
+    replicas: pods.live,
+    readyReplicas: pods.ready,
+    updatedReplicas: deployment?.status?.updatedReplicas ?? 0,
+    desiredReplicas: want,
+    ready: `${pods.ready}/${want}`,
+    selector: `${LABEL_SERVICE}=${service.metadata.name}`,
+    endpoint: endpointOf(service),
+    queuePosition: isWaiting ? queuePosition : undefined,
+    waitingFor: isWaiting ? unscheduled?.waitingFor : undefined,
+    effectivePriority: unscheduled?.priority ?? PRIORITIES[service.spec.priority],
+    conditions: conditionsOf(input, verdict, nowIso),
+  };
+  return withoutAbsent(status);
+}
+
+/** The revision that serves, until all pods are of the newest. */
+function revisionsOf(
+  { service, resolution }: StatusInput,
+  { phase }: PhaseStatus,
+): Pick<InferenceServiceStatus, "currentRevision" | "updateRevision"> {
+  if (!keepsRevisions(service)) return {};
+  const { currentRevision: last, updateRevision: newest } = service.status ?? {};
+  const updateRevision =
+    resolution.at === "resolved" ? revisionOf(resolution.workload.deployment.spec.template) : newest;
+  const currentRevision = phase === "Ready" ? updateRevision : last;
+  return withoutAbsent({ currentRevision, updateRevision });
+}
+
+/** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
+function verdictOf(input: StatusInput): PhaseStatus {
+  return (
+    obstructedPhase(input.obstacle, input.service) ??
+    stoppedPhase(wantedPods(input), input.service) ??
+    blocked(input) ??
+    rejected(input) ??
+    waiting(input) ??
+    troubled(input) ??
+    deferred(input) ??
+    incomplete(input) ?? { phase: "Ready", reason: "InferenceReady", message: readyMessage(input) }
+  );
+}
+
+/** Pods that exist serve on without their Model, but are not changed. */
+function blocked(input: StatusInput): PhaseStatus | undefined {
+  const { resolution, pods } = input;
+  if (resolution.at !== "blocked") return undefined;
+  const { code: reason, message, isFinal } = resolution;
+  if (pods.ready > 0) return { phase: "Degraded", reason, message: `${readyText(input)}; ${message}` };
+  return { phase: isFinal ? "Failed" : "Pending", reason, message };
+}
+
+/** Objects that the API server refuses: ours, or the Deployment's pods. */
+function rejected(input: StatusInput): PhaseStatus | undefined {
+  const { rejections, pods, deployment } = input;
+  const phase = pods.ready > 0 ? "Degraded" : "Pending";
+  const reason = codeOfRejections(rejections);
+  if (reason !== undefined) return { phase, reason, message: describeRejections(rejections) };
+  const failure = deployment?.status?.conditions?.find(({ type }) => type === "ReplicaFailure");
+  if (failure?.status !== "True" || pods.ready >= wantedPods(input)) return undefined;
+  const { message = "" } = failure;
+  const code = message.includes("exceeded quota:") ? "QuotaExceeded" : "ApiObjectRefused";
+  return { phase, reason: code, message: `the API server refuses the pods: ${message}` };
+}
+
+function waiting(input: StatusInput): PhaseStatus | undefined {
+  const { unscheduled, ready } = input.pods;
+  if (unscheduled === undefined || ready >= wantedPods(input)) return undefined;
+  const { code, message, pods } = unscheduled;
+  const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
+  const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
+  const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalog[code].do}.` : "";
+  return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}${remedy}` };
+}
+
+function troubled(input: StatusInput): PhaseStatus | undefined {
+  const { trouble } = input.pods;
+  if (trouble === undefined || isComplete(input)) return undefined;
+  const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = trouble;
+  const message = `${readyText(input)}; ${trouble.message}. To do: ${remedy}`;
+  return { phase: "Degraded", reason: code, message };
+}
+
+/** For pods alone; the catalog's remedy is for hosts too. */
+const REMEDIES: Partial<Record<ErrorCode, string>> = {
+  DiskFull:
+    "enlarge the claim with kubectl patch pvc, or with spec.modelCache.persistence Ephemeral raise spec.resources.ephemeralStorage",
+};
+
+/** The old pods serve on, with the old template. */
+function deferred({ deferral }: StatusInput): PhaseStatus | undefined {
+  return deferral === undefined ? undefined : { phase: "Progressing", ...deferral };
+}
+
+/** All that are wanted are ready, of the newest template, and no others are left. */
+function isComplete(input: StatusInput): boolean {
+  const want = wantedPods(input);
+  const { updatedReplicas = 0, replicas = 0 } = input.deployment?.status ?? {};
+  return (
+    isObserved(input) && input.pods.ready >= want && updatedReplicas >= want && replicas <= updatedReplicas
+  );
+}
+
+function isObserved({ deployment }: StatusInput): boolean {
+  return (deployment?.status?.observedGeneration ?? 0) >= (deployment?.metadata.generation ?? 0);
+}
+
+function incomplete(input: StatusInput): PhaseStatus | undefined {
+  if (isComplete(input)) return undefined;
+  const { deployment, pods, service } = input;
+  const want = wantedPods(input);
+  const { updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
+  const text = `${readyText(input)}${noRoomText(input)}`;
+  // A download may take longer than the deadline.
+  if (isObserved(input) && isLate(deployment) && pods.fetching === 0) {
+    const reason = "RolloutDeadlineExceeded";
+    return { phase: "Degraded", reason, message: `${text}; the new pods did not become ready in time` };
+  }
+  const hasServed = service.status?.phase !== undefined && HAS_SERVED.has(service.status.phase);
+  if (hasServed && replicas > updatedReplicas) {
+    const message = `${updatedReplicas} of ${want} updated; ${text}`;
+    return { phase: "Progressing", reason: "NewRevisionRollingOut", message };
+  }
+  const { fetching } = pods;
+  const message =
+    fetching === 0
+      ? text
+      : `${text}; ${fetching === 1 ? "1 pod fetches" : `${fetching} pods fetch`} the weights`;
+  return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
+}
+
+/** During a change: all desired pods are ready, and the next pod finds no node beside them. */
+function noRoomText({ pods: { unscheduled }, deployment }: StatusInput): string {
+  if (unscheduled === undefined) return "";
+  const strategy = deployment?.spec.strategy;
+  const isHeld = strategy?.type === "RollingUpdate" && isZero(strategy.rollingUpdate.maxUnavailable);
+  const remedy = isHeld ? "; with rollout.maxUnavailable 1 an old pod makes room for it" : "";
+  return `; the next pod waits for a node: ${unscheduled.message}${remedy}`;
+}
+
+const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);
+
+function isLate(deployment: Deployment | undefined): boolean {
+  const progressing = deployment?.status?.conditions?.find(({ type }) => type === "Progressing");
+  return progressing?.reason === "ProgressDeadlineExceeded";
+}
+
+function readyMessage(input: StatusInput): string {
+  const ignored = input.resolution.at === "resolved" ? input.resolution.unhonored : [];
+  return `${readyText(input)}${ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`}`;
+}

@@ -1,0 +1,151 @@
+/** Services on hosts and in pods at once: one side is filled first, the other takes what finds no room there. */
+import { getCondition, setCondition } from "../../../src/api/conditions.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import { applySteps } from "../apply/apply.ts";
+import type { StepPorts } from "../apply/run.ts";
+import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
+import { spillOver } from "./split.ts";
+
+interface Parts extends StepPorts {
+  readonly clock: Clock;
+  readonly hosts: ServicePath;
+  readonly pods: ServicePath;
+}
+
+export function createBothPath(parts: Parts): ServicePath {
+  const { hosts, pods } = parts;
+  return {
+    on: "Auto",
+    parts: [hosts, pods],
+    prepare: (live) => {
+      const prefersPods = live.service.spec.placement.prefer === "Pods";
+      const share = prefersPods ? live.own.replicas.length : live.service.spec.replicas;
+      hosts.prepare(withReplicas(live, share));
+      pods.prepare(live);
+    },
+    reconcile: (live) => reconcile(parts, live),
+    release: (key, isGone) => {
+      hosts.release(key, isGone);
+      pods.release(key, isGone);
+    },
+    // Its parts are never other paths for one that is chosen: see `leave`.
+    serving: () => 0,
+    leave: () => [],
+  };
+}
+
+async function reconcile(parts: Parts, live: LiveService): Promise<PathResult> {
+  const { clock, hosts, pods } = parts;
+  const { service, own } = live;
+  const want = service.spec.suspend ? 0 : service.spec.replicas;
+  const prefersPods = service.spec.placement.prefer === "Pods";
+  const [first, second] = prefersPods ? [pods, hosts] : [hosts, pods];
+  const preferred = await first.reconcile(live);
+  const onHosts = own.replicas.filter(({ metadata }) => metadata.deletionTimestamp === undefined).length;
+  const inPods = own.deployments[0]?.spec.replicas ?? 0;
+  const { readyReplicas: ready = 0 } = preferred.status;
+  const { lacking } = preferred;
+  const share = spillOver(want, { ready, lacking }, prefersPods ? onHosts : inPods);
+  const other = await second.reconcile(withReplicas(live, share));
+  const results = [preferred, other];
+  await leaveDrainedHosts(parts, results, want);
+  const status = merged(service, { want, preferred, other, share }, isoSeconds(clock.nowMs()));
+  return {
+    status,
+    obstacle: preferred.obstacle.at === "none" ? other.obstacle : preferred.obstacle,
+    rejections: results.flatMap(({ rejections }) => rejections),
+    lacking: other.lacking,
+    ...soonest(results.map(({ recheckAfterMs }) => recheckAfterMs)),
+  };
+}
+
+/** Replicas that have to leave their hosts, and find no other, go once pods serve in their place. */
+async function leaveDrainedHosts(ports: Parts, results: readonly PathResult[], want: number): Promise<void> {
+  const ready = results.reduce((sum, { status }) => sum + (status.readyReplicas ?? 0), 0);
+  const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - want));
+  const because = "its host is being drained, and a pod serves in its place";
+  await applySteps(
+    ports,
+    leaving.map((object) => ({ do: "remove", what: "replica", object, because })),
+  );
+}
+
+function withReplicas(live: LiveService, replicas: number): LiveService {
+  return { ...live, service: { ...live.service, spec: { ...live.service.spec, replicas } } };
+}
+
+interface Merge {
+  readonly want: number;
+  readonly preferred: PathResult;
+  readonly other: PathResult;
+  readonly share: number;
+}
+
+/** With these a side has what it can have for now. */
+const SETTLED = new Set(["Ready", "WaitingForCapacity", "WaitingForGPU", "Stopped", "Suspended"]);
+
+/** The story is that of a side where something is under way or wrong, else of the last one that was asked. */
+function merged(
+  service: InferenceService,
+  { want, preferred, other, share }: Merge,
+  nowIso: string,
+): InferenceServiceStatus {
+  const sum = (field: "replicas" | "readyReplicas" | "updatedReplicas") =>
+    (preferred.status[field] ?? 0) + (other.status[field] ?? 0);
+  const ready = sum("readyReplicas");
+  const sides = share > 0 ? [other.status, preferred.status] : [preferred.status];
+  const unsettled = sides.find(({ phase = "Pending" }) => !SETTLED.has(phase));
+  const story = unsettled ?? sides[0] ?? preferred.status;
+  const counts = {
+    replicas: sum("replicas"),
+    readyReplicas: ready,
+    updatedReplicas: sum("updatedReplicas"),
+    desiredReplicas: want,
+    ready: `${ready}/${want}`,
+  };
+  const { currentRevision, updateRevision, placement } = {
+    ...other.status,
+    ...preferred.status,
+  };
+  const revisions = {
+    currentRevision,
+    updateRevision,
+    placement,
+  };
+  const conditions = share > 0 ? withWorst(story, sides) : story.conditions;
+  if (want === 0 || ready < want || unsettled !== undefined)
+    return { ...story, ...counts, ...revisions, ...(conditions === undefined ? {} : { conditions }) };
+  const onOther = other.status.readyReplicas ?? 0;
+  const where = service.spec.placement.prefer === "Pods" ? "on hosts" : "in pods";
+  const message = `${ready} of ${want} replicas ready${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
+  const now = { reason: "InferenceReady", message, observedGeneration: service.metadata.generation };
+  const updates = [
+    { type: "Ready", status: "True" as const, ...now },
+    { type: "Available", status: "True" as const, ...now },
+    { type: "Progressing", status: "False" as const, ...now },
+    { type: "Degraded", status: "False" as const, ...now, reason: "AsExpected", message: "" },
+    { type: "Placed", status: "True" as const, ...now, reason: "AllPlaced", message: "" },
+  ];
+  const settled = updates.reduce((all, update) => setCondition(all, update, nowIso), conditions ?? []);
+  const { queuePosition: _position, waitingFor: _waiting, ...rest } = story;
+  return { ...rest, ...counts, ...revisions, phase: "Ready", ...now, conditions: settled };
+}
+
+/** With the status that is a reason to look: each side has its own, and one of them would hide the other. */
+const WORST = { KeyRequired: "False", SpecHonored: "False", CPUFallback: "True", Warnings: "True" } as const;
+
+function withWorst(
+  story: InferenceServiceStatus,
+  sides: readonly InferenceServiceStatus[],
+): InferenceServiceStatus["conditions"] {
+  const own = story.conditions ?? [];
+  const of = (type: string) => sides.flatMap(({ conditions }) => getCondition(conditions, type) ?? []);
+  const worst = Object.entries(WORST).flatMap(([type, bad]) => {
+    const found = of(type);
+    return found.find(({ status }) => status === bad) ?? found[0] ?? [];
+  });
+  const types = new Set(worst.map(({ type }) => type));
+  return [...own.filter(({ type }) => !types.has(type)), ...worst].sort((a, b) => (a.type < b.type ? -1 : 1));
+}

@@ -1,0 +1,17 @@
+/** What every reconciler of the controller works with. */
+import type { RecordEvent } from "../../src/kube/events.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import type { Moving } from "../live-eviction/moving.ts";
+import type { Caches } from "./caches.ts";
+
+export interface ControllerPorts {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly caches: Caches;
+  readonly record: RecordEvent;
+  readonly moving: Moving;
+  /** Nothing runs in pods. */
+  readonly hostsOnly: boolean;
+}

@@ -1,0 +1,118 @@
+/** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
+import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
+import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { runsOn } from "../../src/capacity/runs-on.ts";
+import { isRemote, parseSource } from "../../src/models/source/source.ts";
+import { cacheClaimName } from "./cache-claim.ts";
+import { type CacheSettings, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
+
+export type CacheWish =
+  /** No pod needs the weights, or every pod fetches them itself. */
+  | { readonly at: "none" }
+  | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
+  | VolumeWish;
+
+/** The Model that a service runs; undefined where there is none of that name. */
+type MainModelOf = (service: InferenceService) => Model | undefined;
+
+/** Whether any pod may need the weights of a Model: `services` are those that name it, as weights, draft or adapter. */
+export function needsCache(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): boolean {
+  if (services.length > 0)
+    return services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Hosts");
+  return (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) !== DEFAULT_ACCELERATOR;
+}
+
+/** What the Model's spec and its services ask for; throws nothing. */
+export function cacheWish(
+  model: Model,
+  services: readonly InferenceService[],
+  settings: CacheSettings,
+  mainOf?: MainModelOf,
+): CacheWish {
+  if (!needsCache(model, services, mainOf)) return { at: "none" };
+  try {
+    return wishOf(model, services, settings);
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return { at: "refused", code: error.code, message: error.message };
+  }
+}
+
+/** Where nothing runs in pods: no volume is wanted, and a Model that only pods could run is refused. */
+export function hostsOnlyWish(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): CacheWish {
+  const { hardware, source } = model.spec;
+  const isForMetal = (hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  const isForHosts =
+    isForMetal || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
+  if (isForHosts && !source.startsWith("pvc://")) return { at: "none" };
+  return { at: "refused", code: "PodsDisabled", message: podsDisabled("a Model") };
+}
+
+/** The message of `PodsDisabled`. */
+export function podsDisabled(what: string): string {
+  const { do: remedy } = errorCatalog.PodsDisabled;
+  return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
+}
+
+function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
+  const inPlace = parseSource(model.spec.source);
+  if (inPlace.kind === "pvc")
+    return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
+  const claims = claimsOf(services);
+  if (claims === "none") return { at: "none" };
+  const source = podSource(model);
+  const [first, ...others] = [...claims].sort();
+  if (others.length > 0) throw ambiguous(claims);
+  const isOurs = first === undefined || first === "";
+  const claimName = isOurs ? cacheClaimName(model, settings) : checkClaim(first);
+  return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
+}
+
+/** A source that pods have weights from. Throws `SourceNotSupported`. */
+export function podSource({ spec }: Model): VolumeWish["source"] {
+  const source = parseSource(spec.source);
+  if (source.kind === "pvc") return source;
+  if (source.kind === "ollama" && spec.format !== "gguf")
+    throw new MetalbridgeError(
+      "SourceNotSupported",
+      "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
+    );
+  if (!isRemote(source))
+    throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
+      summary: "use a source that is fetched over the network, or pvc://, for models that run in pods",
+    });
+  return source;
+}
+
+/** Claims that the services name, the empty text for the cache of the namespace; `none` where no service reads a volume. */
+function claimsOf(services: readonly InferenceService[]): ReadonlySet<string> | "none" {
+  const readers = services.filter(
+    ({ spec }) => spec.modelCache?.persistence !== "Ephemeral" && spec.skipModelInit !== true,
+  );
+  if (services.length > 0 && readers.length === 0) return "none";
+  return new Set(readers.map(({ spec }) => spec.modelCache?.claimName ?? ""));
+}
+
+const CLAIM_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+
+function checkClaim(name: string): string {
+  if (CLAIM_NAME.test(name)) return name;
+  const why = name.includes("/") ? ": a claim of another namespace cannot be mounted" : "";
+  throw new MetalbridgeError("VolumeClaimNotFound", `${name} is not the name of a claim${why}`);
+}
+
+function ambiguous(claims: ReadonlySet<string>): MetalbridgeError {
+  const shown = [...claims].sort().map((name) => (name === "" ? "the model cache of the namespace" : name));
+  const message = `services of this Model name different claims in spec.modelCache.claimName: ${shown.join(", ")}`;
+  return new MetalbridgeError("ModelCacheAmbiguous", message);
+}

@@ -1,0 +1,243 @@
+/** The container that the engine runs in. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { canonicalQuantity } from "../../src/api/fields/quantity.ts";
+import { PORT_NAME } from "../../src/api/group.ts";
+import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../src/engines/pods.ts";
+import type { Container } from "../../src/kube/workload-objects.ts";
+import { gaugesOf, preStopOf, STOP_SECONDS } from "./drain.ts";
+import type { GPURequest } from "./gpus.ts";
+import type { Mount } from "./volumes.ts";
+
+type PassedThrough = Readonly<Record<string, unknown>>;
+
+interface EnvironmentVariable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: PassedThrough;
+  readonly [further: string]: unknown;
+}
+
+export const ENGINE_CONTAINER = "engine";
+/** Linux refuses a single argument or variable of 128 KiB, and etcd an object of 1.5 MiB. */
+const TEXT_MAX = 131_071;
+const TEXTS_MAX = 524_288;
+/** Where volumes are slow: the time for a start is what reading the weights at this speed takes, and half an hour. */
+const LOAD_BYTES_PER_SECOND = 50e6;
+const START_SECONDS = 1800;
+/** A pod that has loaded is ready within this time; while it loads, a probe costs its node next to nothing. */
+const START_PERIOD_SECONDS = 1;
+
+export interface ContainerInput {
+  readonly spec: InferenceServiceSpec;
+  readonly pod: PodRuntime;
+  readonly input: PodInput;
+  readonly gpus: GPURequest;
+  readonly image: string;
+  readonly mounts: readonly Mount[];
+  /** Quantity that the weights take in the pod itself; undefined: they are elsewhere. */
+  readonly ephemeralStorage: string | undefined;
+  /** Quantity of memory to request where the service names none. */
+  readonly memory: string | undefined;
+  readonly sizeBytes: number | undefined;
+}
+
+/** Throws MetalbridgeError. */
+export function containerOf(wish: ContainerInput): Container {
+  const { spec, pod, input, image, mounts } = wish;
+  const command = commandOf(wish);
+  const env = variablesOf(command, wish);
+  checkLength([...(command.command ?? []), ...command.args, ...env.map(({ value = "" }) => value)]);
+  const gauges = gaugesOf(pod, spec.inFlightProbe);
+  return {
+    name: ENGINE_CONTAINER,
+    image,
+    ...(command.command === undefined ? {} : { command: [...command.command] }),
+    args: [...command.args],
+    env,
+    ports: [{ name: PORT_NAME, containerPort: input.port, protocol: "TCP" }],
+    resources: resourcesOf(wish),
+    ...probesOf(wish),
+    lifecycle: {
+      preStop: preStopOf({
+        gauges,
+        address: input.address,
+        port: input.port,
+        drainSeconds: spec.rollout.drainSeconds,
+        keyFile: pod.metrics?.isProtected === true ? input.apiKeyFile : undefined,
+        endsAtSecondTerm: pod.endsAtSecondTerm,
+      }),
+    },
+    securityContext: {
+      ...(escalates(spec.securityContext) ? {} : { allowPrivilegeEscalation: false }),
+      capabilities: { drop: ["ALL"] },
+      ...(pod.writesImage === true ? {} : { readOnlyRootFilesystem: true }),
+      ...spec.securityContext,
+    },
+    terminationMessagePolicy: "FallbackToLogsOnError",
+    volumeMounts: [...mounts],
+  };
+}
+
+/** The API server refuses allowPrivilegeEscalation false beside either. */
+function escalates(given: PassedThrough = {}): boolean {
+  const { add } = (given.capabilities ?? {}) as { readonly add?: unknown };
+  return given.privileged === true || (Array.isArray(add) && add.includes("CAP_SYS_ADMIN"));
+}
+
+/** Kubernetes resolves $(NAME) in arguments: what is not the user's own text is escaped, so that it stays what it is. */
+function commandOf({ pod, input }: ContainerInput): PodCommand {
+  const command = pod.command(input);
+  if (pod.render !== undefined) return command;
+  return { ...command, args: command.args.map((text) => text.replaceAll("$(", "$$$$(")) };
+}
+
+/** A variable of the user's replaces one of ours, but not the one that holds the API key. */
+function variablesOf({ env }: PodCommand, { spec, pod, gpus, input }: ContainerInput): EnvironmentVariable[] {
+  const ours: PodVariable[] = [
+    // Caches of compilers and downloads go where every user may write; some of them ask for the user's name.
+    { name: "HOME", value: "/tmp" },
+    { name: "USER", value: "metalbridge" },
+    ...gpuVariables(gpus),
+    ...env,
+  ];
+  const key =
+    pod.apiKey?.by === "variable" && spec.auth !== undefined ? keyVariable(pod.apiKey, spec.auth) : [];
+  const given = (spec.env ?? []).map((variable) => ({
+    ...(variable as unknown as EnvironmentVariable),
+    ...(typeof variable.value === "string" && pod.render !== undefined
+      ? { value: pod.render(variable.value, input) }
+      : {}),
+  }));
+  const byName = new Map<string, EnvironmentVariable>();
+  for (const variable of [...ours.map(toVariable), ...given, ...key.map(toVariable)])
+    byName.set(variable.name, variable);
+  return [...byName.values()];
+}
+
+function keyVariable(
+  { variable }: { readonly variable: string },
+  { secretRef, key }: NonNullable<InferenceServiceSpec["auth"]>,
+): PodVariable[] {
+  return [{ name: variable, secret: { name: secretRef.name, key } }];
+}
+
+function gpuVariables({ accelerator, vendor, memoryLimitGiB }: GPURequest): PodVariable[] {
+  if (vendor !== "nvidia") return [];
+  return [
+    ...(accelerator === "vulkan"
+      ? [{ name: "NVIDIA_DRIVER_CAPABILITIES", value: "compute,graphics,utility" }]
+      : []),
+    ...(memoryLimitGiB === undefined
+      ? []
+      : [{ name: "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value: `0=${memoryLimitGiB}G` }]),
+  ];
+}
+
+function toVariable(variable: PodVariable): EnvironmentVariable {
+  const { name } = variable;
+  return "value" in variable
+    ? { name, value: variable.value }
+    : { name, valueFrom: { secretKeyRef: { name: variable.secret.name, key: variable.secret.key } } };
+}
+
+function checkLength(texts: readonly string[]): void {
+  const encoder = new TextEncoder();
+  const lengths = texts.map((text) => encoder.encode(text).length);
+  const longest = Math.max(0, ...lengths);
+  const total = lengths.reduce((sum, length) => sum + length, 0);
+  if (longest > TEXT_MAX || total > TEXTS_MAX) {
+    const message = `arguments and variables have ${total} bytes, the longest ${longest}; at most ${TEXTS_MAX} and ${TEXT_MAX} are possible`;
+    throw new MetalbridgeError("PodArgumentsTooLong", message);
+  }
+}
+
+function resourcesOf({
+  spec: { resources = {} },
+  gpus,
+  ephemeralStorage,
+  memory: estimated,
+}: ContainerInput): NonNullable<Container["resources"]> {
+  const memory = resources.hostMemory ?? resources.memory ?? estimated;
+  const storage = resources.ephemeralStorage ?? ephemeralStorage;
+  const counts = Object.fromEntries(
+    Object.entries(gpus.resources).map(([name, count]) => [name, String(count)]),
+  );
+  const requests = {
+    ...(resources.cpu === undefined ? {} : { cpu: canonicalQuantity(resources.cpu) }),
+    ...(memory === undefined ? {} : { memory: canonicalQuantity(memory) }),
+    ...(storage === undefined ? {} : { "ephemeral-storage": canonicalQuantity(storage) }),
+    ...counts,
+  };
+  return {
+    ...(Object.keys(requests).length === 0 ? {} : { requests }),
+    ...(Object.keys(counts).length === 0 ? {} : { limits: counts }),
+    ...(gpus.claims.length === 0 ? {} : { claims: gpus.claims.map((name) => ({ name })) }),
+  };
+}
+
+/** Seconds that a start may take. */
+export function startSeconds(sizeBytes: number | undefined): number {
+  return START_SECONDS + Math.ceil((sizeBytes ?? 0) / LOAD_BYTES_PER_SECOND);
+}
+
+function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
+  const check =
+    pod.healthPath === undefined
+      ? { tcpSocket: { port: PORT_NAME } }
+      : { httpGet: { path: pod.healthPath, port: PORT_NAME } };
+  const given = spec.probeOverrides ?? {};
+  const [startup, liveness, readiness] = [given.startup, given.liveness, given.readiness].map((probe) =>
+    withRendered(probe, (text) => pod.render?.(text, input) ?? text),
+  );
+  const failureThreshold = Math.ceil(startSeconds(sizeBytes) / START_PERIOD_SECONDS);
+  const times = startup?.periodSeconds ?? startup?.failureThreshold;
+  return {
+    startupProbe: overridden(
+      // As for a kubelet: who sets one of the two means its default for the other.
+      {
+        ...check,
+        timeoutSeconds: 5,
+        ...(times === undefined ? { periodSeconds: START_PERIOD_SECONDS, failureThreshold } : {}),
+      },
+      startup,
+    ),
+    livenessProbe: overridden(
+      // An engine that hangs finishes no request: it is not worth drainSeconds.
+      {
+        ...check,
+        periodSeconds: 15,
+        timeoutSeconds: 5,
+        failureThreshold: 3,
+        terminationGracePeriodSeconds: STOP_SECONDS,
+      },
+      liveness,
+    ),
+    readinessProbe: overridden(
+      { ...check, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+      readiness,
+    ),
+  };
+}
+
+const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];
+
+/** A handler of the user's replaces ours; without a port it means the engine's. */
+function overridden(ours: PassedThrough, given: PassedThrough | undefined): PassedThrough {
+  if (given === undefined) return ours;
+  const hasHandler = HANDLERS.some((handler) => handler in given);
+  const kept = Object.entries(ours).filter(([key]) => !hasHandler || !HANDLERS.includes(key));
+  const theirs = Object.entries(given).map(([key, value]) =>
+    ["httpGet", "tcpSocket"].includes(key) ? [key, { port: PORT_NAME, ...(value as object) }] : [key, value],
+  );
+  return Object.fromEntries([...kept, ...theirs]);
+}
+
+function withRendered(
+  probe: PassedThrough | undefined,
+  render: (text: string) => string,
+): PassedThrough | undefined {
+  const { command } = (probe?.exec ?? {}) as { readonly command?: unknown };
+  if (!Array.isArray(command)) return probe;
+  return { ...probe, exec: { command: command.map((text) => render(String(text))) } };
+}

@@ -1,0 +1,74 @@
+/** What a workload is made from, and what it is. Builders read nothing else: neither cluster nor clock. */
+import type { Runtime } from "../../src/api/engine-settings.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  NetworkPolicy,
+  PodDisruptionBudget,
+  PodMonitor,
+} from "../../src/kube/workload-objects.ts";
+import type { CacheSettings } from "./model-cache.ts";
+
+/** Files on a volume: `folder` relative to its root ("" for the root itself), the others relative to the folder. */
+export interface Weights {
+  /** Absent: a volume of the pod itself. */
+  readonly claimName?: string;
+  readonly folder: string;
+  /** What the engine opens. */
+  readonly file: string;
+  /** `file` is a folder, with the weights in several files. */
+  readonly isFolder?: boolean;
+  /** Absent: beside the main file, by its name in the Model. */
+  readonly projector?: string;
+  /** An init container brings the files of this Model to the volume, and names them by the link. */
+  readonly fetched?: { readonly model: Model; readonly link: string };
+}
+
+/** From the controller's configuration. */
+export interface LinuxSettings {
+  /** By runtime ("vllm") or by runtime and accelerator ("sglang/rocm"), instead of the pinned ones. */
+  readonly images: Readonly<Record<string, string>>;
+  /** Put before the pinned images, for a mirror: `mirror.example/proxy` makes `mirror.example/proxy/ghcr.io/…`. */
+  readonly registryPrefix?: string | undefined;
+  /** For pods that fetch their weights: how download Jobs do it. */
+  readonly fetch?: CacheSettings | undefined;
+}
+
+/** Nodes for the pods of a service by how well its model fits them; each by its label kubernetes.io/hostname. */
+export interface NodeChoice {
+  /** Known not to hold it. */
+  readonly avoid: readonly string[];
+  /** Weights from 1 to 100, the largest first. */
+  readonly prefer: readonly { readonly weight: number; readonly nodes: readonly string[] }[];
+}
+
+export interface WorkloadInput {
+  readonly service: InferenceService;
+  readonly model: Model;
+  readonly runtime: Runtime;
+  /** Absent: the engine fetches the weights itself. */
+  readonly weights?: Weights | undefined;
+  readonly draftWeights?: Weights | undefined;
+  /** In the order of spec.loraAdapters. */
+  readonly adapterWeights?: readonly Weights[] | undefined;
+  /** Their sizes count for the memory that is asked for. */
+  readonly draft?: Model | undefined;
+  readonly adapters?: readonly Model[] | undefined;
+  /** No other service names the Model. */
+  readonly isOnlyService?: boolean | undefined;
+  /** Undefined: an autoscaler owns it. */
+  readonly replicas: number | undefined;
+  readonly settings: LinuxSettings;
+  /** Absent: as the service says, and no more. */
+  readonly nodes?: NodeChoice | undefined;
+}
+
+export interface Workload {
+  readonly deployment: Deployment;
+  readonly autoscaler?: HorizontalPodAutoscaler;
+  readonly disruptionBudget?: PodDisruptionBudget;
+  readonly networkPolicy?: NetworkPolicy;
+  readonly podMonitor?: PodMonitor;
+}

@@ -1,0 +1,48 @@
+/** Which image a container runs: always one version, never whatever a tag like latest means today. */
+import type { Runtime } from "../../src/api/engine-settings.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { LinuxSettings } from "./contract.ts";
+
+const COMPONENT = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";
+const HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?|\\[[0-9a-fA-F:]+\\](?::[0-9]+)?";
+/** As registries define it; the name is followed by a tag, a digest, or both. */
+const REFERENCE = new RegExp(
+  `^(?:(?:${HOST})/)?${COMPONENT}(?:/${COMPONENT})*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`,
+);
+
+interface ImageWish {
+  readonly runtime: Runtime;
+  readonly pod: PodRuntime;
+  readonly accelerator: Accelerator;
+  /** spec.image. */
+  readonly named?: string | undefined;
+  readonly settings: LinuxSettings;
+}
+
+/** Throws `ImageInvalid` and `ImageUnknown`. */
+export function imageOf({ runtime, pod, accelerator, named, settings }: ImageWish): string {
+  if (named !== undefined) return checkImage(named, "spec.image");
+  for (const key of [`${runtime}/${accelerator}`, runtime]) {
+    const configured = settings.images[key];
+    if (configured !== undefined) return checkImage(configured, `the controller's image for ${key}`);
+  }
+  const pinned = pod.images[accelerator];
+  if (pinned === undefined) {
+    const message = `no image of runtime ${runtime} is known for accelerator ${accelerator}`;
+    throw new MetalbridgeError("ImageUnknown", message);
+  }
+  const { registryPrefix = "" } = settings;
+  return registryPrefix === "" ? pinned : `${registryPrefix.replace(/\/+$/, "")}/${pinned}`;
+}
+
+/** Throws `ImageInvalid`. */
+export function checkImage(image: string, where: string): string {
+  const match = REFERENCE.exec(image);
+  if (match === null) throw new MetalbridgeError("ImageInvalid", `${where}: ${image} is no image reference`);
+  const [, tag, digest] = match;
+  if (tag === undefined && digest === undefined)
+    throw new MetalbridgeError("ImageInvalid", `${where}: ${image} has neither a tag nor a digest`);
+  return image;
+}

@@ -1,0 +1,205 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
+import { cacheWish, needsCache } from "./cache-eligibility.ts";
+import {
+  buildFetchJob,
+  buildFetchPolicy,
+  type CacheSettings,
+  cacheKeyOf,
+  downloadKey,
+  fetchJobName,
+  linkOf,
+  type VolumeWish,
+} from "./model-cache.ts";
+
+const FOLDER = new URL("golden/model-cache/", import.meta.url);
+
+const defaults: CacheSettings = {
+  image: "registry.example.com/metalbridge:1.0.0",
+  imagePullSecrets: [],
+  cacheScope: "Namespace",
+  cacheSize: "100Gi",
+  cacheAccessMode: "ReadWriteMany",
+  hfEndpoint: "https://huggingface.co",
+  allowLoopback: false,
+  allowPrivate: false,
+  allowNetworks: [],
+};
+
+function model(spec: object, name = "m"): Model {
+  return {
+    metadata: { name, namespace: "n", uid: "u" },
+    spec: { source: "hf://org/repo", ...spec } as Model["spec"],
+  };
+}
+
+function service(name: string, spec: object): InferenceService {
+  return { metadata: { name, namespace: "n" }, spec: { placement: {}, ...spec } } as InferenceService;
+}
+
+function volume(of: Model, services: readonly InferenceService[] = [], settings = defaults): VolumeWish {
+  const wish = cacheWish(of, services, settings);
+  if (wish.at !== "volume") throw new Error(JSON.stringify(wish));
+  return wish;
+}
+
+const cpu = { hardware: { accelerator: "cpu" } };
+
+test.each(readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml")))("golden: %s", (name) => {
+  const input = parse(readFileSync(new URL(name, FOLDER), "utf8"));
+  const settings: CacheSettings = { ...defaults, ...input.settings };
+  const wish = volume(input.model, [], settings);
+  const key = downloadKey(input.model, wish, "claim-uid", input.revision);
+  const download = { model: input.model, wish, key, attempt: 1, revision: input.revision };
+  const built = {
+    claim: wish.isOurs ? buildCacheClaim(input.model, wish, settings) : null,
+    job: buildFetchJob(download, settings),
+    networkPolicy: buildFetchPolicy(download, settings),
+  };
+  const expected = new URL(name.replace(".input.", ".objects."), FOLDER);
+  if (process.env.UPDATE_GOLDEN === "1")
+    writeFileSync(expected, stringify(built, { lineWidth: 0, aliasDuplicateObjects: false }));
+  expect(built).toEqual(parse(readFileSync(expected, "utf8")));
+});
+
+test("a Secret's value cannot get into an address: kubelet finds no reference to replace", () => {
+  const bad = model({ ...cpu, source: "https://evil.example.com/$(SOURCE_HF_TOKEN)/$$(X)/$5" });
+  const { template } = buildFetchJob({ model: bad, wish: volume(bad), key: "k", attempt: 1 }, defaults).spec;
+  expect(template.spec.containers[0]?.args?.[1]).toBe(
+    "https://evil.example.com/$$(SOURCE_HF_TOKEN)/$$$$(X)/$$5",
+  );
+});
+
+test("weights go to a volume for services in pods, and before there is a service for every accelerator of pods", () => {
+  const metal = model({});
+  expect(needsCache(metal, [service("a", {})])).toBe(false);
+  expect(needsCache(metal, [service("a", {}), service("b", { placement: { on: "Pods" } })])).toBe(true);
+  expect(needsCache(model(cpu), [])).toBe(true);
+  expect(needsCache(model(cpu), [service("a", {})])).toBe(true);
+  expect(needsCache(model(cpu), [service("a", { placement: { on: "Hosts" } })])).toBe(false);
+  expect(cacheWish(metal, [], defaults)).toEqual({ at: "none" });
+});
+
+test("drafts and adapters are on a volume where the Model of their service runs in pods, whatever they say themselves", () => {
+  const served = [service("a", { modelRef: "main" })];
+  const wishFor = (own: object, main: Model | undefined) =>
+    cacheWish(model(own, "draft"), served, defaults, () => main).at;
+  expect(wishFor({}, model(cpu, "main"))).toBe("volume");
+  expect(wishFor(cpu, model({}, "main"))).toBe("none");
+  // Until its Model is there.
+  expect(wishFor(cpu, undefined)).toBe("volume");
+  expect(wishFor({}, undefined)).toBe("none");
+});
+
+test.each<[source: string, port: number, flag: string]>([
+  ["oci://registry.example.com:5000/org/m:v1", 5000, "--hf-endpoint=https://huggingface.co"],
+  ["ollama://qwen3:8b", 11_000, "--ollama-registry=http://mirror.example.com:11000"],
+  ["ollama://registry.example.com:5001/org/m", 5001, "--ollama-registry=http://mirror.example.com:11000"],
+])("the Job of %s may reach its registry", (source, port, flag) => {
+  const settings = { ...defaults, ollamaRegistry: "http://mirror.example.com:11000" };
+  const wanted = model({ ...cpu, source, format: "gguf" });
+  const download = { model: wanted, wish: volume(wanted, [], settings), key: "k", attempt: 1 };
+  const [, web] = buildFetchPolicy(download, settings).spec.egress ?? [];
+  expect(web).toMatchObject({ ports: [443, 80, port].map((one) => ({ protocol: "TCP", port: one })) });
+  const [container] = buildFetchJob(download, settings).spec.template.spec.containers;
+  expect(container?.args).toEqual(expect.arrayContaining([source, "--format=gguf", flag]));
+});
+
+test("the claim is the namespace's, or the one that all services name; ephemeral ones need none", () => {
+  const cached = service("a", {});
+  const named = service("b", { modelCache: { claimName: "mine" } });
+  const ephemeral = service("c", { modelCache: { persistence: "Ephemeral" } });
+  const skips = service("d", { skipModelInit: true });
+  expect(volume(model(cpu))).toMatchObject({ claimName: "metalbridge-model-cache", isOurs: true });
+  expect(volume(model(cpu), [named, ephemeral])).toMatchObject({ claimName: "mine", isOurs: false });
+  expect(cacheWish(model(cpu), [ephemeral, skips], defaults)).toEqual({ at: "none" });
+  expect(cacheWish(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({ at: "none" });
+  expect(cacheWish(model(cpu), [cached, named], defaults)).toMatchObject({
+    at: "refused",
+    code: "ModelCacheAmbiguous",
+    message: expect.stringContaining("the model cache of the namespace, mine"),
+  });
+});
+
+test.each<[spec: object, services: InferenceService[], code: string, message: RegExp]>([
+  [{ source: "file:///m.gguf" }, [], "SourceNotSupported", /pods cannot fetch file:/],
+  [{ source: "ollama://qwen3:8b" }, [], "SourceNotSupported", /set spec\.format to gguf/],
+  [{ source: "pvc://Other/m.gguf" }, [], "SourceInvalid", /not a claim's name/],
+  [
+    {},
+    [service("a", { modelCache: { claimName: "other/claim" } })],
+    "VolumeClaimNotFound",
+    /another namespace/,
+  ],
+])("%j is refused with %s", (spec, services, code, message) => {
+  const refused = { at: "refused", code, message: expect.stringMatching(message) };
+  expect(cacheWish(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
+});
+
+test("a volume that one node mounts is for one Model, with room for its weights; others are the namespace's", () => {
+  const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
+  const many: CacheSettings = { ...once, cacheAccessMode: "ReadWriteMany" };
+  const sized = { ...model(cpu), status: { sizeBytes: 131 * 2 ** 30 } };
+  const built = (of: Model, settings: CacheSettings) =>
+    buildCacheClaim(of, volume(of, [], settings), settings);
+  expect(built(sized, once)).toMatchObject({
+    metadata: { name: "m-model-cache", ownerReferences: [{ kind: "Model", name: "m" }] },
+    spec: { resources: { requests: { storage: "139Gi" } } },
+  });
+  expect(built(model(cpu), once).spec).toMatchObject({ resources: { requests: { storage: "100Gi" } } });
+  const shared = built(sized, many);
+  expect(shared).toMatchObject({
+    metadata: { name: "metalbridge-model-cache" },
+    spec: { resources: { requests: { storage: "100Gi" } } },
+  });
+  expect(shared.metadata.ownerReferences).toBeUndefined();
+  const cache = { phase: "Ready", reason: "Downloaded", message: "", folder: cacheKeyOf(sized) } as const;
+  const before = { ...sized, status: { cache: { ...cache, claimName: "metalbridge-model-cache" } } };
+  expect(volume(before, [], once).claimName).toBe("metalbridge-model-cache");
+  const elsewhere = { ...before, spec: { ...before.spec, source: "hf://org/other" } };
+  expect(volume(elsewhere, [], once).claimName).toBe("m-model-cache");
+});
+
+test("other settings of the controller move no weights: of a Job or of pods, on the Model's own claim or the namespace's", () => {
+  const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
+  const all: CacheSettings[] = [once, { ...once, cacheScope: "Namespace" }, { ...defaults }];
+  const filled = [{ phase: "Ready" }, { phase: "Pending", filledBy: "Pods" }] as const;
+  for (const claimName of ["m-model-cache", "metalbridge-model-cache"])
+    for (const by of filled)
+      for (const settings of all) {
+        const cache = { ...by, claimName, folder: cacheKeyOf(model(cpu)), reason: "", message: "" };
+        expect(volume({ ...model(cpu), status: { cache } }, [], settings).claimName).toBe(claimName);
+      }
+});
+
+test("names stay within their limits, and one folder of one claim has one Job name", () => {
+  const long = model(cpu, `${"a".repeat(200)}.${"b".repeat(50)}`);
+  const own: CacheSettings = { ...defaults, cacheScope: "Model" };
+  expect(cacheClaimName(long, own).length).toBeLessThanOrEqual(253);
+  expect(cacheClaimName(long, own)).not.toBe(
+    cacheClaimName(model(cpu, `${"a".repeat(200)}.${"b".repeat(49)}c`), own),
+  );
+  const wish = volume(long, [], own);
+  const job = buildFetchJob({ model: long, wish, key: "k", attempt: 1 }, own);
+  expect(job.metadata.name.length).toBeLessThanOrEqual(63);
+  for (const value of Object.values(job.metadata.labels ?? {})) expect(value.length).toBeLessThanOrEqual(63);
+  expect(fetchJobName(volume(model(cpu, "x")))).toBe(fetchJobName(volume(model(cpu, "y"))));
+  expect(fetchJobName(volume(model(cpu)))).not.toBe(
+    fetchJobName(volume(model({ ...cpu, source: "hf://org/other" }))),
+  );
+});
+
+test("the key changes with the files, the Secret and the volume, and with nothing else", () => {
+  const wish = volume(model(cpu));
+  const key = downloadKey(model(cpu), wish, "1");
+  expect(downloadKey(model({ ...cpu, resources: { cpu: 1 } }, "other"), wish, "1")).toBe(key);
+  expect(downloadKey(model(cpu), wish, "2")).not.toBe(key);
+  expect(downloadKey(model({ ...cpu, sha256: "0".repeat(64) }), wish, "1")).not.toBe(key);
+  const secrets = ["a", "b"].map((name) => model({ ...cpu, sourceSecretRef: { name } }));
+  for (const keyOf of [(of: Model) => downloadKey(of, wish, "1"), linkOf])
+    expect(new Set([model(cpu), ...secrets].map(keyOf)).size).toBe(3);
+});

@@ -1,0 +1,220 @@
+/** The pods of a service: their metadata, and everything around the engine's container. */
+import {
+  ANNOTATION_IN_FLIGHT,
+  ANNOTATION_RESTARTED_AT,
+  IN_FLIGHT_NEEDS_KEY,
+  LABEL_MOUNTS,
+} from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { isOwnKey, MANAGED_BY, ownerLabels } from "../../src/api/owned.ts";
+import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
+import { hash } from "../../src/util/hash.ts";
+import { ENGINE_CONTAINER } from "./container.ts";
+import type { LinuxSettings, NodeChoice } from "./contract.ts";
+import { gaugesOf, graceSeconds } from "./drain.ts";
+import type { GPURequest } from "./gpus.ts";
+import { priorityClassName } from "./priorities.ts";
+import type { Files } from "./volumes.ts";
+
+/** User and group of engines: any that is not root; the model cache is written as the same. */
+export const POD_USER = 65_532;
+/**
+ * Groups that own the device files of AMD's and Intel's GPUs on nodes: video, and render as Debian, Ubuntu and Red Hat
+ * number it. NVIDIA's are open to all.
+ */
+const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
+
+/** An annotation is any text; this one is a time. */
+const RESTARTED_AT_MAX = 64;
+
+export interface PodWish {
+  readonly service: InferenceService;
+  readonly pod: PodRuntime;
+  readonly gpus: GPURequest;
+  readonly resourceClaims: readonly object[];
+  readonly files: Files;
+  readonly container: Container;
+  readonly settings: LinuxSettings;
+  readonly nodes?: NodeChoice | undefined;
+  /** No other pod has the claim of the weights mounted when this one starts. */
+  readonly isAlone: boolean;
+}
+
+export function podTemplateOf(wish: PodWish): PodTemplate {
+  const { service, pod, gpus, files, container, isAlone } = wish;
+  const { spec } = service;
+  const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
+  const gauges = gaugesOf(pod, spec.inFlightProbe);
+  const mounts = mountLabel(files);
+  const key = spec.auth !== undefined && pod.metrics?.isProtected === true ? [IN_FLIGHT_NEEDS_KEY] : [];
+  return {
+    metadata: {
+      labels: {
+        ...withoutOurs(spec.podLabels),
+        ...(mounts === undefined ? {} : { [mounts]: "mounted" }),
+        ...ownerLabels(service),
+        ...MANAGED_BY,
+      },
+      annotations: {
+        "kubectl.kubernetes.io/default-container": ENGINE_CONTAINER,
+        ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
+        ...withoutOurs(spec.podAnnotations),
+        ...(restartedAt === undefined ? {} : { [ANNOTATION_RESTARTED_AT]: restartedAt }),
+        ...files.annotations,
+        // Of the pod itself: the service may have another runtime by the time the pod is asked.
+        ...(gauges === undefined
+          ? {}
+          : { [ANNOTATION_IN_FLIGHT]: [gauges.path, gauges.names.join(","), ...key].join(" ") }),
+      },
+    },
+    spec: {
+      initContainers: files.fetching === undefined ? undefined : files.fetching.initContainers(isAlone),
+      containers: [container],
+      volumes: [...files.volumes],
+      ...schedulingOf(wish),
+      ...(gpus.claims.length === 0
+        ? {}
+        : { resourceClaims: wish.resourceClaims as PodSpec["resourceClaims"] & {} }),
+      ...pullSecretsOf(wish),
+      ...(spec.runtimeClassName === undefined ? {} : { runtimeClassName: spec.runtimeClassName }),
+      priorityClassName: spec.priorityClassName ?? priorityClassName(spec.priority),
+      securityContext: podSecurity(spec.podSecurityContext, gpus),
+      automountServiceAccountToken: false,
+      // Variables such as VLLM_PORT of a Service named vllm would be taken for settings.
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: graceSeconds(spec.rollout.drainSeconds),
+    },
+  };
+}
+
+/** Of the engine's image, and of ours where an init container runs it. */
+function pullSecretsOf({ service, files, settings }: PodWish): Pick<PodSpec, "imagePullSecrets"> {
+  const ours = files.fetching === undefined ? [] : (settings.fetch?.imagePullSecrets ?? []);
+  const given = service.spec.imagePullSecrets ?? [];
+  const further = ours.filter((name) => given.every((secret) => secret.name !== name));
+  const all = [...given, ...further.map((name) => ({ name }))];
+  return all.length === 0 ? {} : { imagePullSecrets: all };
+}
+
+/** What cluster-autoscaler and Karpenter read. */
+const NEVER_DISRUPT = {
+  "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+  "karpenter.sh/do-not-disrupt": "true",
+};
+
+/** SpecHonored names what is left out. */
+function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
+}
+
+/** For a claim that only one node at a time can mount. */
+function mountLabel({ fetching }: Files): string | undefined {
+  const claim = fetching?.claim;
+  return claim === undefined ? undefined : `${LABEL_MOUNTS}${hash(claim, 16)}`;
+}
+
+/**
+ * With the pods that mount the same claim: else the scheduler may choose a node to which the volume cannot be attached, and
+ * the pod hangs. It ignores the rule for the first pod, which matches it itself.
+ */
+function withMounts(given: PodSpec["affinity"], key: string | undefined): PodSpec["affinity"] {
+  if (key === undefined) return given;
+  const { podAffinity } = (given ?? {}) as PodAffinity;
+  const requiredDuringSchedulingIgnoredDuringExecution = [
+    ...(podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
+    {
+      labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
+      topologyKey: HOSTNAME_LABEL,
+    },
+  ];
+  return { ...given, podAffinity: { ...podAffinity, requiredDuringSchedulingIgnoredDuringExecution } };
+}
+
+export type PodAffinity = {
+  readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
+};
+
+function schedulingOf({ service: { spec }, gpus, nodes, files }: PodWish): Partial<PodSpec> {
+  const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
+  const tolerations = [...ours, ...(spec.tolerations ?? [])];
+  return {
+    nodeSelector: spec.nodeSelector,
+    tolerations: tolerations.length === 0 ? undefined : tolerations,
+    ...affinityOf(withMounts(withNodes(spec.affinity, nodes), mountLabel(files)), gpus),
+    ...(spec.topologySpreadConstraints === undefined
+      ? {}
+      : { topologySpreadConstraints: spec.topologySpreadConstraints }),
+  };
+}
+
+/** Of NVIDIA's GPU feature discovery, in MiB. */
+const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
+const HOSTNAME_LABEL = "kubernetes.io/hostname";
+
+/** Undefined or not, the user's has no node affinity of its own where nodes were chosen. */
+function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): PodSpec["affinity"] {
+  const { avoid = [], prefer = [] } = nodes ?? {};
+  if (avoid.length + prefer.length === 0) return given;
+  const named = (operator: string, values: readonly string[]) => ({
+    matchExpressions: [{ key: HOSTNAME_LABEL, operator, values }],
+  });
+  const nodeAffinity = {
+    requiredDuringSchedulingIgnoredDuringExecution:
+      avoid.length === 0 ? undefined : { nodeSelectorTerms: [named("NotIn", avoid)] },
+    preferredDuringSchedulingIgnoredDuringExecution:
+      prefer.length === 0
+        ? undefined
+        : prefer.map((one) => ({
+            weight: one.weight,
+            preference: named("In", one.nodes),
+          })),
+  };
+  return { ...given, nodeAffinity };
+}
+
+type Term = { readonly matchExpressions?: readonly object[]; readonly [further: string]: unknown };
+type Affinity = {
+  readonly nodeAffinity?: {
+    readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+      readonly nodeSelectorTerms?: readonly Term[];
+    };
+  };
+};
+
+/** The user's, and nodes whose GPUs are large enough or that do not say how large they are. Terms are alternatives. */
+function affinityOf(given: PodSpec["affinity"], { memoryMiB }: GPURequest): Pick<PodSpec, "affinity"> {
+  if (memoryMiB === undefined) return given === undefined ? {} : { affinity: given };
+  const { nodeAffinity } = (given ?? {}) as Affinity;
+  const required = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const ours = [
+    { key: GPU_MEMORY_LABEL, operator: "Gt", values: [String(memoryMiB)] },
+    { key: GPU_MEMORY_LABEL, operator: "DoesNotExist" },
+  ];
+  const nodeSelectorTerms = (required?.nodeSelectorTerms ?? [{}]).flatMap((term: Term) =>
+    ours.map((expression) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), expression] })),
+  );
+  const requiredDuringSchedulingIgnoredDuringExecution = { ...required, nodeSelectorTerms };
+  return {
+    affinity: { ...given, nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution } },
+  };
+}
+
+/** The restricted level of Pod Security. Who runs as root means it: runAsNonRoot would only keep the pod from starting. */
+function podSecurity(
+  given: Readonly<Record<string, unknown>> = {},
+  { count, vendor }: GPURequest,
+): Readonly<Record<string, unknown>> {
+  const needsGroups = count > 0 && vendor !== "nvidia";
+  return {
+    runAsNonRoot: given.runAsUser === 0 ? undefined : true,
+    runAsUser: POD_USER,
+    runAsGroup: POD_USER,
+    fsGroup: POD_USER,
+    // Else a kubelet walks through all files of the volume at each start.
+    fsGroupChangePolicy: "OnRootMismatch",
+    supplementalGroups: needsGroups ? DEVICE_GROUPS : undefined,
+    seccompProfile: { type: "RuntimeDefault" },
+    ...given,
+  };
+}

@@ -1,0 +1,233 @@
+/** What runs a service in pods: its runtime and the objects for it, or why it cannot. Pure. */
+
+import type { Loading } from "../../fitness/scoring/replica-fit.ts";
+import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import type { ModelFormat } from "../../src/api/fields/shared.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { unhonoredFields } from "../../src/capacity/honored.ts";
+import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
+import { toEngineSettings } from "../../src/capacity/template.ts";
+import { isRuntimeFor, runtimeEntry, runtimesFor } from "../../src/engines/registry.ts";
+import type { Deployment } from "../../src/kube/workload-objects.ts";
+import { parseSource } from "../../src/models/source/source.ts";
+import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
+import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
+import { gpusOf, podAccelerator } from "./gpus.ts";
+import { digestOf, keepTemplate, keptRuntime } from "./kept-template.ts";
+import { claimInPod, claimOnGPUs, loadsLess } from "./memory.ts";
+import { weightsOnVolume } from "./model-cache.ts";
+import { buildWorkload } from "./workload.ts";
+
+export interface PodsInput {
+  readonly service: InferenceService;
+  readonly model?: Model | undefined;
+  readonly draftModel?: Model | undefined;
+  /** In the order of `spec.loraAdapters`. */
+  readonly loraModels: readonly (Model | undefined)[];
+  /** No other service names its Model. */
+  readonly isOnlyService?: boolean;
+  readonly settings: LinuxSettings;
+  readonly nodes?: NodeChoice | undefined;
+  /** The Deployment as it is: its template stays while the wish does. */
+  readonly live?: Deployment | undefined;
+}
+
+export interface PodsResolved {
+  readonly at: "resolved";
+  readonly runtime: Runtime;
+  readonly workload: Workload;
+  /** Of each pod. */
+  readonly gpuCount: number;
+  readonly need: PodNeed;
+  /** Paths of fields that are set and have no effect in pods. */
+  readonly unhonored: readonly string[];
+}
+
+/** What one pod of a service needs of its node. */
+export interface PodNeed {
+  readonly accelerator: Accelerator;
+  readonly gpus: number;
+  /** Keys of taints that it tolerates for them. */
+  readonly taints: readonly string[];
+  readonly settings: EngineSettings & Loading;
+  /** Bytes in its GPUs, or in host memory where it takes none; undefined where the header is not read or no estimate is possible. */
+  readonly claimBytes: (accelerator: Accelerator) => number | undefined;
+}
+
+/** Also of a Model that is not read yet. Throws MetalbridgeError for what no pod can be made from. */
+export function podNeed(
+  { service, model, ...others }: Pick<WorkloadInput, "service" | "model" | "draft" | "adapters">,
+  runtime: Runtime = runtimeOf(service, model),
+): PodNeed {
+  const { spec } = service;
+  const { accelerator, count, taints } = gpusOf(model, spec);
+  const { gguf, weightsBytes, sizeBytes } = model.status ?? {};
+  const settings = toEngineSettings(spec, { gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
+  const { hostMemory, memory } = spec.resources ?? {};
+  const stated = count === 0 ? (hostMemory ?? memory) : undefined;
+  const isSafetensors = formatOf(model) === "safetensors";
+  const loading: Loading = {
+    safetensors: isSafetensors ? { bytes: weightsBytes ?? sizeBytes } : undefined,
+    loadsLess: count > 0 && loadsLess(spec, settings),
+  };
+  return {
+    ...{ accelerator, gpus: count, taints, settings: { ...settings, ...loading } },
+    claimBytes: (on) => {
+      if (stated !== undefined) return parseQuantity(stated);
+      const claim = claimInPod({ ...others, model, runtime }, settings, on);
+      return count === 0
+        ? claim?.claimBytes
+        : claim && claimOnGPUs(claim, runtime, settings, gguf?.layerCount);
+    },
+  };
+}
+
+export function resolvePods(input: PodsInput): PodsResolved | Blocked {
+  const { service, settings, nodes, isOnlyService } = input;
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const named: readonly Named[] = [
+    { model: input.model, name: modelRef, field: "spec.modelRef" },
+    ...(draftRef === undefined
+      ? []
+      : [{ model: input.draftModel, name: draftRef, field: "spec.speculativeDecoding.draftModelRef" }]),
+    ...loraAdapters.map(({ modelRef: name }, index) => ({
+      model: input.loraModels[index],
+      name,
+      field: `spec.loraAdapters[${index}].modelRef`,
+    })),
+  ];
+  const usable: Model[] = [];
+  const volumes: (Weights | undefined)[] = [];
+  for (const { model, name, field } of named) {
+    const found = usableModel(model, name, field);
+    if ("at" in found) return found;
+    usable.push(found);
+    const weights = weightsFor(service, found, { main: usable[0] ?? found, settings });
+    if (weights !== undefined && "at" in weights) return weights;
+    volumes.push(weights);
+  }
+  const [model, ...others] = usable;
+  if (model === undefined) throw new Error("a service without a Model");
+  const [weights, ...further] = volumes;
+  const drafts = draftRef === undefined ? 0 : 1;
+  const models = usable.map((one, index) => ({ model: one, weights: volumes[index] }));
+  const parts = {
+    service,
+    model,
+    weights,
+    settings,
+    nodes,
+    isOnlyService,
+    draft: others.slice(0, drafts)[0],
+    draftWeights: further.slice(0, drafts)[0],
+    adapters: others.slice(drafts),
+    adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
+  };
+  return workloadFor(parts, digestOf({ service, models, nodes }), input.live);
+}
+
+function workloadFor(
+  parts: Omit<WorkloadInput, "runtime" | "replicas">,
+  digest: string,
+  live: Deployment | undefined,
+): PodsResolved | Blocked {
+  const { service, model } = parts;
+  const { autoscaling, replicas, suspend } = service.spec;
+  try {
+    const runtime = runtimeOf(service, model, keptRuntime(live, digest));
+    const isScaled = autoscaling !== undefined && !suspend;
+    const rendered = buildWorkload({
+      ...{ ...parts, runtime },
+      replicas: suspend ? 0 : isScaled ? undefined : replicas,
+    });
+    const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });
+    const workload = { ...rendered, deployment };
+    const need = podNeed(parts, runtime);
+    const unhonored = unhonoredFields(service.spec, "linux", runtime);
+    return { at: "resolved", runtime, workload, gpuCount: need.gpus, need, unhonored };
+  } catch (error) {
+    return blockedBy(error);
+  }
+}
+
+interface Named {
+  readonly model: Model | undefined;
+  readonly name: string;
+  readonly field: string;
+}
+
+/** Undefined: the engine fetches them itself. */
+function weightsFor(
+  service: InferenceService,
+  model: Model,
+  { main, settings: { fetch } }: { readonly main: Model; readonly settings: LinuxSettings },
+): Weights | Blocked | undefined {
+  const { spec } = service;
+  if (spec.skipModelInit === true) return undefined;
+  if (isEphemeral(spec, model)) {
+    try {
+      const { needsWeights } = runtimeEntry(runtimeOf(service, main))?.pod ?? {};
+      const fetchesItself = needsWeights === false || (needsWeights !== true && fetch?.image === undefined);
+      return fetchesItself ? undefined : ephemeralWeights(model);
+    } catch (error) {
+      return blockedBy(error);
+    }
+  }
+  return otherClaim(service, model) ?? weightsOnClaim(model);
+}
+
+/** Until the Model follows its service to another claim, no pod is made for the one that it had before. */
+function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): Blocked | undefined {
+  const { claimName: wanted } = modelCache ?? {};
+  const { claimName, message } = model.status?.cache ?? {};
+  if (wanted === undefined || claimName === undefined || wanted === claimName) return undefined;
+  if (parseSource(model.spec.source).kind === "pvc") return undefined;
+  const why = message ? `: ${message}` : "";
+  const text = `Model ${model.metadata.name} is not on claim ${wanted} yet${why}`;
+  return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
+}
+
+function weightsOnClaim(model: Model): Weights | Blocked {
+  try {
+    const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
+    if (weights !== undefined) return weights;
+  } catch (error) {
+    return blockedBy(error);
+  }
+  const { phase, message } = model.status?.cache ?? {};
+  const { name } = model.metadata;
+  if (phase === "Failed") {
+    const text = `Model ${name} has no copy on a volume: ${message ?? ""}`;
+    return { at: "blocked", code: "ModelFailed", message: text, isFinal: false };
+  }
+  const why = message === undefined ? "" : `: ${message}`;
+  const text = `Model ${name} is not on its volume yet${why}`;
+  return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
+}
+
+/** spec.runtime where it serves the model in pods, else the one that was chosen before, else the first that does. Throws RuntimeMismatch. */
+function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): Runtime {
+  const format = formatOf(model);
+  const accelerator = podAccelerator(model, spec);
+  const { runtime, mode = "chat" } = spec;
+  const candidates =
+    runtime === undefined
+      ? [...(before === undefined ? [] : [before]), ...chosenFor(format, accelerator, mode)]
+      : [runtime];
+  const found = candidates.find((one) => runtimeEntry(one)?.pod !== undefined);
+  if (found !== undefined && isRuntimeFor(found, format, accelerator)) return found;
+  const message =
+    runtime === undefined
+      ? `no runtime is chosen for format ${format} on ${accelerator} in pods; set spec.runtime`
+      : `runtime ${runtime} does not serve format ${format} on ${accelerator} in pods`;
+  throw new MetalbridgeError("RuntimeMismatch", message);
+}
+
+function chosenFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
+  return runtimesFor(format, accelerator, mode);
+}

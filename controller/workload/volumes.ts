@@ -1,0 +1,169 @@
+/** Volumes of a pod: weights, what the engine writes, files that it reads. */
+import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { PodFiles, PodRuntime } from "../../src/engines/pods.ts";
+import type { Weights, WorkloadInput } from "./contract.ts";
+import { type Fetching, fetchingOf } from "./ephemeral.ts";
+import type { GPURequest } from "./gpus.ts";
+import { CACHE_VOLUME } from "./model-cache.ts";
+
+export type Volume = { readonly name: string; readonly [source: string]: unknown };
+export type Mount = {
+  readonly name: string;
+  readonly mountPath: string;
+  readonly readOnly?: boolean;
+  readonly subPath?: string;
+  readonly [further: string]: unknown;
+};
+
+export interface Files {
+  readonly volumes: readonly Volume[];
+  readonly mounts: readonly Mount[];
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly weights?: PodFiles;
+  readonly projector?: string;
+  readonly draft?: PodFiles;
+  readonly adapters: readonly PodFiles[];
+  readonly chatTemplateFile?: string;
+  readonly slotFolder?: string;
+  readonly apiKeyFile?: string;
+  /** Absent: no weights are fetched into the pod. */
+  readonly fetching?: Fetching;
+}
+
+const ANNOTATION_CHAT_TEMPLATE = "metalbridge.dev/chat-template";
+/** With the API key, for engines that read it from a file. */
+export const KEY_VOLUME = "api-key";
+const OWN_FOLDER = "/etc/metalbridge";
+const SHARED_MEMORY_PER_GPU = 4;
+
+interface Part {
+  readonly volume: Volume;
+  readonly mount: { readonly mountPath: string; readonly readOnly?: boolean };
+}
+
+export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
+  const { service, model } = input;
+  const { spec } = service;
+  const { weights, draftWeights, adapterWeights } = onOneClaim(input);
+  const places = [
+    ...(weights === undefined ? [] : [{ weights, path: "/models" }]),
+    ...(draftWeights === undefined ? [] : [{ weights: draftWeights, path: "/draft" }]),
+    ...adapterWeights.map((adapter, index) => ({ weights: adapter, path: `/adapters/${index}` })),
+  ];
+  const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
+  const volumeOf = (claimName: string | undefined) =>
+    claimName === undefined ? CACHE_VOLUME : `weights-${claims.indexOf(claimName)}`;
+  const fetching = fetchingOf(
+    places.map((place) => place.weights),
+    spec,
+    input.settings,
+    volumeOf,
+  );
+  const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
+  const main = weights && filesAt("/models", weights);
+  const projector = projectorOf(model, weights);
+  const ours: Volume[] = [
+    ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
+    ...(fetching?.volumes ?? []),
+    ...parts.map(({ volume }) => volume),
+  ];
+  const mounts: Mount[] = [
+    ...places.map(({ weights: { claimName, folder }, path }) => ({
+      name: volumeOf(claimName),
+      mountPath: path,
+      readOnly: true,
+      subPath: folder === "" ? undefined : folder,
+    })),
+    ...parts.map(({ volume, mount }) => ({ name: volume.name, ...mount })),
+  ];
+  return {
+    volumes: withTheirs(ours, (spec.extraVolumes ?? []) as unknown as Volume[], ({ name }) => name),
+    mounts: withTheirs(
+      mounts,
+      (spec.extraVolumeMounts ?? []) as unknown as Mount[],
+      ({ mountPath }) => mountPath,
+    ),
+    annotations: spec.chatTemplate === undefined ? {} : { [ANNOTATION_CHAT_TEMPLATE]: spec.chatTemplate },
+    weights: main,
+    projector,
+    draft: draftWeights === undefined ? undefined : filesAt("/draft", draftWeights),
+    adapters: adapterWeights.map((adapter, index) => filesAt(`/adapters/${index}`, adapter)),
+    chatTemplateFile: spec.chatTemplate === undefined ? undefined : `${OWN_FOLDER}/chat/template.jinja`,
+    slotFolder: spec.slotSaveRestore === true ? "/slots" : undefined,
+    apiKeyFile:
+      spec.auth !== undefined && pod.apiKey?.by === "file" ? `${OWN_FOLDER}/auth/api-key` : undefined,
+    fetching,
+  };
+}
+
+/**
+ * Pods fill the claim of the main Model alone; drafts and adapters are fetched to the pod's own volume. kube-scheduler counts a
+ * pod for required affinity only if it matches every term, and pods that share one of two claims would be sent to two nodes.
+ */
+function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInput) {
+  const besideMain = ({ claimName, ...rest }: Weights): Weights => {
+    const isElsewhere = rest.fetched !== undefined && claimName !== weights?.claimName;
+    return isElsewhere || claimName === undefined ? rest : { claimName, ...rest };
+  };
+  return {
+    weights,
+    draftWeights: draftWeights && besideMain(draftWeights),
+    adapterWeights: adapterWeights.map(besideMain),
+  };
+}
+
+/** Undefined where the engine fetches the weights, or the Model has no projector. */
+function projectorOf({ spec: { mmproj } }: Model, weights: Weights | undefined): string | undefined {
+  // A registry's manifest may name it where the Model does not.
+  if (weights?.projector !== undefined) return `/models/${weights.projector}`;
+  if (weights === undefined || mmproj === undefined) return undefined;
+  return `${filesAt("/models", weights).folder}/${mmproj}`;
+}
+
+function filesAt(mountPath: string, { file, isFolder }: Weights): PodFiles {
+  const main = `${mountPath}/${file}`;
+  return { main, folder: isFolder === true ? main : main.slice(0, main.lastIndexOf("/")) };
+}
+
+function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
+  const { auth, chatTemplate, slotSaveRestore } = spec;
+  const parts: Part[] = [{ volume: { name: "tmp", emptyDir: {} }, mount: { mountPath: "/tmp" } }];
+  if (slotSaveRestore === true)
+    parts.push({ volume: { name: "slots", emptyDir: {} }, mount: { mountPath: "/slots" } });
+  // The kubelet writes an annotation into a file: no further object has to be kept up to date.
+  if (chatTemplate !== undefined) {
+    const fieldPath = `metadata.annotations['${ANNOTATION_CHAT_TEMPLATE}']`;
+    parts.push({
+      volume: {
+        name: "chat-template",
+        downwardAPI: { items: [{ path: "template.jinja", fieldRef: { fieldPath } }] },
+      },
+      mount: { mountPath: `${OWN_FOLDER}/chat`, readOnly: true },
+    });
+  }
+  if (auth !== undefined && pod.apiKey?.by === "file") {
+    const items = [{ key: auth.key, path: "api-key" }];
+    parts.push({
+      volume: { name: KEY_VOLUME, secret: { secretName: auth.secretRef.name, items, defaultMode: 0o440 } },
+      mount: { mountPath: `${OWN_FOLDER}/auth`, readOnly: true },
+    });
+  }
+  return parts;
+}
+
+function sharedMemory(pod: PodRuntime, { count }: GPURequest): Part[] {
+  if (pod.sharesMemory !== true || count <= 1) return [];
+  const sizeLimit = `${count * SHARED_MEMORY_PER_GPU}Gi`;
+  return [
+    {
+      volume: { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit } },
+      mount: { mountPath: "/dev/shm" },
+    },
+  ];
+}
+
+/** What the user adds replaces ours of the same name or place, for example a larger volume for /tmp. */
+function withTheirs<T>(ours: readonly T[], theirs: readonly T[], keyOf: (one: T) => string): T[] {
+  return [...ours.filter((one) => !theirs.some((other) => keyOf(other) === keyOf(one))), ...theirs];
+}

@@ -1,0 +1,152 @@
+/** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
+import { isIP } from "node:net";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { ANNOTATION_NODE_CHOICE } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { serviceName } from "../../src/api/names.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import { revisionHistoryLimit, toEngineSettings } from "../../src/capacity/template.ts";
+import type { PodInput, PodRuntime } from "../../src/engines/pods.ts";
+import { runtimeEntry } from "../../src/engines/registry.ts";
+import type { Deployment } from "../../src/kube/workload-objects.ts";
+import { containerOf, startSeconds } from "./container.ts";
+import type { LinuxSettings, Workload, WorkloadInput } from "./contract.ts";
+import { type GPURequest, gpusOf } from "./gpus.ts";
+import { imageOf } from "./images.ts";
+import { memoryRequest } from "./memory.ts";
+import { podTemplateOf } from "./pod.ts";
+import { withRevision } from "./revision.ts";
+import { hasDevices, strategyOf } from "./strategy.ts";
+import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
+import { type Files, filesOf } from "./volumes.ts";
+
+/** Throws MetalbridgeError for what no pod can be made from. */
+export function buildWorkload(input: WorkloadInput): Workload {
+  const { service, replicas } = input;
+  const pod = podRuntime(input);
+  checkGate(service, pod, input);
+  const autoscaler = autoscalerOf(service, pod);
+  const disruptionBudget = disruptionBudgetOf(service, replicas);
+  const networkPolicy = networkPolicyOf(service);
+  const podMonitor = podMonitorOf(service, pod);
+  return {
+    deployment: deploymentOf(input, pod),
+    autoscaler,
+    disruptionBudget,
+    networkPolicy,
+    podMonitor,
+  };
+}
+
+function podRuntime({ runtime, weights }: WorkloadInput): PodRuntime {
+  const pod = runtimeEntry(runtime)?.pod;
+  if (pod === undefined)
+    throw new MetalbridgeError("RuntimeMismatch", `runtime ${runtime} does not run in pods`);
+  if (pod.needsWeights === true && weights === undefined)
+    throw new MetalbridgeError("WeightsNotCached", `runtime ${runtime} reads its weights from a volume`);
+  return pod;
+}
+
+/** What is asked for and only the gate has is refused: to serve without it would be less than what was asked for. */
+function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: WorkloadInput): void {
+  const { auth, endpoint } = spec;
+  const why =
+    endpoint.tls !== undefined
+      ? "spec.endpoint.tls is served by the gate, which pods do not have"
+      : auth !== undefined && pod.apiKey === undefined
+        ? `runtime ${runtime} cannot check the API keys of spec.auth`
+        : undefined;
+  if (why !== undefined) throw new MetalbridgeError("GateNotInPods", why);
+}
+
+function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
+  const { service, model, runtime, replicas, settings, nodes, isOnlyService = false } = input;
+  const { spec } = service;
+  const gpus = gpusOf(model, spec);
+  const files = filesOf(input, pod, gpus);
+  const sizeBytes = model.status?.sizeBytes;
+  const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
+  const pinned = pod.images[gpus.accelerator];
+  // Also behind the prefix of a mirror.
+  const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
+  const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
+  const container = containerOf({
+    spec,
+    pod,
+    input: engine,
+    gpus,
+    image,
+    mounts: files.mounts,
+    ephemeralStorage: files.fetching?.sizeLimit,
+    memory: memoryRequest(input, engine.settings, gpus),
+    sizeBytes,
+  });
+  const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
+  const strategy = strategyOf({
+    rollout: spec.rollout,
+    hasDevices: hasDevices({ containers: [container] }) || mountsAlone(files, settings),
+    replicas,
+  });
+  const template = podTemplateOf({
+    ...{ service, pod, gpus, resourceClaims, files, container, settings, nodes },
+    isAlone: strategy.type === "Recreate" && isOnlyService,
+  });
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: {
+      ...placeOf(service, serviceName(service.metadata.name)),
+      labels: { ...ownerLabels(service), ...MANAGED_BY },
+      // Read again by the next pass, which keeps to it.
+      ...(nodes === undefined ? {} : { annotations: { [ANNOTATION_NODE_CHOICE]: JSON.stringify(nodes) } }),
+    },
+    spec: {
+      replicas,
+      selector: { matchLabels: ownerLabels(service) },
+      strategy,
+      progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
+      revisionHistoryLimit: revisionHistoryLimit(spec),
+      template: withRevision(template),
+    },
+  };
+}
+
+/** A volume for one pod is like a device: the next pod waits for it. */
+function mountsAlone({ fetching }: Files, { fetch }: LinuxSettings): boolean {
+  return fetching?.claim !== undefined && fetch?.cacheAccessMode === "ReadWriteOncePod";
+}
+
+interface Parts {
+  readonly pod: PodRuntime;
+  readonly gpus: GPURequest;
+  readonly files: Files;
+  readonly hasPinnedImage: boolean;
+}
+
+function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinnedImage }: Parts): PodInput {
+  const { spec } = service;
+  const gguf = model.status?.gguf;
+  const gpuLayers = model.spec.hardware?.gpu?.layers;
+  const {
+    volumes: _volumes,
+    mounts: _mounts,
+    annotations: _annotations,
+    fetching: _fetching,
+    ...paths
+  } = files;
+  const address = spec.bindAddress ?? pod.address;
+  if (isIP(address) === 0)
+    throw new MetalbridgeError("SettingNotSupported", `spec.bindAddress ${address} is no IP address`);
+  return {
+    spec,
+    settings: toEngineSettings(spec, { gguf, gpuLayers }),
+    model,
+    served: service.metadata.name,
+    ...paths,
+    address,
+    port: spec.containerPort ?? pod.port,
+    accelerator: gpus.accelerator,
+    gpus,
+    hasPinnedImage,
+  };
+}

@@ -1,0 +1,114 @@
+/** One machine that models can run on, from a Host or a Node: what it has, what engines may claim, what is installed. Pure. */
+import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import type { Host, HostInstalled } from "../../src/api/host.ts";
+import { hasJoined } from "../../src/api/joined.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import { countOf, cpuBackend, hostSystem, type System, sizeOf, WITHOUT_GPU } from "../llmfit/system.ts";
+import { type MachineRead, machineOf } from "../scoring/machine.ts";
+import { type NodeRead, nodeMachine, readNode } from "../scoring/node.ts";
+
+export interface Place {
+  readonly name: string;
+  readonly kind: "Host" | "Node";
+  /** What is known to be wrong with it; undefined while it answers. */
+  readonly silence?: string;
+  /** Only registered: no agent has joined as this host yet. */
+  readonly isAwaited?: boolean;
+  /** When it was last heard of, as far as its object says, in ms since 1970. */
+  readonly heardAtMs?: number;
+  readonly isSchedulable: boolean;
+  readonly system: System;
+  readonly machine: MachineRead;
+  /** What the Node of a node says. */
+  readonly node?: NodeRead;
+  /** GPUs that pods take as a whole; 0 where memory is shared. */
+  readonly wholeGpus: number;
+  readonly runtimes: readonly { readonly name: string; readonly version?: string }[];
+  readonly models: readonly {
+    readonly source: string;
+    readonly sizeBytes?: number;
+    /** Undefined: by the source. */
+    readonly runtime?: string;
+  }[];
+  /** Measured on a node: what any program could get there now. */
+  readonly availableBytes?: number;
+}
+
+export function placeOfHost(host: Host): Place {
+  const { runtimes = [], models = [], installed = [] } = host.status ?? {};
+  const machine = machineOf(host);
+  const silence = silenceOf(host);
+  return {
+    name: host.metadata.name,
+    kind: "Host",
+    silence,
+    isAwaited: !hasJoined(host),
+    isSchedulable: !host.spec.unschedulable && !host.spec.drain,
+    system: hostSystem(host, machine),
+    machine,
+    wholeGpus: 0,
+    runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
+    models: [...models, ...installed].map(installedModel),
+  };
+}
+
+function installedModel({
+  source,
+  sizeBytes,
+  runtime,
+}: Partial<HostInstalled> & { readonly source: string }) {
+  return {
+    source,
+    sizeBytes,
+    runtime,
+  };
+}
+
+/** As the controller judges it, on its own clock. */
+function silenceOf(host: Host): string | undefined {
+  const { status } = host;
+  const reachable = getCondition(status?.conditions, "Reachable");
+  if (!hasJoined(host)) return "no agent has joined as this host yet";
+  if (reachable?.status === "False") return reachable.message;
+  if (isConditionTrue(status?.conditions, "Lost")) return "declared lost";
+  const hasReported = status?.info !== undefined || status?.memory !== undefined;
+  return hasReported ? undefined : "its agent has not reported yet";
+}
+
+export function placeOfNode(node: Node): Place {
+  const { spec, status, metadata } = node;
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  const heardAtMs = Date.parse(ready?.lastHeartbeatTime ?? "");
+  const read = readNode(node);
+  return {
+    name: metadata.name,
+    kind: "Node",
+    silence: ready?.status === "True" ? undefined : ready?.message || "the node is not ready",
+    heardAtMs: Number.isNaN(heardAtMs) ? undefined : heardAtMs,
+    isSchedulable: spec?.unschedulable !== true,
+    system: nodeSystem(read),
+    machine: nodeMachine(read),
+    node: read,
+    wholeGpus: read.gpus?.count ?? 0,
+    runtimes: [],
+    models: [],
+  };
+}
+
+function nodeSystem({ totalBytes, allocatableBytes, cores, arch, gpus }: NodeRead): System {
+  const base = {
+    total_ram_gb: sizeOf(totalBytes) ?? 0,
+    available_ram_gb: sizeOf(allocatableBytes) ?? 0,
+    cpu_cores: countOf(cores),
+    cpu_name: arch ?? "",
+  };
+  if (gpus === undefined) return { ...base, ...WITHOUT_GPU, backend: cpuBackend(arch) };
+  const { name, backend, count } = gpus;
+  const vram = sizeOf(gpus.bytesEach) ?? null;
+  return {
+    ...base,
+    ...{ has_gpu: true, gpu_vram_gb: vram, gpu_name: name, gpu_count: count, unified_memory: false },
+    backend,
+    gpus: [{ name, vram_gb: vram, backend, count, unified_memory: false }],
+  };
+}

@@ -1,0 +1,118 @@
+/** The state of the cluster's machines as Markdown, for people and agents: status, issues, figures, density. Pure. */
+import type { Moment } from "../../src/capacity/placement/claims.ts";
+import { round } from "../llmfit/score.ts";
+import type { Density } from "./density.ts";
+import { type CostRow, cost, groupSites, type NodeRow, nodeRow, rank } from "./views.ts";
+
+export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
+
+/** Ends in a line break. */
+export function renderReport(density: Density, now: Moment): string {
+  const nodes = density.sites().map((site) => nodeRow(density, site, now));
+  const { models } = cost(density);
+  const issues = issuesOf(nodes, models);
+  const fresh = nodes.filter(({ stale }) => !stale);
+  const sections = [
+    ["# Metalbridge report", `${new Date(now.wallMs).toISOString().slice(0, 19)}Z`],
+    ["## Status", statusOf(nodes, fresh, models, issues)],
+    ["## Issues", bullets(issues)],
+    ["## Metrics", bullets(metricsOf(nodes, fresh, models))],
+    ["## Density", densityOf(density, nodes, models, now)],
+  ];
+  return `${sections.map((section) => section.join("\n\n")).join("\n\n")}\n`;
+}
+
+function statusOf(
+  nodes: readonly NodeRow[],
+  fresh: readonly NodeRow[],
+  models: readonly CostRow[],
+  issues: readonly string[],
+): ReportStatus {
+  const isServed = models.length === 0 || models.some(({ phase }) => phase === "Ready");
+  if (nodes.length === 0 || fresh.length === 0 || !isServed) return "CRITICAL";
+  return issues.length === 0 ? "HEALTHY" : "DEGRADED";
+}
+
+function issuesOf(nodes: readonly NodeRow[], models: readonly CostRow[]): readonly string[] {
+  return [
+    ...nodes.flatMap(({ nodeName, kind, stale, problem }) =>
+      problem === undefined && !stale
+        ? []
+        : [`${kind} ${nodeName}: ${problem ?? "its Lease has not changed for 90 s"}`],
+    ),
+    ...models.flatMap(({ namespace, service, placedNode, phase }) =>
+      phase === "Ready" ? [] : [`${namespace}/${service} on ${placedNode}: ${phase}`],
+    ),
+  ];
+}
+
+function metricsOf(
+  nodes: readonly NodeRow[],
+  fresh: readonly NodeRow[],
+  models: readonly CostRow[],
+): readonly string[] {
+  const sum = (values: readonly number[]) =>
+    round(
+      values.reduce((all, one) => all + one, 0),
+      2,
+    );
+  return [
+    `machines: ${nodes.length}, stale: ${nodes.length - fresh.length}`,
+    `memory held by replicas: ${sum(models.map(({ memoryRequiredGb }) => memoryRequiredGb))} GiB`,
+    `memory left for new ones: ${sum(fresh.map(({ memoryLeftGb }) => memoryLeftGb ?? 0))} GiB`,
+    `models placed: ${new Set(models.map(({ namespace, name }) => `${namespace}/${name}`)).size}, replicas: ${sum(models.map(({ replicas }) => replicas))}`,
+  ];
+}
+
+function densityOf(
+  density: Density,
+  nodes: readonly NodeRow[],
+  models: readonly CostRow[],
+  now: Moment,
+): string {
+  const rows = nodes.map(({ nodeName, kind, bestScore, modelFitCount, memoryLeftGb, stale, schedulable }) => {
+    const state = stale ? "stale" : schedulable ? "" : "unschedulable";
+    return `| ${[nodeName, kind, bestScore, modelFitCount, memoryLeftGb ?? "", state].join(" | ")} |`;
+  });
+  const table = [
+    "| node | kind | best score | models that fit | GiB left | state |",
+    "|---|---|---|---|---|---|",
+    ...rows,
+  ];
+  const stale = nodes.flatMap(({ nodeName, stale: isStale }) => (isStale ? [nodeName] : []));
+  return [
+    table.join("\n"),
+    `Stale: ${stale.length === 0 ? "none" : stale.join(", ")}.`,
+    `To place again:\n\n${bullets(models.flatMap((row) => replacementOf(density, row, now) ?? []))}`,
+  ].join("\n\n");
+}
+
+/** Where a placed model is on a silent machine, or on one that it does not fit; and the best machine that has room. */
+function replacementOf(density: Density, row: CostRow, now: Moment): string | undefined {
+  const site = density.site(row.placedNode);
+  if (site === undefined) return undefined;
+  const { record } = density.modelOf({ ...row, bytes: 0, gpus: 0 });
+  const fit = record === undefined ? undefined : density.fitOf(site, record);
+  const why = density.isStale(site, now)
+    ? "is stale"
+    : fit?.level === "too_tight"
+      ? "has too little memory for it"
+      : undefined;
+  if (why === undefined) return undefined;
+  const { rows, total } = rank(groupSites(density, now), record === undefined ? [] : [record], {
+    ...{ least: "marginal", sort: "score" },
+  });
+  const better = rows(0, total).find(
+    ({ nodeName, stale, schedulable, fitsNow }) =>
+      nodeName !== row.placedNode && !stale && schedulable && fitsNow,
+  );
+  const where =
+    better === undefined
+      ? "no other machine has room"
+      : `${better.nodeName} has room (score ${better.score})`;
+  return `${row.namespace}/${row.service}: ${row.placedNode} ${why}; ${where}`;
+}
+
+function bullets(lines: readonly string[]): string {
+  return lines.length === 0 ? "None." : lines.map((line) => `- ${line}`).join("\n");
+}

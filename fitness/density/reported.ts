@@ -1,0 +1,49 @@
+/** A node by its own report, where it has one. Pure. */
+
+import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
+import type { System } from "../llmfit/system.ts";
+import { nodeMachine } from "../scoring/node.ts";
+import { nodeAsReported, nodeOnlyReported, systemOfReport } from "../scoring/reported.ts";
+import type { Place } from "./place.ts";
+
+export function withReport(place: Place, read: NodeReportRead | undefined): Place {
+  if (read === undefined) return place;
+  if (read.at === "unusable") return { ...place, machine: read };
+  const { report } = read;
+  const { availableBytes } = report.memory ?? {};
+  return {
+    ...place,
+    system: systemBoth(place, report),
+    machine: place.node === undefined ? place.machine : nodeMachine(nodeAsReported(place.node, read)),
+    ...(availableBytes === undefined ? {} : { availableBytes }),
+    ...installedBy(report),
+  };
+}
+
+/** By the report; GPUs as the Node announces them where the report knows less, or pods get parts of them. */
+function systemBoth({ system, node }: Place, report: NodeReport): System {
+  const found = systemOfReport(report);
+  const isLess = found.gpu_vram_gb === null && (system.gpu_vram_gb !== null || !found.has_gpu);
+  if (!system.has_gpu || !(isLess || node?.gpus?.isSliced)) return found;
+  const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
+  return { ...system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
+}
+
+/** A machine by its report alone: all of it, whether a cluster knows it or not. */
+export function placeOfReport(name: string, report: NodeReport): Place {
+  return {
+    ...{ name, kind: "Node", isSchedulable: true, wholeGpus: 0 },
+    ...{ system: systemOfReport(report), machine: nodeMachine(nodeOnlyReported(name, report)) },
+    ...installedBy(report),
+  };
+}
+
+function installedBy({ runtimes, models }: NodeReport): Pick<Place, "runtimes" | "models"> {
+  return {
+    runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
+    models: models.map(({ name, runtime, sizeBytes }) => ({
+      ...{ source: name, runtime },
+      ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    })),
+  };
+}

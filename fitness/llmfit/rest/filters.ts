@@ -1,0 +1,222 @@
+/** The query of llmfit's model routes: which rows, in which order, how many. Pure. */
+import { isAtLeast } from "../../scoring/fitness.ts";
+import type { Level, LlmfitRuntime } from "../fit.ts";
+import type { Overrides } from "../system.ts";
+import type { RestRow } from "./row.ts";
+
+/** As the framework of the original refuses what it cannot parse (text), or as the original itself does (JSON). */
+export class BadRequest extends Error {
+  readonly isJson: boolean;
+  constructor(message: string, isJson = true) {
+    super(message);
+    this.isJson = isJson;
+  }
+}
+
+export interface Filters {
+  /** Rows to return; undefined: all. */
+  readonly limit: number | undefined;
+  readonly least: Level;
+  readonly maxContext: number | undefined;
+  readonly forcedRuntime: LlmfitRuntime | undefined;
+  readonly overrides: Overrides;
+  readonly matches: (row: RestRow) => boolean;
+  readonly compare: (a: RestRow, b: RestRow) => number;
+  /** What was asked for, in the words that were used. */
+  readonly echo: Readonly<Record<string, unknown>>;
+}
+
+const LEVELS: Readonly<Record<string, Level>> = {
+  ...{ perfect: "perfect", good: "good", marginal: "marginal" },
+  ...{ too_tight: "too_tight", tootight: "too_tight", tight: "too_tight" },
+};
+const FORCED: Readonly<Record<string, LlmfitRuntime>> = {
+  ...{ mlx: "mlx", llamacpp: "llamacpp", "llama.cpp": "llamacpp", llama_cpp: "llamacpp", vllm: "vllm" },
+};
+const RUNTIMES: Readonly<Record<string, LlmfitRuntime | "any">> = { any: "any", ...FORCED };
+const CATEGORIES: Readonly<Record<string, string>> = {
+  ...{ general: "General", coding: "Coding", code: "Coding", reasoning: "Reasoning", reason: "Reasoning" },
+  ...{ chat: "Chat", multimodal: "Multimodal", vision: "Multimodal" },
+  ...{ embedding: "Embedding", embed: "Embedding" },
+};
+
+type Compare = Filters["compare"];
+const descending =
+  (value: (row: RestRow) => number): Compare =>
+  (a, b) =>
+    value(b) - value(a);
+const byScore = descending(({ score }) => score);
+const byTime = descending(({ release_date }) => Date.parse(release_date ?? "") || Number.NEGATIVE_INFINITY);
+const byUsable = descending(({ usable_context }) => usable_context);
+const byWindow = descending(({ context_length }) => context_length);
+const byCategory: Compare = (a, b) => (a.category < b.category ? -1 : a.category > b.category ? 1 : 0);
+const ORDERS: Readonly<Record<string, Compare>> = {
+  score: byScore,
+  tps: (a, b) => b.estimated_tps - a.estimated_tps || byScore(a, b),
+  params: descending(({ params_b }) => params_b),
+  mem: descending(({ utilization_pct }) => utilization_pct),
+  ctx: (a, b) => byUsable(a, b) || byWindow(a, b),
+  date: (a, b) => (a.release_date === b.release_date ? 0 : byTime(a, b)),
+  use_case: (a, b) => byCategory(a, b) || byScore(a, b),
+};
+const SORTS: Readonly<Record<string, string>> = {
+  ...{ score: "score", tps: "tps", tokens: "tps", throughput: "tps", params: "params", parameters: "params" },
+  ...{ mem: "mem", memory: "mem", mem_pct: "mem", utilization: "mem", ctx: "ctx", context: "ctx" },
+  ...{ date: "date", release: "date", released: "date", use_case: "use_case", use: "use_case" },
+  usecase: "use_case",
+};
+
+export interface FiltersOptions {
+  readonly isTop: boolean;
+  readonly defaultLimit?: number;
+  /** From the path, in place of the query's. */
+  readonly search?: string;
+}
+
+/** Throws BadRequest. */
+export function readFilters(query: URLSearchParams, { isTop, ...defaults }: FiltersOptions): Filters {
+  const text = (name: string): string | undefined => single(query, name);
+  const limit = countIn(query, "limit") ?? countIn(query, "n", "top");
+  const perfect = booleanIn(query, "perfect");
+  const minFit = text("min_fit");
+  const isTightAsked = booleanIn(query, "include_too_tight");
+  const level = oneOf("min_fit", minFit, LEVELS, "perfect|good|marginal|too_tight");
+  const sort = oneOf("sort", text("sort"), SORTS, "score|tps|params|mem|ctx|date|use_case") ?? "score";
+  const search = defaults.search ?? text("search");
+  const maxContext = countIn(query, "max_context");
+  const overrides = overridesIn(query);
+  const order = ORDERS[sort] ?? byScore;
+  return {
+    limit: limit ?? defaults.defaultLimit,
+    least: leastOf({ isTop, level, perfect: perfect === true, isTightAsked }),
+    maxContext: maxContext === 0 ? undefined : maxContext,
+    forcedRuntime: oneOf("force_runtime", text("force_runtime"), FORCED, "mlx|llamacpp|vllm"),
+    overrides,
+    matches: matcherOf(query, search?.toLowerCase()),
+    compare: (a, b) => isTooTight(a) - isTooTight(b) || order(a, b) || (a.name < b.name ? -1 : 1),
+    echo: {
+      ...Object.fromEntries(
+        ["runtime", "use_case", "provider", "sort"].map((name) => [name, text(name) ?? null]),
+      ),
+      ...orNull({ limit, perfect, min_fit: minFit, search, max_context: maxContext }),
+      ...orNull({ include_too_tight: isTightAsked, cpu_cores: overrides.cpuCores }),
+      ...orNull({ ram_gb: overrides.ramGb, vram_gb: overrides.vramGb }),
+      top_only: isTop,
+    },
+  };
+}
+
+function orNull(values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value ?? null]));
+}
+
+function matcherOf(query: URLSearchParams, sought: string | undefined): Filters["matches"] {
+  const runtime = oneOf("runtime", single(query, "runtime"), RUNTIMES, "any|mlx|llamacpp|vllm");
+  const uses = "general|coding|reasoning|chat|multimodal|embedding";
+  const category = oneOf("use_case", single(query, "use_case"), CATEGORIES, uses);
+  const provider = single(query, "provider")?.toLowerCase();
+  const licenses = listIn(single(query, "license"));
+  return (row) =>
+    (runtime === undefined || runtime === "any" || row.runtime === runtime) &&
+    (category === undefined || row.category === category) &&
+    (provider === undefined || isIn(provider, row.provider)) &&
+    (licenses === undefined || licenses.includes((row.license ?? "").toLowerCase())) &&
+    (sought === undefined ||
+      isIn(sought, row.name, row.provider, row.parameter_count, row.use_case, row.category));
+}
+
+/** Throws BadRequest. */
+export function overridesIn(query: URLSearchParams): Overrides {
+  return checkedOverrides({
+    ramGb: numberIn(query, "ram_gb", "ram"),
+    vramGb: numberIn(query, "vram_gb", "memory"),
+    cpuCores: countIn(query, "cpu_cores"),
+  });
+}
+
+/** Throws BadRequest. */
+export function checkedOverrides({ ramGb, vramGb, cpuCores }: Overrides): Overrides {
+  if (ramGb !== undefined && !(ramGb > 0 && Number.isFinite(ramGb)))
+    throw new BadRequest("invalid ram_gb value: expected a positive number");
+  if (vramGb !== undefined && !(vramGb >= 0 && Number.isFinite(vramGb)))
+    throw new BadRequest("invalid vram_gb value: expected a non-negative number");
+  if (cpuCores !== undefined && cpuCores < 1)
+    throw new BadRequest("invalid cpu_cores value: expected a positive integer");
+  return { ramGb, vramGb, cpuCores };
+}
+
+interface Wished {
+  readonly isTop: boolean;
+  readonly level: Level | undefined;
+  readonly perfect: boolean;
+  readonly isTightAsked: boolean | undefined;
+}
+
+/** The strictest of what was asked for. Too tight ones come only where that was asked for, and never to the top. */
+function leastOf({ isTop, level, perfect, isTightAsked }: Wished): Level {
+  if (perfect) return "perfect";
+  const wished = level ?? (isTightAsked === true ? "too_tight" : "marginal");
+  const isLeftOut = isTop || isTightAsked === false;
+  return isLeftOut && isAtLeast("marginal", wished) ? "marginal" : wished;
+}
+
+function isTooTight({ fit_level }: RestRow): number {
+  return fit_level === "too_tight" ? 1 : 0;
+}
+
+/** Plain text, without regard to case; `lower` has none. */
+function isIn(lower: string, ...texts: readonly string[]): boolean {
+  return texts.some((text) => text.toLowerCase().includes(lower));
+}
+
+function listIn(text: string | undefined): readonly string[] | undefined {
+  const parts = text?.split(",").map((part) => part.trim().toLowerCase());
+  const named = parts?.filter((part) => part !== "");
+  return named === undefined || named.length === 0 ? undefined : named;
+}
+
+function oneOf<T>(
+  name: string,
+  text: string | undefined,
+  values: Readonly<Record<string, T>>,
+  uses: string,
+): T | undefined {
+  if (text === undefined) return undefined;
+  const key = text.trim().toLowerCase();
+  const found = Object.hasOwn(values, key) ? values[key] : undefined;
+  if (found === undefined) throw new BadRequest(`invalid ${name} value: use ${uses}`);
+  return found;
+}
+
+/** The first of these names that is there. */
+function single(query: URLSearchParams, ...names: readonly string[]): string | undefined {
+  const all = names.flatMap((name) => query.getAll(name));
+  if (all.length > 1) throw undeserializable(names[0] ?? "", "given more than once");
+  return all[0];
+}
+
+function booleanIn(query: URLSearchParams, name: string): boolean | undefined {
+  const text = single(query, name);
+  if (text === undefined) return undefined;
+  if (text === "true" || text === "false") return text === "true";
+  throw undeserializable(name, "expected `true` or `false`");
+}
+
+function countIn(query: URLSearchParams, ...names: readonly string[]): number | undefined {
+  const text = single(query, ...names);
+  if (text === undefined) return undefined;
+  if (!/^\+?\d{1,9}$/.test(text)) throw undeserializable(names[0] ?? "", "expected a whole number");
+  return Number(text);
+}
+
+function numberIn(query: URLSearchParams, ...names: readonly string[]): number | undefined {
+  const text = single(query, ...names);
+  if (text === undefined) return undefined;
+  const isNumber = /^[+-]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})(e[+-]?\d{1,3})?|inf|nan)$/i.test(text);
+  if (!isNumber) throw undeserializable(names[0] ?? "", "expected a number");
+  return Number(text);
+}
+
+function undeserializable(name: string, why: string): BadRequest {
+  return new BadRequest(`Failed to deserialize query string: ${name}: ${why}`, false);
+}

@@ -1,0 +1,66 @@
+/** What llmfit's REST API says of a machine: a Host by its status, a node by its report. Pure. */
+import type { Host } from "../../../src/api/host.ts";
+import type { NodeReport } from "../../../src/api/node-report.ts";
+import { type MachineRead, machineOf } from "../../scoring/machine.ts";
+import { systemOfReport } from "../../scoring/reported.ts";
+import { hostSystem, runtimeOf, type System } from "../system.ts";
+import type { RestFacts } from "./rest.ts";
+
+/** As llmfit names them, in its order. */
+const RUNTIMES = ["ollama", "mlx", "llamacpp", "docker_model_runner", "lmstudio", "vllm"] as const;
+const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
+  ...{ omlx: "mlx", "mlx_lm.server": "mlx", "mlx-lm": "mlx" },
+  ...{ "docker-model-runner": "docker_model_runner", "lm-studio": "lmstudio" },
+};
+/** As Rust calls them. */
+const SYSTEMS: Readonly<Record<string, string>> = { darwin: "macos" };
+
+export interface MachineFacts {
+  readonly name: string;
+  readonly system: System;
+  /** Whose measured speeds are known. */
+  readonly machine?: MachineRead;
+  readonly runtimes: readonly { readonly name: string }[];
+  readonly models: readonly { readonly source: string; readonly runtime?: string }[];
+}
+
+export function factsOfHost(host: Host): RestFacts {
+  const { info: { os = "" } = {}, runtimes = [], models = [], installed = [] } = host.status ?? {};
+  const { name } = host.metadata;
+  const machine = machineOf(host);
+  const system = hostSystem(host, machine);
+  const facts = factsOfMachine({ name, system, machine, runtimes, models: [...models, ...installed] });
+  return { ...facts, node: { name, os: SYSTEMS[os] ?? os } };
+}
+
+export function factsOfNode(name: string, report: NodeReport): RestFacts {
+  const models = report.models.map((model) => ({ source: model.name, runtime: model.runtime }));
+  return factsOfMachine({ name, system: systemOfReport(report), runtimes: report.runtimes, models });
+}
+
+/** Of any machine that the density state knows. */
+export function factsOfMachine({ name, system, machine, runtimes, models }: MachineFacts): RestFacts {
+  const measured = machine?.at === "known" ? machine.machine.measured : [];
+  return {
+    node: { name, os: system.backend === "Metal" ? "macos" : "linux" },
+    system,
+    runtimes: runtimeList(runtimes.map((runtime) => runtime.name)),
+    installed: models.map(({ source, runtime = runtimeOf(source) }) => {
+      const tokensPerSecond = measured.find((one) => one.source === source)?.tokensPerSecond;
+      return { name: installedName(source), runtime, tokensPerSecond };
+    }),
+  };
+}
+
+/** All that llmfit asks about, and whether the machine has them. */
+export function runtimeList(found: readonly string[]): RestFacts["runtimes"] {
+  const names = new Set(found.map((name) => OUR_NAMES[name] ?? name));
+  return RUNTIMES.map((name) => ({ name, installed: names.has(name) }));
+}
+
+/** "hf://org/repo/Qwen3-8B-Q4_K_M.gguf" → "qwen3-8b-q4_k_m" */
+export function installedName(source: string): string {
+  const path = source.slice(0, 2048).replace(/[?#@].*$/, "");
+  const last = path.split("/").findLast((part) => part !== "") ?? path;
+  return last.replace(/\.gguf$/i, "").toLowerCase();
+}

@@ -1,0 +1,177 @@
+/** llmfit's REST API over one machine: the routes, their shapes and their errors. Pure. */
+import { createMatcher, createRecordOf } from "../../catalog/match.ts";
+import type { CatalogRecord } from "../../catalog/record.ts";
+import { isAtLeast } from "../../scoring/fitness.ts";
+import { isLoadable } from "../fit.ts";
+import { type System, scoredSystem, withOverrides } from "../system.ts";
+import { bandwidthOf } from "../tables.ts";
+import { BadRequest, type Filters, type FiltersOptions, overridesIn, readFilters } from "./filters.ts";
+import { planFor, readPlanBody } from "./plan.ts";
+import { type RestRow, restRow } from "./row.ts";
+
+/** What is known of the machine at this moment. */
+export interface RestFacts {
+  readonly node: { readonly name: string; readonly os: string };
+  readonly system: System;
+  /** By llmfit's names. */
+  readonly runtimes: readonly { readonly name: string; readonly installed: boolean }[];
+  readonly installed: readonly {
+    readonly name: string;
+    readonly runtime: string;
+    /** Tokens per second that engines reached with it here. */
+    readonly tokensPerSecond?: number | undefined;
+  }[];
+}
+
+export interface RestRequest {
+  readonly method: string;
+  /** With its query, as it was sent. */
+  readonly url: string;
+  /** From this machine's loopback: plans are for such clients only, as there. */
+  readonly isLocal: boolean;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+export interface RestAnswer {
+  readonly status: number;
+  /** JSON, or plain text. */
+  readonly body: string | Readonly<Record<string, unknown>>;
+}
+
+export type LlmfitRest = (request: RestRequest, facts: RestFacts, now: number) => RestAnswer;
+
+const API = "/api/v1";
+const TOP = 5;
+const BY_NAME = 20;
+const EMPTY = "";
+
+/** What is worked out from the catalog alone is worked out once. */
+export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest {
+  const recordOf = createRecordOf(createMatcher(records));
+  const rows: Rows = (filters, facts, now) => {
+    const measured = new Map<CatalogRecord, number | undefined>();
+    for (const { name, tokensPerSecond } of facts.installed) {
+      const record = recordOf(name);
+      if (record !== undefined) measured.set(record, tokensPerSecond ?? measured.get(record));
+    }
+    const { forcedRuntime: runtime, maxContext } = filters;
+    const system = scoredSystem(facts.system);
+    return records
+      .filter((record) => isLoadable(record, system))
+      .map((record) =>
+        restRow(record, system, {
+          ...{ now, maxContext, runtime },
+          ...{ isInstalled: measured.has(record), measured: measured.get(record) },
+        }),
+      )
+      .filter((row) => isAtLeast(row.fit_level, filters.least) && filters.matches(row))
+      .sort(filters.compare);
+  };
+  return (request, facts, now) => {
+    try {
+      return route({ request, facts, now, records, rows });
+    } catch (error) {
+      if (!(error instanceof BadRequest)) throw error;
+      return { status: 400, body: error.isJson ? { error: error.message } : error.message };
+    }
+  };
+}
+
+type Rows = (filters: Filters, facts: RestFacts, now: number) => readonly RestRow[];
+
+interface Call {
+  readonly request: RestRequest;
+  readonly facts: RestFacts;
+  readonly now: number;
+  readonly records: readonly CatalogRecord[];
+  readonly rows: Rows;
+}
+
+function route(call: Call): RestAnswer {
+  const { method, url } = call.request;
+  const [path = "", search = ""] = splitAt(url, "?");
+  const query = new URLSearchParams(search);
+  if (path === `${API}/plan`) return method === "POST" ? plan(call) : { status: 405, body: EMPTY };
+  const answer = getRoute(path, query, call);
+  if (answer === undefined) return { status: 404, body: EMPTY };
+  return method === "GET" || method === "HEAD" ? answer() : { status: 405, body: EMPTY };
+}
+
+function getRoute(path: string, query: URLSearchParams, call: Call): (() => RestAnswer) | undefined {
+  const { node, runtimes, installed } = call.facts;
+  switch (path) {
+    case "/health":
+      return () => ({ status: 200, body: { status: "ok", node } });
+    case `${API}/system`:
+      return () => {
+        const system = withOverrides(call.facts.system, overridesIn(query));
+        return { status: 200, body: { node, system: systemBody(system) } };
+      };
+    case `${API}/runtimes`:
+      return () => ({ status: 200, body: { runtimes, warnings: [] } });
+    case `${API}/installed`:
+      return () => {
+        const models = installed.map(({ name, runtime }) => ({ name, runtime }));
+        return { status: 200, body: { models, warnings: [] } };
+      };
+    case `${API}/models`:
+      return () => models(query, call, { isTop: false });
+    case `${API}/models/top`:
+      return () => models(query, call, { isTop: true, defaultLimit: TOP });
+    default: {
+      const [, name] = /^\/api\/v1\/models\/([^/]+)$/.exec(path) ?? [];
+      if (name === undefined) return undefined;
+      return () => models(query, call, { isTop: false, defaultLimit: BY_NAME, search: decoded(name) });
+    }
+  }
+}
+
+function models(query: URLSearchParams, { facts, now, rows }: Call, options: FiltersOptions): RestAnswer {
+  const filters = readFilters(query, options);
+  const system = withOverrides(facts.system, filters.overrides);
+  const all = rows(filters, { ...facts, system }, now);
+  const shown = filters.limit === undefined ? all : all.slice(0, filters.limit);
+  return {
+    status: 200,
+    body: {
+      ...{ node: facts.node, system: systemBody(system) },
+      ...{ total_models: all.length, returned_models: shown.length },
+      ...{ filters: filters.echo, models: shown },
+    },
+  };
+}
+
+function plan({ request, facts, records }: Call): RestAnswer {
+  if (!request.isLocal) return { status: 403, body: { error: "Plan restricted to localhost" } };
+  const read = readPlanBody(request);
+  if (!read.ok) return { status: read.status, body: read.why };
+  const wanted = read.wish.model.trim().toLowerCase();
+  const record = records.find(({ name }) => name.toLowerCase() === wanted);
+  if (record === undefined)
+    throw new BadRequest(`model '${read.wish.model.slice(0, 128)}' not found: use the full name`);
+  const system = withOverrides(facts.system, read.wish.overrides);
+  return { status: 200, body: planFor(record, system, read.wish) };
+}
+
+/** With what later versions print beside the rest. */
+function systemBody(system: System): Readonly<Record<string, unknown>> {
+  return {
+    ...system,
+    gpu_available_gb: system.unified_memory ? system.gpu_vram_gb : null,
+    gpus: system.gpus.map((gpu) => ({ ...gpu, memory_bandwidth_gbps: bandwidthOf(gpu.name) ?? null })),
+  };
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    throw new BadRequest("Invalid URL: the name is not percent-encoded UTF-8", false);
+  }
+}
+
+function splitAt(text: string, separator: string): readonly [string, string] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
+}

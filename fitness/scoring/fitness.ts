@@ -1,0 +1,339 @@
+/** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
+import { createMatcher } from "../catalog/match.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import { type CacheType, claimsOf } from "./claim.ts";
+import type { Machine } from "./machine.ts";
+import {
+  type Family,
+  type FileSize,
+  fileSize,
+  ladderOf,
+  type Quantization,
+  quantizationIn,
+} from "./quantizations.ts";
+import {
+  enoughContext,
+  FIT_LEVELS,
+  type FitLevel,
+  fitLevel,
+  isFor,
+  qualityParts,
+  type Score,
+  scoreOf,
+  type UseCase,
+  withContext,
+} from "./score.ts";
+import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
+import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
+
+export interface FitWish {
+  readonly useCase: UseCase;
+  /** Tokens; the model's window if it is smaller. */
+  readonly contextSize: number;
+  readonly cacheType: CacheType;
+  readonly families: readonly Family[];
+  /** Only this one. */
+  readonly quantization?: Quantization;
+  /** Decodes speculatively where this model can help. */
+  readonly draft?: Draft;
+}
+
+export interface BriefFitness {
+  readonly quantization: string;
+  readonly family: Family;
+  readonly level: FitLevel;
+  readonly score: Score;
+  readonly claimBytes: number;
+  readonly budgetBytes: number;
+  /** Tokens per second of an answer. */
+  readonly tokensPerSecond: Figure;
+}
+
+export interface Fitness extends BriefFitness {
+  readonly model: string;
+  readonly file: FileSize;
+  /** As wished, or the model's window. */
+  readonly contextSize: number;
+  /** The largest context that fits with this file. */
+  readonly contextThatFits: number;
+  readonly promptTokensPerSecond?: Figure;
+  /** Until the first token after a prompt of PROMPT_TOKENS. */
+  readonly firstTokenSeconds?: Figure;
+  readonly loadSeconds: Figure;
+  readonly reasons: readonly string[];
+}
+
+export const PROMPT_TOKENS = 1024;
+const CONTEXT_STEP = 256;
+const LEAST_CONTEXT = 512;
+
+/** One row per model that is made for the use and whose shapes are known, the best first; too_tight last. */
+export function rankModels(
+  records: readonly CatalogRecord[],
+  machine: Machine,
+  wish: FitWish,
+): readonly Fitness[] {
+  const measured = measuredOn(records, machine);
+  return records
+    .filter((record) => isFor(record, wish.useCase))
+    .flatMap((record) => bestFit(record, machine, wish, measured) ?? [])
+    .sort(byScore);
+}
+
+/** With the quantization that scores best; the smallest where none fits. Undefined where nothing can size the model. */
+export function bestFit(
+  record: CatalogRecord,
+  machine: Machine,
+  wish: FitWish,
+  measured: ReadonlyMap<string, number> = measuredOn([record], machine),
+): Fitness | undefined {
+  const best = bestCandidate(record, machine, wish, measured);
+  return best === undefined ? undefined : fitnessOf(record, machine, best);
+}
+
+/** The same without what only a reader needs: for whole fleets. */
+export function briefFit(record: CatalogRecord, machine: Machine, wish: FitWish): BriefFitness | undefined {
+  const best = bestCandidate(record, machine, wish, measuredOn([record], machine));
+  return best === undefined ? undefined : briefOf(machine, best);
+}
+
+function bestCandidate(
+  record: CatalogRecord,
+  machine: Machine,
+  wish: FitWish,
+  measured: ReadonlyMap<string, number>,
+): Candidate | undefined {
+  const { quantization: only } = wish;
+  const families = wish.families.filter((family) =>
+    only === undefined ? hasFiles(record, family) : only.family === family,
+  );
+  const contextSize = Math.min(wish.contextSize, record.context_length);
+  const sized = families.flatMap((family) => {
+    const steps = only === undefined ? ladderOf(record, family) : [only];
+    return sizedIn(record, machine, { ...wish, contextSize }, steps);
+  });
+  // What does not fit needs no score, unless nothing does.
+  const fitting = sized.filter(({ share }) => share <= 1);
+  const smallest = sized.reduce(
+    (best: Sized | undefined, one) => (best && best.share <= one.share ? best : one),
+    undefined,
+  );
+  const chosen = fitting.length > 0 || smallest === undefined ? fitting : [smallest];
+  const prompt = promptSpeed(record, machine);
+  const hopes = chosen.map((one) => {
+    const known =
+      measured.size === 0 ? undefined : measured.get(measuredKey(record, one.step.quantization.name));
+    return candidateOf(record, machine, one, prompt, known);
+  });
+  return bestOf(record, machine, hopes);
+}
+
+/** A context that fits is costly to find: only of those which could win with all the context that counts. */
+function bestOf(record: CatalogRecord, machine: Machine, hopes: readonly Candidate[]): Candidate | undefined {
+  let best: Candidate | undefined;
+  let bestStep = 0;
+  for (const hope of hopes.toSorted((a, b) => b.score.total - a.score.total)) {
+    if (best !== undefined && hope.score.total < best.score.total) break;
+    const one = withContextThatFits(record, machine, hope);
+    const step = hopes.indexOf(hope);
+    const ahead = best === undefined ? 1 : one.score.total - best.score.total || bestStep - step;
+    if (ahead <= 0) continue;
+    best = one;
+    bestStep = step;
+  }
+  return best;
+}
+
+/** The best level at least: `good` has perfect too. */
+export function isAtLeast(level: FitLevel, least: FitLevel): boolean {
+  return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(least);
+}
+
+interface Step extends FitWish {
+  readonly quantization: Quantization;
+}
+
+/** Where no repository is named at all, anyone may convert the model. */
+function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: Family): boolean {
+  const named = family === "gguf" ? gguf_sources : mlx_sources;
+  return named.length > 0 || gguf_sources.length + mlx_sources.length === 0;
+}
+
+interface Sized {
+  readonly step: Step;
+  readonly file: FileSize;
+  readonly claimBytes: number;
+  readonly share: number;
+  readonly claimAt: (tokens: number) => number;
+  readonly speculation: Speculation | undefined;
+}
+
+interface Candidate extends Sized {
+  readonly tokensPerSecond: Figure;
+  readonly prompt: Figure | undefined;
+  readonly score: Score;
+}
+
+/** With each of some quantizations of one family. */
+function sizedIn(
+  record: CatalogRecord,
+  { accelerator, budgetBytes }: Machine,
+  wish: FitWish,
+  quantizations: readonly Quantization[],
+): readonly Sized[] {
+  const [first] = quantizations;
+  if (first === undefined) return [];
+  const { cacheType, contextSize, draft } = wish;
+  const alone = claimsOf(record, { family: first.family, accelerator, cacheType });
+  const speculation = speculationOf(record, first, draft);
+  const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
+  if (alone === undefined || beside === undefined) return [];
+  return quantizations.map((quantization) => {
+    const file = fileSize(record, quantization);
+    const claimAt = (tokens: number): number => alone(tokens, file.bytes) + beside(tokens);
+    const claimBytes = claimAt(contextSize);
+    const share = claimBytes / budgetBytes;
+    return { step: { ...wish, quantization }, file, claimBytes, share, claimAt, speculation };
+  });
+}
+
+/** Scored as if all the context fits that counts. */
+function candidateOf(
+  record: CatalogRecord,
+  machine: Machine,
+  sized: Sized,
+  prompt: Figure | undefined,
+  measured: number | undefined,
+): Candidate {
+  const { step, share, speculation } = sized;
+  const { quantization, cacheType, useCase, contextSize } = step;
+  const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
+  const input = { record, machine, quantization, cacheType, tokensInUse };
+  const tokensPerSecond =
+    speculation === undefined || measured !== undefined
+      ? decodeSpeed(input, measured)
+      : speculativeSpeed(input, speculation);
+  const speed = useCase === "embedding" ? prompt : tokensPerSecond;
+  const score = scoreOf({
+    record,
+    useCase,
+    quantization,
+    share,
+    contextSize: enoughFor(record, step),
+    speed,
+  });
+  return { ...sized, tokensPerSecond, prompt, score };
+}
+
+/** More context than is enough scores nothing, so only the winner's is worked out in full. */
+function withContextThatFits(record: CatalogRecord, { budgetBytes }: Machine, hope: Candidate): Candidate {
+  const enough = enoughFor(record, hope.step);
+  const contextSize = largestContext(enough, budgetBytes, hope.claimAt);
+  if (contextSize === enough) return hope;
+  return { ...hope, score: withContext(hope.score, hope.step.useCase, contextSize) };
+}
+
+function enoughFor(record: CatalogRecord, { useCase }: FitWish): number {
+  return Math.min(enoughContext(useCase), record.context_length);
+}
+
+function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
+  const { step, claimBytes, share, tokensPerSecond, score } = candidate;
+  const { name: quantization, family } = step.quantization;
+  return { quantization, family, level: fitLevel(share), score, claimBytes, budgetBytes, tokensPerSecond };
+}
+
+function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
+  const { step, file, share, tokensPerSecond, prompt, claimAt, speculation } = candidate;
+  const { contextSize } = step;
+  const contextThatFits = largestContext(record.context_length, machine.budgetBytes, claimAt);
+  const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
+  return {
+    model: record.name,
+    ...briefOf(machine, candidate),
+    file,
+    contextSize,
+    contextThatFits,
+    ...(prompt === undefined
+      ? {}
+      : {
+          promptTokensPerSecond: prompt,
+          firstTokenSeconds: firstTokenSeconds(tokensInUse, prompt, tokensPerSecond),
+        }),
+    loadSeconds: loadSeconds(file, machine),
+    reasons: [
+      ...reasonsOf(record, step, { share, contextThatFits, contextSize, tokensPerSecond }),
+      ...(speculation === undefined
+        ? []
+        : [`decodes speculatively: ${speculation.record.name} proposes ${speculation.tokens} tokens a step`]),
+    ],
+  };
+}
+
+/** Of at most `limit` tokens. A claim is costly and nearly linear in the context, so the next guess is on the line. */
+function largestContext(limit: number, budgetBytes: number, claimAt: (tokens: number) => number): number {
+  if (claimAt(limit) <= budgetBytes) return limit;
+  let low = LEAST_CONTEXT;
+  let high = limit;
+  if (high <= low || claimAt(low) > budgetBytes) return 0;
+  while (high - low > CONTEXT_STEP) {
+    const part = (budgetBytes - claimAt(low)) / (claimAt(high) - claimAt(low));
+    const guess = toStep(low + part * (high - low));
+    const next = Math.min(Math.max(guess, low + CONTEXT_STEP), toStep(high - 1));
+    if (claimAt(next) > budgetBytes) high = next;
+    else if (claimAt(next + CONTEXT_STEP) > budgetBytes) return next;
+    else low = next + CONTEXT_STEP;
+  }
+  return low;
+}
+
+function toStep(tokens: number): number {
+  return Math.floor(tokens / CONTEXT_STEP) * CONTEXT_STEP;
+}
+
+function reasonsOf(
+  record: CatalogRecord,
+  { quantization, useCase }: Step,
+  {
+    share,
+    contextThatFits,
+    contextSize,
+    tokensPerSecond,
+  }: Pick<Fitness, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
+): readonly string[] {
+  const parts = qualityParts({ record, quantization, useCase });
+  const percent = `${Math.round(share * 100)} % of the memory for engines`;
+  return [
+    ...parts.map(([why, points]) => `${why}: ${points < 0 ? "" : "+"}${points.toFixed(1)} quality`),
+    share > 1 ? `needs ${percent}` : `takes ${percent}`,
+    contextThatFits < contextSize
+      ? `only ${contextThatFits} tokens of context fit`
+      : `up to ${contextThatFits} tokens of context fit`,
+    `${tokensPerSecond.value.toFixed(1)} tokens/s, ${tokensPerSecond.basis}: ${tokensPerSecond.low.toFixed(0)} to ${tokensPerSecond.high.toFixed(0)}`,
+  ];
+}
+
+/** By model and quantization. A source counts for the one model and the one file that it means. */
+function measuredOn(records: readonly CatalogRecord[], { measured }: Machine): ReadonlyMap<string, number> {
+  if (measured.length === 0) return new Map();
+  const matchName = createMatcher(records);
+  return new Map(
+    measured.flatMap(({ source, tokensPerSecond }) => {
+      const match = matchName(source);
+      if (match.at !== "one") return [];
+      const quantization = quantizationIn(source) ?? match.record.quantization;
+      return [[measuredKey(match.record, quantization), tokensPerSecond] as const];
+    }),
+  );
+}
+
+function measuredKey({ name }: CatalogRecord, quantization: string): string {
+  return `${name} ${quantization.toLowerCase()}`;
+}
+
+function byScore(a: Fitness, b: Fitness): number {
+  const isTightA = a.level === "too_tight";
+  if (isTightA !== (b.level === "too_tight")) return isTightA ? 1 : -1;
+  if (isTightA && a.claimBytes !== b.claimBytes) return a.claimBytes - b.claimBytes;
+  return b.score.total - a.score.total || (a.model < b.model ? -1 : a.model > b.model ? 1 : 0);
+}

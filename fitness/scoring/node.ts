@@ -1,0 +1,163 @@
+/** A node of the cluster as a machine that models run on: its GPUs, or the memory that pods may have. Pure. */
+import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import { bandwidthOf } from "../llmfit/tables.ts";
+import { type MachineRead, readMachine } from "./machine.ts";
+
+export interface NodeGpus {
+  readonly accelerator: Accelerator;
+  readonly backend: string;
+  readonly name: string;
+  readonly count: number;
+  /** Undefined where no label says it. */
+  readonly bytesEach: number | undefined;
+  /** Pods get parts of them (MIG): the labels speak of parts, a report of whole ones. */
+  readonly isSliced?: boolean;
+}
+
+export interface NodeRead {
+  readonly name: string;
+  /** What `kubernetes.io/hostname` says, which node affinity selects by. */
+  readonly hostname: string;
+  readonly arch: string | undefined;
+  readonly totalBytes: number | undefined;
+  readonly allocatableBytes: number | undefined;
+  readonly cores: number | undefined;
+  readonly gpus: NodeGpus | undefined;
+  /** What is said of it cannot be: why. */
+  readonly unusable?: string;
+}
+
+/** What a pod computes on: on the CPU where it takes no GPUs. */
+export interface PodOn {
+  readonly accelerator: Accelerator;
+  readonly gpus: number;
+}
+
+/** noGpus: it lacks what the pod asks for, which the scheduler sees. */
+export type NodeMachine = MachineRead | { readonly at: "noGpus" };
+
+const HOSTNAME_LABEL = "kubernetes.io/hostname";
+const GIB = 1024 ** 3;
+/** A GPU sold with 24 GB has up to a tenth less for programs. */
+export const USABLE_SHARE = 0.9;
+
+interface Gpus {
+  readonly accelerator: Accelerator;
+  readonly backend: string;
+  readonly resource: string;
+  /** Of one GPU, in bytes; undefined where the node does not say. */
+  readonly memory: (labels: Readonly<Record<string, string>>) => number | undefined;
+  readonly nameLabel: string;
+  readonly isSliced?: (labels: Readonly<Record<string, string>>) => boolean;
+}
+
+/** By the device plugins' names, and the labels of the vendors' feature discovery. */
+const GPUS: readonly Gpus[] = [
+  {
+    ...{ accelerator: "cuda", backend: "CUDA", resource: "nvidia.com/gpu" },
+    memory: (labels) => scaled(labels["nvidia.com/gpu.memory"], 1024 ** 2),
+    nameLabel: "nvidia.com/gpu.product",
+    isSliced: (labels) =>
+      (labels["nvidia.com/mig.strategy"] ?? "none") !== "none" ||
+      labels["nvidia.com/gpu.product"]?.includes("-MIG-") === true,
+  },
+  {
+    ...{ accelerator: "rocm", backend: "ROCm", resource: "amd.com/gpu" },
+    memory: (labels) => gigabytes(labels["amd.com/gpu.vram"]),
+    nameLabel: "amd.com/gpu.product-name",
+  },
+  {
+    ...{ accelerator: "intel", backend: "SYCL", resource: "gpu.intel.com/i915" },
+    memory: (labels) => scaled(labels["gpu.intel.com/memory.max"], 1),
+    nameLabel: "gpu.intel.com/product",
+  },
+];
+
+/** What a pod asks for that takes whole GPUs. */
+export const GPU_RESOURCES: readonly string[] = GPUS.map(({ resource }) => resource);
+
+export function readNode({ metadata, status }: Node): NodeRead {
+  const { name, labels = {} } = metadata;
+  const totalBytes = quantityOf(status?.capacity?.memory);
+  return {
+    name,
+    hostname: labels[HOSTNAME_LABEL] ?? name,
+    arch: status?.nodeInfo?.architecture ?? labels["kubernetes.io/arch"],
+    totalBytes,
+    allocatableBytes: quantityOf(status?.allocatable?.memory) ?? totalBytes,
+    cores: quantityOf(status?.capacity?.cpu),
+    gpus: gpusOf(status?.allocatable ?? {}, labels),
+  };
+}
+
+function gpusOf(
+  allocatable: Readonly<Record<string, string>>,
+  labels: Readonly<Record<string, string>>,
+): NodeGpus | undefined {
+  for (const { resource, memory, nameLabel, accelerator, backend, isSliced } of GPUS) {
+    const count = Math.floor(quantityOf(allocatable[resource]) ?? 0);
+    if (!(count > 0 && count <= MOST_GPUS)) continue;
+    const name = (labels[nameLabel] ?? backend).replaceAll("-", " ");
+    const gpus = { accelerator, backend, name, count, bytesEach: memory(labels) };
+    return isSliced?.(labels) ? { ...gpus, isSliced: true } : gpus;
+  }
+  return undefined;
+}
+
+const MOST_GPUS = 65_536;
+
+/** All of its GPUs together; without any, what Kubernetes lets pods have. */
+export function nodeMachine(node: NodeRead): MachineRead {
+  if (node.unusable !== undefined) return { at: "unusable", why: node.unusable };
+  return node.gpus === undefined ? cpuMachine(node) : gpuMachine(node, node.gpus, node.gpus.count);
+}
+
+/** The part of it that one pod would have. */
+export function nodeMachineFor(node: NodeRead, pod: PodOn): NodeMachine {
+  const { gpus, unusable } = node;
+  const hasGpus = gpus !== undefined && gpus.count >= pod.gpus && isOn(pod.accelerator, gpus.accelerator);
+  if (pod.gpus > 0 && !hasGpus) return { at: "noGpus" };
+  if (unusable !== undefined) return { at: "unusable", why: unusable };
+  if (pod.gpus === 0 || gpus === undefined) return cpuMachine(node);
+  return gpuMachine(node, gpus, pod.gpus);
+}
+
+/** Vulkan computes on GPUs of every vendor. */
+function isOn(wanted: Accelerator, has: Accelerator): boolean {
+  return wanted === has || wanted === "vulkan";
+}
+
+function cpuMachine({ name, totalBytes, allocatableBytes, cores }: NodeRead): MachineRead {
+  return readMachine({
+    ...{ name, chip: "", accelerator: "cpu", memoryBytes: totalBytes, budgetBytes: allocatableBytes },
+    cpuCores: cores,
+  });
+}
+
+function gpuMachine({ name, cores }: NodeRead, gpus: NodeGpus, count: number): MachineRead {
+  if (gpus.bytesEach === undefined)
+    return { at: "unusable", why: "no label says how much memory its GPUs have" };
+  const memoryBytes = gpus.bytesEach * count;
+  return readMachine({
+    ...{ name, chip: gpus.name, accelerator: gpus.accelerator, memoryBytes },
+    budgetBytes: Math.floor(memoryBytes * USABLE_SHARE),
+    bandwidthGBs: bandwidthOf(gpus.name),
+    cpuCores: cores,
+  });
+}
+
+function quantityOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : parseQuantity(text);
+}
+
+function scaled(text: string | undefined, factor: number): number | undefined {
+  const value = Number(text);
+  return text !== undefined && value > 0 ? value * factor : undefined;
+}
+
+/** AMD writes 192G and means GiB. */
+function gigabytes(text: string | undefined): number | undefined {
+  return scaled(/^(\d{1,6})G$/.exec(text ?? "")?.[1], GIB);
+}

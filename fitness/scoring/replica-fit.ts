@@ -1,0 +1,153 @@
+/** Whether a machine holds one replica of a service, and how well. Pure. */
+import type { EngineSettings } from "../../src/api/engine-settings.ts";
+import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import type { Match } from "../catalog/match.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import { categoryOf } from "../llmfit/score.ts";
+import { type BriefFitness, briefFit, type FitWish } from "./fitness.ts";
+import type { Machine } from "./machine.ts";
+import {
+  familiesOn,
+  type Quantization,
+  quantizationIn,
+  quantizationOf,
+  SAFETENSORS_BITS,
+  safetensorsOf,
+} from "./quantizations.ts";
+import type { UseCase } from "./score.ts";
+import type { Figure } from "./speed.ts";
+
+/** What one replica needs of a machine, as far as it is known. */
+export interface ReplicaNeed {
+  /** From the header of the file, as admission and placement count; undefined where that is not read, or no estimate is possible. */
+  readonly claimBytes?: (accelerator: Accelerator) => number | undefined;
+  /** Of the catalog; undefined where the source means none of its models, or several. */
+  readonly record?: CatalogRecord | undefined;
+  readonly quantization?: Quantization | undefined;
+  /** Why the catalog's claim may be more than what the machine must hold. */
+  readonly doubt?: string | undefined;
+  /** Tokens. */
+  readonly contextSize: number;
+  readonly cacheType: string;
+}
+
+export type ReplicaFit =
+  | {
+      readonly at: "fits";
+      readonly claimBytes: number;
+      readonly budgetBytes: number;
+      /** 0 to 100, and tokens per second; absent where the model is not in the catalog. */
+      readonly scored?: { readonly score: number; readonly tokensPerSecond: Figure };
+    }
+  | { readonly at: "tooSmall"; readonly claimBytes: number; readonly budgetBytes: number }
+  | { readonly at: "unknown"; readonly why: string };
+
+export const DEFAULT_CONTEXT = 8192;
+const LOADS_LESS = "its settings leave a part out of this memory, and nothing says how large that is";
+const NO_QUANTIZATION = "nothing names the quantization of its files";
+const PURPOSES: Readonly<Record<string, UseCase>> = {
+  ...{ Embedding: "embedding", Coding: "coding", Multimodal: "vision", Reasoning: "reasoning", Chat: "chat" },
+};
+
+/** What the model is made for. */
+export function useCaseOf(record: CatalogRecord): UseCase {
+  return PURPOSES[categoryOf(record)] ?? "general";
+}
+
+/** How the engine loads the weights, where that is not as the catalog has them. */
+export interface Loading {
+  /** Absent: the files are of another format. `bytes`: of the weights, or of all files; undefined while nothing is read. */
+  readonly safetensors?: { readonly bytes: number | undefined };
+  /** The machine holds less than the files have and a context needs, and how much is not known. */
+  readonly loadsLess?: boolean;
+}
+
+export interface NeedInput {
+  readonly source: string;
+  /** From the header, as the Model's status has it, or what is asked for. */
+  readonly quantization?: string | undefined;
+  readonly match: (name: string) => Match;
+  readonly settings: Pick<EngineSettings, "contextSize" | "cacheTypeK" | "cacheTypeCustomK"> & Loading;
+  readonly claimBytes?: ReplicaNeed["claimBytes"] | undefined;
+}
+
+export function needOf({ source, quantization, match, settings, claimBytes }: NeedInput): ReplicaNeed {
+  const found = match(source);
+  const record = found.at === "one" ? found.record : undefined;
+  const named = quantization ?? quantizationIn(source);
+  const { safetensors } = settings;
+  const { chosen, isGuess } =
+    safetensors === undefined
+      ? fileOf(record, named)
+      : safetensorsIn(record, `${source} ${quantization ?? ""}`, safetensors.bytes);
+  return {
+    claimBytes,
+    record,
+    quantization: chosen,
+    doubt: settings.loadsLess === true ? LOADS_LESS : isGuess ? NO_QUANTIZATION : undefined,
+    contextSize: settings.contextSize ?? DEFAULT_CONTEXT,
+    cacheType: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
+  };
+}
+
+interface Chosen {
+  readonly chosen: Quantization | undefined;
+  /** Nothing says so but that it is usual. */
+  readonly isGuess: boolean;
+}
+
+function fileOf(record: CatalogRecord | undefined, named: string | undefined): Chosen {
+  if (named !== undefined) return { chosen: quantizationOf(named), isGuess: false };
+  const usual = quantizationOf(record?.quantization ?? "");
+  return { chosen: usual, isGuess: usual?.isOnLadder === true };
+}
+
+function safetensorsIn(record: CatalogRecord | undefined, names: string, bytes: number | undefined): Chosen {
+  const chosen = record && safetensorsOf(record, names, bytes);
+  return { chosen, isGuess: bytes === undefined && chosen?.bits === SAFETENSORS_BITS };
+}
+
+/** The header's claim decides whether it fits; the catalog's stands in for it, and says what the fit is worth. */
+export function fitReplica(need: ReplicaNeed, machine: Machine): ReplicaFit {
+  const { budgetBytes, accelerator } = machine;
+  const brief = briefOf(need, machine);
+  const known = need.claimBytes?.(accelerator);
+  const claimBytes = known ?? brief?.claimBytes;
+  if (claimBytes === undefined) return { at: "unknown", why: "nothing says how much memory the model needs" };
+  if (claimBytes > budgetBytes) {
+    const doubt = known === undefined ? need.doubt : undefined;
+    return doubt === undefined ? { at: "tooSmall", claimBytes, budgetBytes } : { at: "unknown", why: doubt };
+  }
+  if (brief === undefined) return { at: "fits", claimBytes, budgetBytes };
+  const scored = { score: brief.score.total, tokensPerSecond: brief.tokensPerSecond };
+  return { at: "fits", claimBytes, budgetBytes, scored };
+}
+
+/** "with Q4_K_M and a context of 8192 it needs 9.1 GiB": what else of the model fits the machine; undefined where nothing does. */
+export function smallerFit(need: ReplicaNeed, machine: Machine): string | undefined {
+  const { record } = need;
+  if (record === undefined) return undefined;
+  for (const contextSize of new Set([need.contextSize, Math.min(need.contextSize, DEFAULT_CONTEXT)])) {
+    const brief = briefFit(record, machine, wishOf(need, record, { ...machine, contextSize }));
+    if (brief === undefined || brief.level === "too_tight") continue;
+    const { quantization, claimBytes } = brief;
+    return `with ${quantization} and a context of ${contextSize} it needs ${formatBytes(claimBytes)}`;
+  }
+  return undefined;
+}
+
+function briefOf(need: ReplicaNeed, machine: Machine): BriefFitness | undefined {
+  const { record, quantization } = need;
+  if (record === undefined || quantization === undefined) return undefined;
+  const wish = wishOf(need, record, { ...machine, contextSize: need.contextSize });
+  return briefFit(record, machine, { ...wish, families: [quantization.family], quantization });
+}
+
+function wishOf(
+  { cacheType }: ReplicaNeed,
+  record: CatalogRecord,
+  { accelerator, contextSize }: { readonly accelerator: Accelerator; readonly contextSize: number },
+): FitWish {
+  return { useCase: useCaseOf(record), contextSize, cacheType, families: familiesOn(accelerator) };
+}

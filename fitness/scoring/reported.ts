@@ -1,0 +1,79 @@
+/** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
+import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
+import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
+import { countOf, GPU_VENDORS, gpusInSystem, mainGpu, type System, sizeOf } from "../llmfit/system.ts";
+import type { NodeGpus, NodeRead } from "./node.ts";
+
+const GIB = 1024 ** 3;
+/** Kubernetes counts the same memory; some is set aside at boot. */
+const FURTHEST_APART = 2;
+
+/** A node with what its report knows better. Nothing in a report is trusted: what contradicts the Node makes it unusable, with the reason. */
+export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined): NodeRead {
+  if (read === undefined) return node;
+  if (read.at === "unusable") return { ...node, unusable: read.why };
+  const { memory, cpu, gpus } = read.report;
+  const gpu = gpuOf(node, gpus);
+  const unusable =
+    contradiction(memory?.totalBytes, node.totalBytes, "of memory") ??
+    contradiction(gpu?.memoryBytes, node.gpus?.bytesEach, "in each GPU");
+  if (unusable !== undefined) return { ...node, unusable };
+  const { totalBytes } = memory ?? {};
+  return {
+    ...node,
+    ...(totalBytes === undefined || node.totalBytes === undefined ? {} : limitedTo(totalBytes, node)),
+    cores: cpu.cores ?? node.cores,
+    gpus: node.gpus && gpusAsReported(node.gpus, gpu),
+  };
+}
+
+/** What the report says of the GPUs that a device plugin offers to pods as whole ones. */
+function gpuOf({ gpus: offered }: NodeRead, found: readonly ReportedGpu[]): ReportedGpu | undefined {
+  if (offered === undefined || offered.isSliced) return undefined;
+  return mainGpu(found.filter(({ vendor }) => GPU_VENDORS[vendor].accelerator === offered.accelerator));
+}
+
+/** A machine of which no cluster says anything: by its processor where no GPU has a known memory of its own. */
+export function nodeOnlyReported(name: string, { memory, cpu, gpus }: NodeReport): NodeRead {
+  const gpu = mainGpu(gpus.filter(({ unified, memoryBytes }) => !unified && memoryBytes !== undefined));
+  return {
+    ...{ name, hostname: name, arch: cpu.arch, cores: cpu.cores },
+    ...{ totalBytes: memory?.totalBytes, allocatableBytes: memory?.availableBytes ?? memory?.totalBytes },
+    gpus: gpu && {
+      ...{ ...GPU_VENDORS[gpu.vendor], name: gpu.name, count: gpu.count },
+      bytesEach: gpu.memoryBytes,
+    },
+  };
+}
+
+function contradiction(
+  said: number | undefined,
+  known: number | undefined,
+  what: string,
+): string | undefined {
+  if (said === undefined || known === undefined) return undefined;
+  if (Math.max(said / known, known / said) <= FURTHEST_APART) return undefined;
+  return `its node report says ${(said / GIB).toFixed(2)} GiB ${what}, its Node ${sizeOf(known)} GiB`;
+}
+
+function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRead) {
+  return { totalBytes, allocatableBytes: Math.min(allocatableBytes, totalBytes) };
+}
+
+/** As many as a device plugin offers to pods, with the memory that their driver says. */
+function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
+  if (gpu?.memoryBytes === undefined) return gpus;
+  return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };
+}
+
+/** llmfit's `system` object: GB are GiB, with two decimals. */
+export function systemOfReport(report: NodeReport): System {
+  const { memory, cpu, gpus } = report;
+  return {
+    total_ram_gb: sizeOf(memory?.totalBytes) ?? 0,
+    available_ram_gb: sizeOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
+    cpu_cores: countOf(cpu.cores),
+    cpu_name: cpu.name ?? cpu.arch ?? "",
+    ...gpusInSystem(gpus, memory?.totalBytes, cpu.arch),
+  };
+}

@@ -1,0 +1,63 @@
+/** Speculative decoding: a small model proposes some tokens, the large one checks them in one step. Pure. */
+import type { CatalogRecord } from "../catalog/record.ts";
+import { claimsOf } from "./claim.ts";
+import type { Machine } from "./machine.ts";
+import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "./quantizations.ts";
+import { activeBillions, decodeMs, type Figure, figure, promptMsPerToken, type SpeedInput } from "./speed.ts";
+
+export interface Draft {
+  readonly record: CatalogRecord;
+  /** Tokens that it proposes in one step. */
+  readonly tokens: number;
+}
+
+/** What engines propose where nothing else is asked for. */
+export const DRAFT_TOKENS = 3;
+/** Share of the proposed tokens that the large model would have written too; it depends on the text. */
+const ACCEPTED = 0.7;
+/** Of the draft's file: it is small anyway. */
+const DRAFT_FILE = quantizationOf("Q4_K_M");
+
+export interface Speculation extends Draft {
+  readonly file: Quantization;
+}
+
+/** Undefined where the draft cannot help: other tokens, not smaller, or no GGUF. */
+export function speculationOf(
+  record: CatalogRecord,
+  { family }: Quantization,
+  draft: Draft | undefined,
+): Speculation | undefined {
+  if (draft === undefined || DRAFT_FILE === undefined || family !== "gguf") return undefined;
+  const hasSameTokens = record.vocab_size !== undefined && record.vocab_size === draft.record.vocab_size;
+  const isSmaller = activeBillions(draft.record) < activeBillions(record);
+  return hasSameTokens && isSmaller ? { ...draft, file: DRAFT_FILE } : undefined;
+}
+
+/** Bytes that the draft needs beside the model, by context; undefined where its shapes do not tell. */
+export function draftClaims(
+  { record, file }: Speculation,
+  { accelerator }: Pick<Machine, "accelerator">,
+): ((contextSize: number) => number) | undefined {
+  const { bytes } = fileSize(record, file);
+  const claims = claimsOf(record, { family: "gguf", accelerator, cacheType: "f16" });
+  return claims && ((contextSize) => claims(contextSize, bytes));
+}
+
+/** Tokens per second. The share that is accepted is a guess, and so is the figure. */
+export function speculativeSpeed(input: SpeedInput, { record, tokens, file }: Speculation): Figure {
+  const proposing = tokens * decodeMs({ ...input, record, quantization: file, cacheType: "f16" });
+  const accepted = (1 - ACCEPTED ** (tokens + 1)) / (1 - ACCEPTED);
+  return figure((1000 * accepted) / (proposing + checkingMs(input, tokens)), "guessed");
+}
+
+/** The weights are read once for all tokens of a step; each token has experts of its own, and its own arithmetic. */
+function checkingMs(input: SpeedInput, tokens: number): number {
+  const { record, machine, quantization } = input;
+  const once = decodeMs(input);
+  const arithmetic = tokens * (promptMsPerToken(record, machine) ?? 0);
+  if (record.num_experts === undefined) return once + arithmetic;
+  const each = bytesPerToken(record, quantization);
+  const read = Math.min(fileSize(record, quantization).bytes, each * (tokens + 1));
+  return once * (read / each) + arithmetic;
+}

@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { findStructure } from "./structure/find.ts";
+
+const use = (from: string) => `import { x } from "${from}";\n\nexport const y = x;\n`;
+
+const forbidden: readonly (readonly [file: string, imported: string])[] = [
+  ["src/capacity/a.ts", "node:fs"],
+  ["src/capacity/b.ts", "pino"],
+  ["src/capacity/c.ts", "@kubernetes/client-node"],
+  ["src/capacity/d.ts", "../kube/client.ts"],
+  ["src/capacity/e.ts", "../../agent/x.ts"],
+  ["src/a.ts", "node:fs"],
+  ["src/b.ts", "../agent/x.ts"],
+  ["src/api/a.ts", "../models/x.ts"],
+  ["src/models/a.ts", "../engines/x.ts"],
+  ["src/engines/a.ts", "../capacity/x.ts"],
+  ["src/engines/llamacpp/b.ts", "node:fs"],
+  ["src/kube/b.ts", "../models/x.ts"],
+  ["src/hub/a.ts", "../engines/x.ts"],
+  ["src/http/a.ts", "../kube/x.ts"],
+  ["src/macos/a.ts", "../kube/x.ts"],
+  ["controller/workload/a.ts", "../../src/kube/client/client.ts"],
+  ["controller/workload/b.ts", "node:fs"],
+  ["controller/workload/c.ts", "../../controller/main.ts"],
+  ["src/capacity/k.ts", "../../fitness/scoring/x.ts"],
+  ["src/doctor/a.ts", "node:fs"],
+  ["src/doctor/b.ts", "../macos/x.ts"],
+  ["src/capacity/j.ts", "../doctor/x.ts"],
+  ["agent/replicas/plan/a.ts", "node:fs"],
+  ["agent/replicas/plan/b.ts", "../../../src/kube/x.ts"],
+  ["agent/pressure/governor/a.ts", "node:fs"],
+  ["local/a.ts", "../cli/x.ts"],
+  ["src/kube/a.ts", "../../controller/x.ts"],
+  ["agent/a.ts", "../controller/x.ts"],
+  ["agent/b.ts", "../cli/x.ts"],
+  ["agent/deep/c.ts", "../../controller/x.ts"],
+  ["agent/f.ts", "./testing/x.ts"],
+  ["controller/a.ts", "../agent/x.ts"],
+  ["controller/b.ts", "../launchd/x.ts"],
+  ["controller/c.ts", "../server/x.ts"],
+  ["server/a.ts", "../controller/x.ts"],
+  ["fitness/density/a.ts", "node:fs"],
+  ["fitness/density/b.ts", "../../src/kube/client/x.ts"],
+  ["launchd/a.ts", "../agent/x.ts"],
+  ["cli/a.ts", "../scripts/x.ts"],
+  ["cli/b.ts", "../test/x.ts"],
+  ["scripts/a.ts", "../test/fixtures/x.ts"],
+];
+
+const allowed: readonly (readonly [file: string, imported: string])[] = [
+  ["src/capacity/ok.ts", "zod"],
+  ["src/capacity/hash.ts", "node:crypto"],
+  ["src/util/plain-file.ts", "node:fs"],
+  ["src/hub/ok.ts", "node:https"],
+  ["controller/workload/ok.ts", "../../src/kube/workload-objects.ts"],
+  ["src/macos/ok.ts", "node:child_process"],
+  ["local/ok.ts", "../agent/ok.ts"],
+  ["src/kube/ok.ts", "node:https"],
+  ["agent/testing/ok.ts", "../../controller/x.ts"],
+  ["agent/ok.ts", "../src/capacity/ok.ts"],
+  ["fitness/density/ok.ts", "../../src/kube/workload-objects.ts"],
+  ["server/ok.ts", "../src/kube/ok.ts"],
+  ["controller/ok.ts", "../src/kube/ok.ts"],
+  ["cli/ok.ts", "../agent/ok.ts"],
+  ["scripts/ok.ts", "../test/bed/farm.ts"],
+];
+
+test.for(forbidden)("%s must not import %s", ([file, imported]) => {
+  expect(findStructure([{ file, text: use(imported) }])).toEqual([expect.stringContaining(file)]);
+});
+
+test.for(allowed)("%s may import %s", ([file, imported]) => {
+  expect(findStructure([{ file, text: use(imported) }])).toEqual([]);
+});
+
+test("a pure folder may take types from a file with effects, and nothing else", () => {
+  const file = "agent/replicas/plan/a.ts";
+  expect(findStructure([{ file, text: 'import type { X } from "../runner.ts";\n' }])).toEqual([]);
+  expect(findStructure([{ file, text: 'import { type X } from "../runner.ts";\n' }])).toEqual([]);
+  expect(findStructure([{ file, text: use("../runner.ts") }])).toHaveLength(1);
+});
+
+test("files must not form a circle, even by types alone", () => {
+  const circle = [
+    { file: "agent/a.ts", text: 'import type { B } from "./b.ts";\n' },
+    { file: "agent/b.ts", text: 'export { C } from "./c.ts";\n' },
+    { file: "agent/c.ts", text: 'const a = await import("./a.ts");\n' },
+  ];
+  expect(findStructure(circle)).toEqual(["circle of files: agent/a.ts, agent/b.ts, agent/c.ts"]);
+});
+
+test("folders must not form a circle of imports that run; types may point back", () => {
+  const down = { file: "agent/a.ts", text: use("./deep/b.ts") };
+  const up = (text: string) => ({ file: "agent/deep/c.ts", text });
+  expect(findStructure([down, up(use("../d.ts"))])).toEqual(["circle of folders: agent, agent/deep"]);
+  expect(findStructure([down, up('import type { D } from "../d.ts";\n')])).toEqual([]);
+});

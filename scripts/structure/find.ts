@@ -1,0 +1,92 @@
+/** What is wrong with the structure of the code: forbidden imports, effects in pure folders, circles of files and folders. */
+import path from "node:path";
+import { circlesIn } from "./circles.ts";
+import { type Import, importsOf } from "./imports.ts";
+import { LAYERS, type Layer } from "./layers.ts";
+
+export interface SourceText {
+  /** Relative to the repository's root, with slashes. */
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Tests, test doubles and fixtures may import anything, and nothing else may import them. */
+const isForTests = (file: string) => /\.test\.ts$|(^|\/)(testing|fixtures)\/|^test\//.test(file);
+const PURE_BUILTINS = new Set(["node:crypto", "node:net", "node:path/posix"]);
+const PACKAGES_WITH_EFFECTS = /^(node:|pino$|@kubernetes\/|systeminformation$|undici$)/;
+
+/** One sentence per finding, sorted. */
+export function findStructure(sources: readonly SourceText[]): string[] {
+  const product = sources.filter(({ file }) => !isForTests(file));
+  const imports = product.flatMap(({ file, text }) => importsOf(file, text));
+  return [...imports.flatMap(forbidden), ...circles(imports)].toSorted();
+}
+
+function layerOf(file: string): Layer | undefined {
+  return LAYERS.filter(({ folder }) => file.startsWith(folder)).toSorted(
+    (one, other) => other.folder.length - one.folder.length,
+  )[0];
+}
+
+/** Developer commands share fixtures with tests, and the one builder of farms. */
+const mayUseTestCode = ({ from, to }: Import) =>
+  from.startsWith("scripts/") && (to.startsWith("test/bed/") || !to.startsWith("test/"));
+
+function forbidden(found: Import): string[] {
+  const layer = layerOf(found.from);
+  if (layer === undefined) {
+    const isLoose = found.from.includes("/");
+    return isLoose ? [`${found.from} is in no layer: add its folder to scripts/structure/layers.ts`] : [];
+  }
+  if (found.isPackage) {
+    const hasEffects = PACKAGES_WITH_EFFECTS.test(found.to) && !PURE_BUILTINS.has(found.to);
+    return layer.isPure === true && hasEffects && !found.isTypeOnly
+      ? [`${found.from} imports ${found.to}, but ${layer.folder} is pure: take a port as an argument`]
+      : [];
+  }
+  if (isForTests(found.to) && !mayUseTestCode(found))
+    return [`${found.from} imports ${found.to}, which is for tests`];
+  const isAllowed = [layer.folder, ...layer.imports].some((allowed) => found.to.startsWith(allowed));
+  if (!isAllowed)
+    return [`${found.from} imports ${found.to}: ${layer.folder} must not (scripts/structure/layers.ts)`];
+  const isEffect = layer.isPure === true && !found.isTypeOnly && layerOf(found.to)?.isPure !== true;
+  const areTypes = layer.imports.includes(found.to);
+  return isEffect && !areTypes
+    ? [`${found.from} imports ${found.to}, which has effects: ${layer.folder} is pure`]
+    : [];
+}
+
+/** Files must not circle even by types; folders must not circle at run time. */
+function circles(imports: readonly Import[]): string[] {
+  const own = imports.filter(({ isPackage }) => !isPackage);
+  const atRunTime = own.filter(({ isTypeOnly }) => !isTypeOnly);
+  return [
+    ...circlesIn(graphOf(own, (file) => file)).map((files) => `circle of files: ${files.join(", ")}`),
+    ...circlesIn(graphOf(atRunTime, path.posix.dirname)).map(
+      (folders) => `circle of folders: ${folders.join(", ")}`,
+    ),
+  ];
+}
+
+function graphOf(imports: readonly Import[], nodeOf: (file: string) => string): Map<string, Set<string>> {
+  const graph = new Map<string, Set<string>>();
+  for (const { from, to } of imports) {
+    const [source, target] = [nodeOf(from), nodeOf(to)];
+    if (source === target) continue;
+    const targets = graph.get(source) ?? new Set();
+    graph.set(source, targets.add(target));
+  }
+  return graph;
+}
+
+/** The imports that tie a circle of folders together, of a finding that names one. */
+export function importsInCircle(finding: string, sources: readonly SourceText[]): string[] {
+  const folders = finding.match(/^circle of folders: (.*)$/)?.[1]?.split(", ") ?? [];
+  const isIn = (file: string) => folders.includes(path.posix.dirname(file));
+  return sources
+    .filter(({ file }) => isIn(file) && !isForTests(file))
+    .flatMap(({ file, text }) => importsOf(file, text))
+    .filter(({ to, isPackage, isTypeOnly }) => !isPackage && !isTypeOnly && isIn(to))
+    .filter(({ from, to }) => path.posix.dirname(from) !== path.posix.dirname(to))
+    .map(({ from, to }) => `${from} -> ${to}`);
+}

@@ -1,0 +1,61 @@
+/** Which folder may import which. The longest folder that a path starts with decides; a folder may always import itself. */
+
+export interface Layer {
+  readonly folder: string;
+  /** Folders or files, by prefix, that this one may import. */
+  readonly imports: readonly string[];
+  /** No effects: no file, process, network, clock, environment or log, and no import of a file that has them. */
+  readonly isPure?: boolean;
+}
+
+/** Types of Kubernetes objects, without the code that talks to the API server. */
+const KUBE_TYPES = ["src/kube/objects.ts", "src/kube/workload-objects.ts"];
+const PURE_CORE = ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/crypto/", "src/util/"];
+/** Every part may run without the fitness scores: its `main.ts` loads them and passes them on. */
+const FITNESS = "fitness/";
+
+export const LAYERS: readonly Layer[] = [
+  { folder: "src/util/", imports: [], isPure: true },
+  ...["atomic-file.ts", "command.ts", "folder.ts", "plain-file.ts", "process-lock.ts"].map((file) => ({
+    folder: `src/util/${file}`,
+    imports: ["src/util/", "src/api/errors.ts"],
+  })),
+  { folder: "src/api/", imports: ["src/util/"], isPure: true },
+  { folder: "src/crypto/", imports: ["src/util/"], isPure: true },
+  { folder: "src/models/", imports: ["src/api/", "src/util/"], isPure: true },
+  { folder: "src/engines/", imports: ["src/api/", "src/models/", "src/util/"], isPure: true },
+  {
+    folder: "src/capacity/",
+    imports: ["src/api/", "src/models/", "src/engines/", "src/util/"],
+    isPure: true,
+  },
+  { folder: "src/doctor/", imports: ["src/api/", "src/util/"], isPure: true },
+  { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
+  { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
+  { folder: "src/http/", imports: ["src/api/", "src/util/"] },
+  { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/util/"] },
+  { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
+  { folder: "agent/", imports: ["src/", FITNESS] },
+  {
+    folder: "agent/replicas/plan/",
+    imports: ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/util/", "agent/"],
+    isPure: true,
+  },
+  { folder: "agent/pressure/governor/", imports: PURE_CORE, isPure: true },
+  { folder: "controller/", imports: ["src/", FITNESS] },
+  { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES, FITNESS], isPure: true },
+  { folder: "server/", imports: ["src/", FITNESS] },
+  { folder: "launchd/", imports: ["src/"] },
+  ...["layout.ts", "agent-command.ts", "plist/", "systemd/unit.ts"].map((part) => ({
+    folder: `launchd/${part}`,
+    imports: [...PURE_CORE, "launchd/"],
+    isPure: true,
+  })),
+  { folder: "launchd/plan/", imports: [...PURE_CORE, "launchd/"], isPure: true },
+  { folder: "local/", imports: ["src/", "agent/", "controller/"] },
+  { folder: "cli/", imports: ["src/", FITNESS, "agent/", "controller/", "server/", "launchd/", "local/"] },
+  {
+    folder: "scripts/",
+    imports: ["src/", FITNESS, "agent/", "controller/", "server/", "launchd/", "local/", "cli/", "test/bed/"],
+  },
+];
