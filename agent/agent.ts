@@ -14,40 +14,40 @@ import { createRunCommand, type RunCommand } from "../src/util/command.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { createLateEndpoints } from "./endpoints/late-endpoints.ts";
+import { createDeferredEndpoints } from "./endpoints/deferred-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, chooseAddress, watchAddressesUp } from "./host/addresses.ts";
-import { keepAwake } from "./host/awake.ts";
 import { createHostConditions } from "./host/conditions.ts";
 import { followAddress } from "./host/follow-address.ts";
+import { keepAwake } from "./host/keep-awake.ts";
 import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
+import { type HostServices, openHostServices } from "./host-services.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import type { MetricsFacts } from "./metrics/facts.ts";
-import { type Offered, openOffered } from "./offered.ts";
-import type { Seen } from "./preflight.ts";
+import type { PreflightObservation } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
+import { type CachedHost, openCachedHost } from "./registration/cached-host.ts";
+import { createDeferredClient } from "./registration/deferred-client.ts";
 import { hostStatusBody } from "./registration/host-status.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
-import { type KeptHost, openKeptHost } from "./registration/kept-host.ts";
-import { createLateClient } from "./registration/late-client.ts";
 import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
-import type { Trouble } from "./registration/registration.ts";
+import type { HostProblem } from "./registration/registration.ts";
 import type { RunDoctor } from "./remote/server.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
 import { hasEngineFile } from "./replicas/state/engine-record.ts";
-import { reportingAs, startSession } from "./session.ts";
-import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
+import { eventReporter, startSession } from "./session.ts";
+import { type AgentState, addressOf, agentProblems, budgetOf, quotaOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
 import { createModelKeeper, type ModelKeeper } from "./store-maintenance/keep-models.ts";
 import { storeOptionsOf } from "./store-options.ts";
 
 /** What every part of the agent is built from. */
-export interface Inputs {
+export interface AgentInputs {
   readonly config: AgentConfig;
   readonly environment: Environment;
   readonly log: Log;
@@ -62,11 +62,11 @@ export interface Inputs {
 /** What is opened first; `host` is the Host as last seen, which applies until it is read again. */
 interface Opened {
   readonly run: RunCommand;
-  readonly keptHost: KeptHost;
+  readonly keptHost: CachedHost;
   readonly host: Host | undefined;
   readonly store: ModelStore;
   readonly received: { readonly bytes: number };
-  readonly offered: Offered;
+  readonly offered: HostServices;
   /** Called when what this host offers to others changed. */
   readonly offers: { report: () => void };
 }
@@ -76,27 +76,27 @@ export class Agent {
   readonly instances: Instances;
   readonly gate: GateRoutes;
   readonly models: ModelKeeper;
-  readonly #inputs: Inputs;
+  readonly #inputs: AgentInputs;
   readonly #opened: Opened;
   readonly #observer: HostObserver;
   readonly #pressure: PressureWatch;
-  readonly #lateClient = createLateClient();
-  readonly #lateEndpoints = createLateEndpoints();
+  readonly #lateClient = createDeferredClient();
+  readonly #lateEndpoints = createDeferredEndpoints();
   readonly #addressesUp: AddressesUp;
   readonly #apiRequests = createTally();
   readonly #startedAtMs: number;
   readonly #state: AgentState;
 
   /** Opens what is on disk and builds the parts on it. Reading and watching the machine begin; no engine is touched. */
-  static async open(inputs: Inputs): Promise<Agent> {
+  static async open(inputs: AgentInputs): Promise<Agent> {
     const { config, environment, clock, log } = inputs;
     const run = createRunCommand(environment.toolPath);
-    const keptHost = openKeptHost(config.stateDir, config.hostName, log);
+    const keptHost = openCachedHost(config.stateDir, config.hostName, log);
     const host = keptHost.read();
     const received = { bytes: 0 };
     const isMac = config.platform === "darwin";
     const offers = { report: () => {} };
-    const offered = openOffered(inputs, () => offers.report());
+    const offered = openHostServices(inputs, () => offers.report());
     const options = storeOptionsOf(config);
     const store = await openStore({
       ...{ ...options, clock, log, bootId: await readBootId(config.platform, run) },
@@ -115,7 +115,7 @@ export class Agent {
     return agent;
   }
 
-  private constructor(inputs: Inputs, opened: Opened) {
+  private constructor(inputs: AgentInputs, opened: Opened) {
     const { config, clock, log, signal, environment } = inputs;
     const { run, store, offered } = opened;
     this.#inputs = inputs;
@@ -193,8 +193,8 @@ export class Agent {
   }
 
   /** Why the agent is not ready. */
-  troubles(): readonly Trouble[] {
-    return troublesOf(this.#state, { ...this.#observer.latest(), address: this.#address() });
+  troubles(): readonly HostProblem[] {
+    return agentProblems(this.#state, { ...this.#observer.latest(), address: this.#address() });
   }
 
   /** For metrics. */
@@ -222,7 +222,7 @@ export class Agent {
   }
 
   /** Reads machine and Host once, for a dry run. */
-  async look(connection: KubeConnection): Promise<Seen> {
+  async look(connection: KubeConnection): Promise<PreflightObservation> {
     // The agent may list Hosts, not get one.
     const [hosts, routed, seen] = await Promise.all([
       createClient(connection).list<Host>(HOSTS, {
@@ -386,8 +386,8 @@ export class Agent {
   }
 }
 
-function recorderOf({ config, clock, log, signal }: Inputs, client: KubeClient): RecordEvent {
-  return createEventRecorder({ client, clock, log, signal, ...reportingAs(config.hostName) });
+function recorderOf({ config, clock, log, signal }: AgentInputs, client: KubeClient): RecordEvent {
+  return createEventRecorder({ client, clock, log, signal, ...eventReporter(config.hostName) });
 }
 
 async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {

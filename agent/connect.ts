@@ -16,7 +16,7 @@ export interface ConnectPorts {
 const RETRY = { firstMs: 500, capMs: 15_000 };
 
 /** Undefined when the signal was aborted first. */
-export async function connectPatiently(
+export async function connectWithRetry(
   /** Asked at each attempt: a host may join at any time. */
   options: () => ConnectOptions,
   { clock, log, signal, onTrouble }: ConnectPorts,

@@ -9,10 +9,10 @@ import { explainFailure } from "../src/kube/errors.ts";
 import { systemCode } from "../src/util/atomic-file.ts";
 import type { Agent } from "./agent.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { preflight, renderChecks, requirePassed } from "./preflight.ts";
+import { renderChecks, requirePassed, runPreflight } from "./preflight.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
-export async function dryRun(
+export async function dryRunAgent(
   options: ConnectOptions & Pick<AgentConfig, "hostName" | "register" | "portRange">,
   agent: Agent,
   print: (text: string) => void,
@@ -20,7 +20,7 @@ export async function dryRun(
   const connection = await connect(options);
   try {
     const client = createClient(connection);
-    const checks = await preflight(client, options, await agent.look(connection));
+    const checks = await runPreflight(client, options, await agent.look(connection));
     print(renderChecks(checks));
     const listed = await client.list<InferenceReplica>(INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${options.hostName}`,

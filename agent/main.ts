@@ -2,20 +2,20 @@
 
 import { existsSync } from "node:fs";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
-import { renderAgentAnswer } from "../src/api/agent-answer.ts";
+import { renderAgentReply } from "../src/api/agent-answer.ts";
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { Agent, type Inputs } from "./agent.ts";
+import { Agent, type AgentInputs } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { connectPatiently } from "./connect.ts";
+import { connectWithRetry } from "./connect.ts";
 import { joinedKubeconfigPath } from "./credential/file.ts";
-import { keepCredential } from "./credential/renewal.ts";
-import { dryRun, requireReadable } from "./dry-run.ts";
+import { renewCredential } from "./credential/renewal.ts";
+import { dryRunAgent, requireReadable } from "./dry-run.ts";
 import { startServer } from "./metrics/server.ts";
 import { USER_AGENT } from "./session.ts";
-import { lockStateDir } from "./single.ts";
+import { lockStateDir } from "./state-dir-lock.ts";
 import { stopEngines } from "./stop-engines.ts";
 
 const LEASE_SECONDS = 40;
@@ -35,7 +35,7 @@ export interface AgentPorts {
   /** Once the loopback server listens. */
   readonly onListening?: (port: number) => void;
   /** For remoteAccess.doctor. */
-  readonly doctor?: Inputs["doctor"];
+  readonly doctor?: AgentInputs["doctor"];
 }
 
 /** Resolves after the signal was aborted. Rejects if it cannot start: state folder, port, dry run without a cluster. */
@@ -45,12 +45,12 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const life = new AbortController();
   const end = new AbortController();
   const { signal } = life;
-  const inputs: Inputs = { config, environment, log, clock, signal, endSignal: end.signal, doctor };
+  const inputs: AgentInputs = { config, environment, log, clock, signal, endSignal: end.signal, doctor };
   if (config.dryRun) {
     await requireReadable(config.stateDir);
     const agent = await Agent.open(inputs);
     const { kubeconfig: kubeconfigPath, context } = config;
-    return dryRun({ ...config, kubeconfigPath, context }, agent, ports.print).finally(() =>
+    return dryRunAgent({ ...config, kubeconfigPath, context }, agent, ports.print).finally(() =>
       agent.runner.stop(),
     );
   }
@@ -69,12 +69,12 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
 function answerOf({ agentVersion: version }: Environment, serving: Agent | undefined): string {
   const phase = serving === undefined ? "starting" : "serving";
   const troubles = serving?.troubles().map(({ code }) => code) ?? [];
-  return renderAgentAnswer({ pid: process.pid, version, phase, troubles });
+  return renderAgentReply({ pid: process.pid, version, phase, troubles });
 }
 
 /** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
 async function live(
-  inputs: Inputs,
+  inputs: AgentInputs,
   ports: AgentPorts & { readonly onServing: (agent: Agent) => void },
   life: AbortController,
 ): Promise<void> {
@@ -102,7 +102,7 @@ async function live(
   const joined = joinedKubeconfigPath(config.stateDir);
   const path = () => config.kubeconfig ?? (existsSync(joined) ? joined : undefined);
   const onAnswer = (...answer: [string, number]) => agent.countAnswer(...answer);
-  const connection = await connectPatiently(
+  const connection = await connectWithRetry(
     () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
     { clock, log, signal, onTrouble: (connectTrouble) => agent.note({ connectTrouble }) },
   );
@@ -110,7 +110,7 @@ async function live(
     const used = path();
     const onRenewal = (trouble: MetalbridgeError | undefined) => agent.note({ credential: { trouble } });
     if (used !== undefined)
-      keepCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
+      renewCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
     await agent.attach(connection);
   }
   await whenAborted(signal);
@@ -126,7 +126,7 @@ async function live(
   log.info({ version: environment.agentVersion }, "agent exited");
 }
 
-function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<number> {
+function serve({ config, clock, signal, log }: AgentInputs, agent: Agent): Promise<number> {
   const troubles = () => agent.troubles();
   const facts = () => agent.facts();
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
@@ -138,7 +138,7 @@ function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<nu
 
 /** Loaded only where it is asked for: an idle agent must be small. */
 async function serveLlmfitOf(
-  { config, clock, log, signal }: Inputs,
+  { config, clock, log, signal }: AgentInputs,
   agent: Agent,
   records: AgentPorts["records"] = async () => [],
 ): Promise<void> {

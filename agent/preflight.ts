@@ -7,19 +7,19 @@ import { ACCESS_REVIEWS } from "../src/kube/kinds.ts";
 import type { AccessReview } from "../src/kube/objects.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { hostTrouble, type ObservedHost } from "./registration/host-status.ts";
+import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts";
 
 /** A token's times and a certificate's are judged by clocks that agree within this. */
 const CLOCK_MS = 5 * 60_000;
 
-export interface Seen extends Pick<ObservedHost, "address" | "runtimes"> {
+export interface PreflightObservation extends Pick<ObservedHost, "address" | "runtimes"> {
   /** Undefined if the cluster has no Host of this name. */
   readonly host: Host | undefined;
   readonly server: string;
   readonly serverAheadMs: number | undefined;
 }
 
-export interface Check {
+export interface PreflightCheck {
   readonly what: "route" | "clock" | "host" | "address" | "ports" | "engine" | "rights";
   /** Absent when the check passed. */
   readonly code?: ErrorCode;
@@ -39,11 +39,11 @@ const RIGHTS: readonly (readonly [group: string, resource: string, verbs: string
 ];
 
 /** Every check, in the order in which a new host meets them. */
-export async function preflight(
+export async function runPreflight(
   client: KubeClient,
   { hostName, register, portRange }: Pick<AgentConfig, "hostName" | "register" | "portRange">,
-  seen: Seen,
-): Promise<readonly Check[]> {
+  seen: PreflightObservation,
+): Promise<readonly PreflightCheck[]> {
   const missing = await missingRights(client, hostName, register && seen.host === undefined);
   return [
     { what: "route", text: `the API server at ${seen.server} answers` },
@@ -59,7 +59,7 @@ export async function preflight(
 }
 
 /** One line per check. */
-export function renderChecks(checks: readonly Check[]): string {
+export function renderChecks(checks: readonly PreflightCheck[]): string {
   return checks
     .map(({ what, code, text }) => {
       const result = code === undefined ? "ok" : "FAILED";
@@ -69,13 +69,13 @@ export function renderChecks(checks: readonly Check[]): string {
 }
 
 /** Throws PreflightFailed where a check has failed. */
-export function requirePassed(checks: readonly Check[]): void {
+export function requirePassed(checks: readonly PreflightCheck[]): void {
   const failed = checks.filter(({ code }) => code !== undefined).map(({ what }) => what);
   if (failed.length > 0)
     throw new MetalbridgeError("PreflightFailed", `this host cannot serve yet: ${failed.join(", ")}`);
 }
 
-function checkClock(serverAheadMs = 0): Check {
+function checkClock(serverAheadMs = 0): PreflightCheck {
   if (Math.abs(serverAheadMs) <= CLOCK_MS)
     return { what: "clock", text: "the clock agrees with the API server's" };
   const minutes = Math.round(Math.abs(serverAheadMs) / 60_000);
@@ -84,7 +84,10 @@ function checkClock(serverAheadMs = 0): Check {
 }
 
 /** The way back: what can be said of it on this machine. */
-async function checkPorts(address: string, [first, last]: readonly [number, number]): Promise<Check> {
+async function checkPorts(
+  address: string,
+  [first, last]: readonly [number, number],
+): Promise<PreflightCheck> {
   const range = `${first} to ${last}`;
   for (let port = first; port <= last; port += 1) {
     if (await canListen(address, port))
@@ -101,28 +104,28 @@ function canListen(host: string, port: number): Promise<boolean> {
   });
 }
 
-function checkHost(hostName: string, register: boolean, host: Host | undefined): Check {
+function checkHost(hostName: string, register: boolean, host: Host | undefined): PreflightCheck {
   if (host !== undefined) return { what: "host", text: `Host ${hostName} is registered` };
   if (register) return { what: "host", text: `Host ${hostName} does not exist; --register will create it` };
   const text = `there is no Host ${hostName}; create it with: metalbridge host add ${hostName}`;
   return { what: "host", code: "HostNotRegistered", text };
 }
 
-function checkAddress(hostName: string, { address, host, runtimes }: Seen): Check {
+function checkAddress(hostName: string, { address, host, runtimes }: PreflightObservation): PreflightCheck {
   if (address.at === "up") return { what: "address", text: `engines will listen on ${address.address}` };
   const known = host ?? hostSchema.parse({ metadata: { name: hostName } });
-  const trouble = hostTrouble(known, { address, runtimes });
+  const trouble = hostProblemOf(known, { address, runtimes });
   return { what: "address", code: address.code, text: trouble?.message ?? address.why };
 }
 
-function checkEngine({ runtimes, host, address }: Seen): Check {
+function checkEngine({ runtimes, host, address }: PreflightObservation): PreflightCheck {
   if (runtimes.found.length > 0) {
     const found = runtimes.found.map(({ name, version }) => `${name} ${version ?? ""}`.trim());
     return { what: "engine", text: found.join(", ") };
   }
   const known = host ?? hostSchema.parse({ metadata: { name: "unknown" } });
   const up = address.at === "up" ? address : ({ at: "up", address: "" } as const);
-  const { code, message } = hostTrouble(known, { address: up, runtimes }) ?? {
+  const { code, message } = hostProblemOf(known, { address: up, runtimes }) ?? {
     code: "RuntimeNotInstalled",
     message: "no engine was found on this host",
   };

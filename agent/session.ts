@@ -9,13 +9,13 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import type { Reporter } from "../src/kube/event/event-object.ts";
 import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
 import type { KubeClient, Reflector } from "../src/kube/types.ts";
-import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
+import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import type { DeferredEndpoints } from "./endpoints/deferred-endpoints.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
-import type { LateEndpoints } from "./endpoints/late-endpoints.ts";
+import type { DeferredClient } from "./registration/deferred-client.ts";
 import type { ObservedHost } from "./registration/host-status.ts";
-import type { LateClient } from "./registration/late-client.ts";
-import { type Registration, startRegistration, type Trouble } from "./registration/registration.ts";
+import { type HostProblem, type HostRegistration, startRegistration } from "./registration/registration.ts";
 import { watchReplicas } from "./replica-watch.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 
@@ -29,8 +29,8 @@ export interface SessionOptions {
   readonly hostName: string;
   readonly instanceId: string;
   readonly create: (() => readonly string[]) | undefined;
-  readonly lateClient: LateClient;
-  readonly lateEndpoints: LateEndpoints;
+  readonly lateClient: DeferredClient;
+  readonly lateEndpoints: DeferredEndpoints;
   readonly runner: ReplicaRunner;
   readonly observe: () => Promise<ObservedHost>;
   readonly onHost: (host: Host | undefined) => void;
@@ -38,11 +38,11 @@ export interface SessionOptions {
   readonly machine: () => string;
 }
 
-export interface Session {
+export interface ClusterSession {
   readonly isNameOurs: () => boolean;
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
-  readonly troubles: () => readonly Trouble[];
+  readonly troubles: () => readonly HostProblem[];
   /** Writes the Host's status soon if it changed. */
   readonly report: () => void;
   /** After a sleep: cached state may be long out of date, and connections may be dead. */
@@ -51,18 +51,18 @@ export interface Session {
 
 export const USER_AGENT = "metalbridge-agent";
 /** Whom the Events of this host name as their reporter. */
-export function reportingAs(hostName: string): Reporter {
+export function eventReporter(hostName: string): Reporter {
   return { reportingController: AGENT_REPORTER, reportingInstance: hostName };
 }
 
-export function startSession(options: SessionOptions): Session {
+export function startSession(options: SessionOptions): ClusterSession {
   const { connection, clock, log, signal, runner, lateClient, lateEndpoints } = options;
   const client = createClient(connection, { userAgent: USER_AGENT });
   lateClient.connect(client);
   let replicas: Reflector<InferenceReplica> | undefined;
   let watching: AbortController | undefined;
   let watchTrouble: MetalbridgeError | undefined;
-  let registration: Registration | undefined;
+  let registration: HostRegistration | undefined;
 
   const endpoints = createEndpoints({
     ...{ connection, client, clock, log, signal: options.endSignal },
@@ -94,7 +94,7 @@ export function startSession(options: SessionOptions): Session {
     watching?.abort();
     watching = undefined;
   };
-  const watches = (): (Watched | undefined)[] => [registration?.hosts(), replicas, endpoints.watch];
+  const watches = (): (WatchedReflector | undefined)[] => [registration?.hosts(), replicas, endpoints.watch];
   registration = startRegistration({
     ...{ connection, client, clock, log, signal },
     ...options,
@@ -130,11 +130,14 @@ function recordHostEvents(
   { clock, log, endSignal, hostName }: SessionOptions,
   client: KubeClient,
 ): RecordEvent {
-  return createEventRecorder({ client, clock, log, signal: endSignal, ...reportingAs(hostName) });
+  return createEventRecorder({ client, clock, log, signal: endSignal, ...eventReporter(hostName) });
 }
 
 /** The Lease loop is the first to see the API server back; the watches must not wait out their backoff. */
-function answeredBy({ clock, signal, connection }: SessionOptions, watches: () => (Watched | undefined)[]) {
+function answeredBy(
+  { clock, signal, connection }: SessionOptions,
+  watches: () => (WatchedReflector | undefined)[],
+) {
   const reflectors = () => watches().filter((watch) => watch !== undefined);
   return createCatchUp({ clock, signal, reflectors, replaced: connection.replaced }).answered;
 }

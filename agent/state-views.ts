@@ -6,15 +6,15 @@ import { type Host, hostSchema } from "../src/api/host.ts";
 import { hostBudget } from "../src/capacity/budget.ts";
 import type { MemoryReading } from "../src/macos/host-reader.ts";
 import type { AddressAnswer } from "./host/addresses.ts";
-import { hostTrouble, type ObservedHost } from "./registration/host-status.ts";
-import type { Trouble } from "./registration/registration.ts";
-import type { Session } from "./session.ts";
+import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts";
+import type { HostProblem } from "./registration/registration.ts";
+import type { ClusterSession } from "./session.ts";
 
 /** What the agent learns while it runs. */
 export interface AgentState {
   host?: Host | undefined;
   routed?: string | undefined;
-  session?: Session;
+  session?: ClusterSession;
   connectTrouble?: MetalbridgeError;
   credential?: NonNullable<ObservedHost["credential"]>;
 }
@@ -48,10 +48,10 @@ export function addressOf(answer: AddressAnswer): string | undefined {
 }
 
 /** Why the agent is not ready, most basic reason first. */
-export function troublesOf(
+export function agentProblems(
   { session, connectTrouble, host }: AgentState,
   seen: Partial<Pick<ObservedHost, "runtimes">> & Pick<ObservedHost, "address">,
-): readonly Trouble[] {
+): readonly HostProblem[] {
   if (connectTrouble !== undefined) return [{ code: connectTrouble.code, message: connectTrouble.message }];
   if (session === undefined)
     return [{ code: "Starting", message: "there is no connection to the API server yet" }];
@@ -59,7 +59,7 @@ export function troublesOf(
   if (troubles.length > 0) return troubles;
   const { address, runtimes } = seen;
   const trouble =
-    host === undefined || runtimes === undefined ? undefined : hostTrouble(host, { address, runtimes });
+    host === undefined || runtimes === undefined ? undefined : hostProblemOf(host, { address, runtimes });
   if (trouble !== undefined) return [trouble];
   if (session.isSynced()) return [];
   return [{ code: "Starting", message: "the replicas have not been listed yet" }];

@@ -1,6 +1,6 @@
 /** What the configuration says of the model store. */
 import { join } from "node:path";
-import type { Credentials } from "../src/models/source/credentials.ts";
+import type { SourceCredentials } from "../src/models/source/credentials.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import type { StoreLimits, StoreOptions } from "./store/types.ts";
 
@@ -25,7 +25,7 @@ export function storeOptionsOf(config: AgentConfig): Configured {
 }
 
 /** For Models without a Secret. */
-function machineCredentials({ sources, huggingFace }: AgentConfig): Credentials {
+function machineCredentials({ sources, huggingFace }: AgentConfig): SourceCredentials {
   return { ...sources.credentials, ...(huggingFace.token && { HF_TOKEN: huggingFace.token }) };
 }
 

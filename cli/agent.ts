@@ -90,7 +90,7 @@ export function addMachineFlags(command: Command): Command {
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
-  const given = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
+  const given = loadAgentConfig({ file: flags.config, flags: agentSettingsOf(flags) });
   const config: AgentConfig = {
     ...given,
     llamaServer: [...llamaServerPaths(given, { prefix: ownPrefix() })],
@@ -123,7 +123,7 @@ function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | und
   }
 }
 
-export function settingsOf(flags: AgentFlags): AgentSettings {
+export function agentSettingsOf(flags: AgentFlags): AgentSettings {
   const { kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel } =
     flags;
   return defined({

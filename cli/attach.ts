@@ -14,12 +14,18 @@ import {
   type ProgramExit,
   type Size,
 } from "../agent/instances/process/terminal/frames.ts";
-import { orNothing } from "../agent/remote/log-reader.ts";
+import { undefinedIfMissing } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-keys.ts";
 import { addNamespacedFlags } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
-import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
+import {
+  addLocalFlags,
+  type LocalFlags,
+  type LocalLookup,
+  replicaArgument,
+  useLocal,
+} from "./logs/locate.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -31,7 +37,7 @@ interface AttachFlags extends LocalFlags {
 /** How an attachment ended. */
 type Ending = "detached" | "stopped" | "lost" | ProgramExit;
 
-const SOUGHT: SoughtHere = {
+const SOUGHT: LocalLookup = {
   verb: "attach",
   what: "terminal",
   file: TERMINAL_SOCKET,
@@ -86,7 +92,7 @@ async function open(replica: LocalReplica): Promise<Socket> {
 }
 
 function notRunning({ name, namespace, dir }: LocalReplica): MetalbridgeError {
-  const record = orNothing(() => readFileSync(path.join(dir, "engine.json"), "utf8"));
+  const record = undefinedIfMissing(() => readFileSync(path.join(dir, "engine.json"), "utf8"));
   const isWithout = record !== undefined && !/"tty": true/.test(record);
   const why = isWithout ? "its service does not set spec.tty: true" : "its program is not running";
   return new MetalbridgeError("TerminalNotFound", `${namespace}/${name} has no terminal: ${why}`, {

@@ -1,12 +1,12 @@
 /** `metalbridge bench`: how fast a service answers, by number of clients. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type Load, runLevel } from "./bench/measure.ts";
+import { type BenchLoad, runLevel } from "./bench/measure.ts";
 import { type LevelReport, renderMarkdown, renderTable, reportOf } from "./bench/report.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findService } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
-import { addSecretFlags, findTarget, type SecretFlags } from "./endpoint/target.ts";
+import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
+import { addSecretFlags, findEndpointTarget, type SecretFlags } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -24,9 +24,9 @@ export function configureBench(command: Command): void {
   addSecretFlags(addNamespacedFlags(command))
     .argument("<service>", "name of the InferenceService", parseServiceName)
     .option("--clients <counts>", "concurrent clients, one run for each count", parseCounts, [1, 2, 4, 8])
-    .option("--requests <n>", "requests in each run", parseCount(1), 32)
-    .option("--prompt-words <n>", "length of a prompt, in words", parseCount(1), 128)
-    .option("--max-tokens <n>", "longest answer, in tokens", parseCount(1), 128)
+    .option("--requests <n>", "requests in each run", countParser(1), 32)
+    .option("--prompt-words <n>", "length of a prompt, in words", countParser(1), 128)
+    .option("--max-tokens <n>", "longest answer, in tokens", countParser(1), 128)
     .addOption(
       new Option("-o, --output <format>", "how to print it")
         .choices(["text", "markdown", "json"])
@@ -45,7 +45,7 @@ function parseCounts(text: string): readonly number[] {
 async function bench(name: string, flags: Flags): Promise<void> {
   await withCluster("bench", flags, async (cluster) => {
     const service = await findService(cluster, name);
-    const target = await findTarget(cluster, service, flags);
+    const target = await findEndpointTarget(cluster, service, flags);
     const stop = listenForStop();
     const load = { ...flags, target, mode: service.spec.mode ?? "chat", signal: stop.signal };
     const levels = await measure(load, flags.clients);
@@ -55,7 +55,7 @@ async function bench(name: string, flags: Flags): Promise<void> {
 }
 
 /** A request to each endpoint first, so that none is cold. Ends early where it is interrupted. */
-async function measure(load: Load, clients: readonly number[]): Promise<readonly LevelReport[]> {
+async function measure(load: BenchLoad, clients: readonly number[]): Promise<readonly LevelReport[]> {
   const endpoints = load.target.endpoints.length;
   const aside = (line: string) => writeErr(`${line}\n`);
   const levels: LevelReport[] = [];

@@ -1,7 +1,7 @@
 /** `metalbridge catalog`: the models that are known, where their figures come from, and whether they are right. */
 
 import { type Command, Option } from "commander";
-import { holdAgainst } from "../fitness/catalog/check.ts";
+import { recordDiscrepancies } from "../fitness/catalog/check.ts";
 import { searchRecords } from "../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { keyValueBytesPerToken } from "../fitness/scoring/claim.ts";
@@ -10,7 +10,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "./catalog/read.ts";
 import { updateCatalog } from "./catalog/update.ts";
-import { outputFlag, parseCount } from "./cluster/flags.ts";
+import { countParser, outputFlag } from "./cluster/flags.ts";
 import { readGguf } from "./gguf/read.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeOut } from "./program/output.ts";
@@ -58,7 +58,7 @@ export function configureCatalog(command: Command): void {
 function listing(command: Command, description: string): Command {
   return command
     .description(description)
-    .option("--limit <count>", "at most so many", parseCount(1))
+    .option("--limit <count>", "at most so many", countParser(1))
     .addOption(catalogOption())
     .addOption(new Option("-o, --output <format>", "how to print it").choices(["wide", "json"]));
 }
@@ -128,10 +128,12 @@ async function check(
   const wrong = [...read.refused.map(({ where, why }) => `${where}: ${why}`)];
   if (name !== undefined && file !== undefined) {
     const record = recordNamed(read, name);
-    wrong.push(...holdAgainst(record, (await readGguf(file)).summary).map((why) => `${record.name}: ${why}`));
+    wrong.push(
+      ...recordDiscrepancies(record, (await readGguf(file)).summary).map((why) => `${record.name}: ${why}`),
+    );
   } else
     wrong.push(
-      ...read.records.flatMap((record) => holdAgainst(record).map((why) => `${record.name}: ${why}`)),
+      ...read.records.flatMap((record) => recordDiscrepancies(record).map((why) => `${record.name}: ${why}`)),
     );
   for (const line of wrong) print(line);
   print(wrong.length === 0 ? "no contradictions" : `${wrong.length} contradictions`);

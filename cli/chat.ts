@@ -7,9 +7,14 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findService } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
 import { streamEvents } from "./endpoint/request.ts";
-import { addSecretFlags, findTarget, type SecretFlags, type Target } from "./endpoint/target.ts";
+import {
+  addSecretFlags,
+  type EndpointTarget,
+  findEndpointTarget,
+  type SecretFlags,
+} from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 
@@ -33,7 +38,7 @@ export function configureChat(command: Command): void {
     .argument("<service>", "name of the InferenceService", parseServiceName)
     .argument("[question]", "one question; absent: a conversation, or what standard input holds")
     .option("--system <text>", "system prompt")
-    .option("--max-tokens <n>", "longest answer", parseCount(1))
+    .option("--max-tokens <n>", "longest answer", countParser(1))
     .action(chat);
 }
 
@@ -43,7 +48,7 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
     const mode = service.spec.mode ?? "chat";
     if (mode !== "chat")
       throw new MetalbridgeError("NotAChatService", `service ${name} has spec.mode ${mode}`);
-    const target = await findTarget(cluster, service, flags);
+    const target = await findEndpointTarget(cluster, service, flags);
     const system: readonly Message[] =
       flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
     const isTerminal = process.stdin.isTTY === true;
@@ -62,7 +67,7 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
 }
 
 /** Ctrl-C ends the answer, at the prompt the conversation; Ctrl-D ends both. */
-async function converse(target: Target, system: readonly Message[], flags: Flags): Promise<void> {
+async function converse(target: EndpointTarget, system: readonly Message[], flags: Flags): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let messages = system;
   let answering: AbortController | undefined;
@@ -103,7 +108,7 @@ function tell(error: unknown): undefined {
 
 /** Prints the answer as it comes; undefined where it was interrupted. */
 async function say(
-  target: Target,
+  target: EndpointTarget,
   messages: readonly Message[],
   { maxTokens }: Flags,
   signal: AbortSignal,

@@ -7,14 +7,14 @@ import { withCluster } from "./cluster/cluster.ts";
 import {
   addNamespacedFlags,
   type ClusterFlags,
-  type Output,
+  countParser,
+  type OutputFormat,
   outputFlag,
-  parseCount,
   parseDuration,
 } from "./cluster/flags.ts";
 import { clusterFit } from "./cluster-fit/cluster-fit.ts";
-import { writeAnswer } from "./cluster-fit/here.ts";
-import { type Payload, renderPayload } from "./cluster-fit/rank.ts";
+import { type RankPayload, renderPayload } from "./cluster-fit/rank.ts";
+import { writeNodeReport } from "./cluster-fit/write-node-report.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -28,7 +28,7 @@ interface Flags extends ClusterFlags {
   readonly probeImage?: string;
   readonly concurrency: number;
   readonly catalog?: readonly string[];
-  readonly output: Output;
+  readonly output: OutputFormat;
   readonly probeTo?: string;
 }
 
@@ -47,19 +47,19 @@ export function configureClusterFit(command: Command): void {
       ).choices([...USE_CASES]),
     )
     .addOption(new Option("--min-fit <level>", "at least this fit").choices([...FIT_LEVELS]).default("good"))
-    .option("--limit <count>", "models shown of each node", parseCount(1), LIMIT)
+    .option("--limit <count>", "models shown of each node", countParser(1), LIMIT)
     .addOption(
       new Option("--timeout <time>", "how long one pod may take")
         .argParser(parseTimeout)
         .default(TIMEOUT_MS, "180s"),
     )
     .option("--probe-image <image>", "Metalbridge's image (default: that of the controller)")
-    .option("--concurrency <count>", "pods at once", parseCount(1), CONCURRENCY)
+    .option("--concurrency <count>", "pods at once", countParser(1), CONCURRENCY)
     .addOption(catalogOption())
     .addOption(outputFlag())
     .option("--probe-to <file>", "what the pods run: write what this machine has to the file, and exit")
     .action(async (flags: Flags) => {
-      if (flags.probeTo !== undefined) return writeAnswer(flags.probeTo);
+      if (flags.probeTo !== undefined) return writeNodeReport(flags.probeTo);
       if (flags.model === undefined) command.error("error: --model <name> is missing");
       else await run(flags.model, flags);
     });
@@ -75,7 +75,7 @@ async function run(model: string, { output, catalog, ...flags }: Flags): Promise
   });
 }
 
-function print(payload: Payload, output: Output): void {
+function print(payload: RankPayload, output: OutputFormat): void {
   const isEmpty = payload.node_count === 0;
   if (isEmpty) process.exitCode = exitCodes.failed;
   const json = isEmpty ? { error: "no Kubernetes nodes found" } : payload;

@@ -11,10 +11,10 @@ import { explainAttempt } from "./cluster/failure.ts";
 import { findService, listAll } from "./cluster/find.ts";
 import {
   addNamespacedFlags,
+  booleanOption,
   type ClusterFlags,
   parseDuration,
   parseServiceName,
-  yesOrNo,
 } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { formatSpan } from "./program/age.ts";
@@ -42,7 +42,7 @@ export function configureDelete(command: Command): void {
       "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The deletion continues",
       parseDuration,
     )
-    .addOption(yesOrNo("--wait", "follow until its engines are drained and it is gone"))
+    .addOption(booleanOption("--wait", "follow until its engines are drained and it is gone"))
     .action(deleteService);
 }
 

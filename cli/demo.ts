@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, parseDemoOptions } from "../local/demo/options.ts";
 import { type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
-import { createScreen } from "../local/demo/screen.ts";
+import { createDemoScreen } from "../local/demo/screen.ts";
 import { shellWord } from "../local/shell-word.ts";
 import { writeOut } from "./program/output.ts";
 import { failureFields } from "./program/report.ts";
@@ -46,7 +46,7 @@ async function demo(options: DemoOptions): Promise<void> {
   const stop = listenForStop();
   // With JSON asked for, standard output holds the one line and nothing else.
   const stream = options.output === "json" ? process.stderr : process.stdout;
-  const screen = createScreen({ stream, isTerminal: stream.isTTY === true });
+  const screen = createDemoScreen({ stream, isTerminal: stream.isTTY === true });
   let running: RunningDemo;
   try {
     running = await runDemo(options, { screen, signal: stop.signal, requestStop: stop.stop });

@@ -10,11 +10,11 @@ import { catalogOption } from "./catalog/read.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import {
   addNamespacedFlags,
+  booleanOption,
   type ClusterFlags,
-  parseCount,
+  countParser,
   parseDuration,
   parseName,
-  yesOrNo,
 } from "./cluster/flags.ts";
 import { createObjects } from "./deploy/create.ts";
 import { followService } from "./deploy/follow.ts";
@@ -47,16 +47,16 @@ export function configureDeploy(command: Command): void {
       ),
     )
     .option("--quantization <name>", "which quantization, where the source has several: Q4_K_M")
-    .option("--replicas <n>", "how many", parseCount(1))
-    .option("--context-size <tokens>", "context of the whole engine, shared by all slots", parseCount(1))
-    .option("--slots <n>", "requests at once", parseCount(1))
+    .option("--replicas <n>", "how many", countParser(1))
+    .option("--context-size <tokens>", "context of the whole engine, shared by all slots", countParser(1))
+    .option("--slots <n>", "requests at once", countParser(1))
     .addOption(new Option("--priority <name>", "priority").choices(Object.keys(PRIORITIES)))
     .addOption(new Option("--mode <name>", "what it answers").choices(["chat", "embedding", "rerank"]))
     .option("--secret <name>", "Secret with credentials for the source", parseName)
     .addOption(catalogOption())
     .option("--yes", "do not ask")
     .option("--dry-run", "print the manifests and create nothing")
-    .addOption(yesOrNo("--wait", "follow until the service is Ready"))
+    .addOption(booleanOption("--wait", "follow until the service is Ready"))
     .option(
       "--timeout <time>",
       "stop following after this time, such as 90s or 10m (default: 30m); 0: never. The service keeps trying",

@@ -6,20 +6,20 @@ import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agent/config/schema.ts";
-import { examine, type Result } from "../src/doctor/check.ts";
-import { readValue } from "../src/doctor/readings.ts";
+import { type CheckResult, runChecks } from "../src/doctor/check.ts";
+import { valueOfReading } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/util/command.ts";
 import { outputFlag, parseDuration, parseHostName, parseName } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { probeFromCluster } from "./doctor/from-cluster.ts";
-import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
+import { type Gathered, type GatherOptions, gather } from "./doctor/gather.ts";
 import { doctorOnHosts } from "./doctor/on-hosts.ts";
-import { exitCodeOf, type Report, renderReport, reportFields } from "./doctor/render.ts";
-import { exitCodeOfHosts, hostFields, renderHosts } from "./doctor/render-hosts.ts";
+import { type DoctorReport, doctorExitCode, renderDoctorReport, reportFields } from "./doctor/render.ts";
+import { exitCodeOfHosts, hostFields, renderHostReports } from "./doctor/render-hosts.ts";
 import { ownPrefix } from "./engine/programs.ts";
-import { here } from "./install/context.ts";
-import { becomeInstalledAgent } from "./install/installed-agent.ts";
+import { currentPlatform } from "./install/context.ts";
+import { becomeAgentUser } from "./install/installed-agent.ts";
 import { writeOut } from "./program/output.ts";
 
 /** A second is then left, of five, to judge and to print. */
@@ -95,9 +95,9 @@ async function doctor(flags: Flags): Promise<void> {
   const text =
     flags.output === "json"
       ? JSON.stringify(reportFields(report), undefined, 2)
-      : renderReport(report, { isAll: flags.all === true });
+      : renderDoctorReport(report, { isAll: flags.all === true });
   writeOut(`${text}\n`);
-  process.exitCode = exitCodeOf(report.results);
+  process.exitCode = doctorExitCode(report.results);
 }
 
 async function checkHosts({ host: hosts, direct = false, ...flags }: Flags): Promise<void> {
@@ -105,17 +105,17 @@ async function checkHosts({ host: hosts, direct = false, ...flags }: Flags): Pro
   const text =
     flags.output === "json"
       ? JSON.stringify(hostFields(reports), undefined, 2)
-      : renderHosts(reports, flags.all === true);
+      : renderHostReports(reports, flags.all === true);
   writeOut(`${text}\n`);
   process.exitCode = exitCodeOfHosts(reports);
 }
 
-async function checkMachine(flags: Flags): Promise<Report> {
+async function checkMachine(flags: Flags): Promise<DoctorReport> {
   const { all, toolPath } = readEnvironment();
   const isAgents = flags.configOnStdin === true;
   const isOther = isAgents || flags.config !== undefined || flags.stateDir !== undefined;
-  const place = { platform: flags.platform ?? here(), root: flags.root };
-  const installed = isOther ? undefined : await becomeInstalledAgent(place);
+  const place = { platform: flags.platform ?? currentPlatform(), root: flags.root };
+  const installed = isOther ? undefined : await becomeAgentUser(place);
   const configFile = flags.config ?? installed?.configFile;
   const env = installed?.env ?? all;
   const settings = { ...settingsOf(flags), stateDir: flags.stateDir ?? installed?.stateDir };
@@ -124,7 +124,7 @@ async function checkMachine(flags: Flags): Promise<Report> {
     : loadAgentConfig({ file: configFile, flags: settings, env });
   const limitMs = flags.timeout ?? LIMIT_MS;
   const prefix = installed?.prefix ?? ownPrefix();
-  const asked: Asked = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
+  const asked: GatherOptions = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
   const startMs = performance.now();
   let found = await look(asked);
   const fixed: Fixed[] = [];
@@ -149,14 +149,14 @@ async function readAgentsConfig(): Promise<AgentConfig> {
   return agentConfigSchema.parse(JSON.parse(await readText(process.stdin)));
 }
 
-async function look(asked: Asked): Promise<Gathered & { readonly results: readonly Result[] }> {
+async function look(asked: GatherOptions): Promise<Gathered & { readonly results: readonly CheckResult[] }> {
   const gathered = await gather(asked);
-  return { ...gathered, results: examine(allChecks, asked.config.platform, gathered.taken) };
+  return { ...gathered, results: runChecks(allChecks, asked.config.platform, gathered.taken) };
 }
 
 function machineLine({ platform }: AgentConfig, { taken, inventory }: Gathered): string {
-  const machine = readValue(taken.machine);
-  const { system } = readValue(inventory) ?? {};
+  const machine = valueOfReading(taken.machine);
+  const { system } = valueOfReading(inventory) ?? {};
   const model = machine?.hardwareModel ?? system?.model;
   const version =
     machine === undefined ? platform : `${platform === "darwin" ? "macOS " : ""}${machine.osVersion}`;

@@ -2,7 +2,7 @@
 
 import path from "node:path";
 import type { Command } from "commander";
-import { findSession, stopSession } from "../local/control-plane/session.ts";
+import { findControlPlaneSession, stopSession } from "../local/control-plane/session.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { writeOut } from "./program/output.ts";
 
@@ -16,7 +16,7 @@ export function configureDown(command: Command): void {
 }
 
 async function down(dir: string): Promise<void> {
-  const other = await findSession(dir);
+  const other = await findControlPlaneSession(dir);
   if (other === undefined) {
     throw new MetalbridgeError("ControlPlaneNotRunning", `no control plane runs on ${dir}`, {
       summary: "nothing is to be done; another folder can be named with --dir",

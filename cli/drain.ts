@@ -8,14 +8,14 @@ import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import {
   addClusterFlags,
+  booleanOption,
   type ClusterFlags,
   parseDuration,
   parseHostName,
-  yesOrNo,
 } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { writeHostChange } from "./drain/patch.ts";
-import { type DrainView, newsOf, viewDrain } from "./drain/progress.ts";
+import { type DrainView, drainChanges, viewDrain } from "./drain/progress.ts";
 import { formatSpan } from "./program/age.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
@@ -37,7 +37,7 @@ export function configureDrain(command: Command): void {
       "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The drain continues",
       parseDuration,
     )
-    .addOption(yesOrNo("--wait", "follow until nothing is left on the host"))
+    .addOption(booleanOption("--wait", "follow until nothing is left on the host"))
     .action((name: string, flags: Partial<DrainFlags>) =>
       drain(name, { ...flags, timeout: flags.timeout ?? TIMEOUT_MS, wait: flags.wait ?? true }),
     );
@@ -90,7 +90,7 @@ export async function untilDrained(
       if (now === undefined || now.metadata.uid !== uid)
         return fail(new MetalbridgeError("HostNotFound", `Host ${name} was deleted meanwhile`));
       const next = viewDrain(now, replicas.list(), generation);
-      for (const line of newsOf(view, next)) say(line);
+      for (const line of drainChanges(view, next)) say(line);
       view = next;
       if (next.at !== "moving") finish(next);
     };

@@ -12,19 +12,25 @@ import {
   useEngine as use,
 } from "../launchd/engines/engines.ts";
 import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../launchd/engines/store.ts";
-import { asExpected } from "../launchd/install.ts";
+import { explainDiskFull } from "../launchd/install.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPrograms } from "../src/macos/doctor/programs.ts";
 import { createRunTool } from "../src/util/command.ts";
-import { type Output, outputFlag } from "./cluster/flags.ts";
+import { type OutputFormat, outputFlag } from "./cluster/flags.ts";
 import { readLinuxPrograms } from "./doctor/linux.ts";
-import { alone } from "./install/alone.ts";
-import { addPlaceFlags, existingChoices, type PlaceFlags, portsFor, toolPath } from "./install/context.ts";
+import {
+  addInstallScopeFlags,
+  existingChoices,
+  type InstallScopeFlags,
+  portsFor,
+  toolPath,
+} from "./install/context.ts";
+import { withInstallLock } from "./install/install-lock.ts";
 import { writeOut } from "./program/output.ts";
 import { alignColumns } from "./program/table.ts";
 
-interface InstallFlags extends PlaceFlags {
+interface InstallFlags extends InstallScopeFlags {
   readonly from: string;
   readonly sha256?: string;
   readonly trust?: boolean;
@@ -48,7 +54,7 @@ interface ListedEngine {
 
 /** Subcommands, options and actions of the verb. */
 export function configureEngine(command: Command): void {
-  addPlaceFlags(command.command("install"))
+  addInstallScopeFlags(command.command("install"))
     .description("unpack a release of llama.cpp where only root can change it, and use it from now on")
     .addArgument(new Argument("<engine>", "the engine").choices(["llamacpp"]))
     .requiredOption("--from <archive>", "a .tar.gz archive of a release: a file or a URL")
@@ -63,20 +69,20 @@ export function configureEngine(command: Command): void {
         }),
       ),
     );
-  addPlaceFlags(command.command("list"))
+  addInstallScopeFlags(command.command("list"))
     .description("list the installed engines, and which files of them have changed")
     .addOption(outputFlag())
     .action(list);
-  addPlaceFlags(command.command("use"))
+  addInstallScopeFlags(command.command("use"))
     .description("use another installed version from the next start of an engine on")
     .argument("<version>", "as listed, such as b11669")
-    .action((version: string, flags: PlaceFlags) =>
+    .action((version: string, flags: InstallScopeFlags) =>
       change(flags, `use ${version}`, (store) => use(store, version)),
     );
-  addPlaceFlags(command.command("remove"))
+  addInstallScopeFlags(command.command("remove"))
     .description("remove an installed version that no process runs")
     .argument("<version>", "as listed, such as b11669")
-    .action((version: string, flags: PlaceFlags) =>
+    .action((version: string, flags: InstallScopeFlags) =>
       change(flags, `remove ${version}`, (store) => remove(store, version)),
     );
 }
@@ -87,23 +93,23 @@ function parseSum(text: string): string {
 }
 
 async function change(
-  flags: PlaceFlags,
+  flags: InstallScopeFlags,
   what: string,
   work: (store: EngineStore) => Promise<void>,
 ): Promise<void> {
   const choices = await existingChoices(flags);
   // The agent's account has to read the files that are written, whatever root's umask is.
   process.umask(0o022);
-  await alone(choices, portsFor(choices), async () => {
+  await withInstallLock(choices, portsFor(choices), async () => {
     try {
       await work(storeOf(flags, choices));
     } catch (error) {
-      throw asExpected(error, what);
+      throw explainDiskFull(error, what);
     }
   });
 }
 
-function storeOf({ platform }: PlaceFlags, choices: Choices): EngineStore {
+function storeOf({ platform }: InstallScopeFlags, choices: Choices): EngineStore {
   const { layout } = choices;
   const { accounts, print } = portsFor(choices);
   const env = agentEnvironment(layout.stateDir);
@@ -129,7 +135,7 @@ function storeOf({ platform }: PlaceFlags, choices: Choices): EngineStore {
   };
 }
 
-async function readCommands(platform: PlaceFlags["platform"]): Promise<readonly string[]> {
+async function readCommands(platform: InstallScopeFlags["platform"]): Promise<readonly string[]> {
   const found =
     platform === "darwin"
       ? await readPrograms(createRunTool(toolPath()))
@@ -139,7 +145,7 @@ async function readCommands(platform: PlaceFlags["platform"]): Promise<readonly 
   return found.value.map(({ command }) => command);
 }
 
-async function list(flags: PlaceFlags & { readonly output: Output }): Promise<void> {
+async function list(flags: InstallScopeFlags & { readonly output: OutputFormat }): Promise<void> {
   const { layout } = await existingChoices(flags);
   const owner = layout.account === undefined ? (process.getuid?.() ?? 0) : 0;
   const found = await Promise.all((await listEngines(layout.prefix)).map((engine) => entryOf(engine, owner)));

@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { type ClusterFlags, type Output, outputFlag, parseCount, parseName } from "./cluster/flags.ts";
+import { type ClusterFlags, countParser, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
 import { answerFit } from "./fit/answer.ts";
 import { type FitFlags, parseLabels } from "./fit/flags.ts";
 import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
@@ -18,7 +18,7 @@ interface Flags
   readonly kubeconfig?: string;
   readonly kubeContext?: string;
   readonly namespace?: string;
-  readonly output: Output | "wide";
+  readonly output: OutputFormat | "wide";
 }
 
 /** Options and action of the verb. */
@@ -33,14 +33,14 @@ export function configureFit(command: Command): void {
     .option("--kube-context <name>", "context of the kubeconfig")
     .option("-n, --namespace <name>", "namespace (default: that of the context, else default)", parseName)
     .option("-f, --filename <file>", "an InferenceService, with its Model or without, as it would be applied")
-    .option("-c, --context <tokens>", "context of the whole engine, shared by all slots", parseCount(1))
-    .option("-s, --slots <count>", "requests at once", parseCount(1))
+    .option("-c, --context <tokens>", "context of the whole engine, shared by all slots", countParser(1))
+    .option("-s, --slots <count>", "requests at once", countParser(1))
     .addOption(cacheType("--cache-type", "element type of keys and values in the KV cache"))
     .addOption(cacheType("--cache-type-k", "element type of the keys"))
     .addOption(cacheType("--cache-type-v", "element type of the values"))
-    .option("--prompt-cache <MiB>", "memory for the prompts of earlier requests", parseCount(0))
-    .option("--batch <tokens>", "prompt tokens handed over in one step", parseCount(1))
-    .option("--ubatch <tokens>", "prompt tokens computed at once", parseCount(1))
+    .option("--prompt-cache <MiB>", "memory for the prompts of earlier requests", countParser(0))
+    .option("--batch <tokens>", "prompt tokens handed over in one step", countParser(1))
+    .option("--ubatch <tokens>", "prompt tokens computed at once", countParser(1))
     .addOption(new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]))
     .addOption(new Option("--priority <name>", "what it may preempt").choices(Object.keys(PRIORITIES)))
     .option("--selector <labels>", "only hosts with these labels: a=b,c=d", parseLabels)

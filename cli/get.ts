@@ -7,7 +7,7 @@ import { type PrintedTable, printTable } from "../src/kube/client/table.ts";
 import type { Kind, KubeObject, ListOptions } from "../src/kube/types.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { explainAttempt } from "./cluster/failure.ts";
-import { listAll, lookUp, notFound } from "./cluster/find.ts";
+import { findIfPresent, listAll, notFound } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { writeErr, writeOut } from "./program/output.ts";
@@ -64,7 +64,11 @@ async function get(word: string, name: string | undefined, flags: Flags): Promis
       labelSelector: flags.selector,
       fieldSelector: name === undefined ? undefined : `metadata.name=${name}`,
     };
-    if (name !== undefined && (await lookUp(cluster, listing.kind, name)) === undefined && !isEverywhere)
+    if (
+      name !== undefined &&
+      (await findIfPresent(cluster, listing.kind, name)) === undefined &&
+      !isEverywhere
+    )
       await notFound(cluster, listing.kind, listing.missing, name);
     if (flags.output === "json") return printJson(cluster, listing, options, name);
     const print = createPrinter(listing, flags);

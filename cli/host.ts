@@ -8,17 +8,17 @@ import { listAll } from "./cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
-  type Output,
+  type OutputFormat,
   outputFlag,
   parseDuration,
   parseHostName,
 } from "./cluster/flags.ts";
 import { type AddFlags, type HostArgument, hostAdd } from "./host/add.ts";
 import { hostAddFile } from "./host/add-many.ts";
-import { hostApprove, hostReject, readWaiting, renderWaiting } from "./host/approve.ts";
+import { hostApprove, hostReject, readPendingRequests, renderPendingRequests } from "./host/approve.ts";
 import { hostLost } from "./host/lost.ts";
 import { hostRemove, type RemoveFlags } from "./host/remove.ts";
-import { hostEntries, renderHosts } from "./host/table.ts";
+import { hostEntries, renderHostTable } from "./host/table.ts";
 import { configureTokens } from "./host/token.ts";
 import { writeOut } from "./program/output.ts";
 
@@ -115,17 +115,18 @@ function parseValidity(text: string): number {
   throw new InvalidArgumentError("It has to be a time from 10m to 24h.");
 }
 
-async function hostList(flags: ClusterFlags & { readonly output: Output }): Promise<void> {
+async function hostList(flags: ClusterFlags & { readonly output: OutputFormat }): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const [hosts, replicas, waiting] = await Promise.all([
       listAll(cluster, HOSTS),
       listAll(cluster, INFERENCE_REPLICAS),
-      readWaiting(cluster),
+      readPendingRequests(cluster),
     ]);
     const entries = hostEntries(hosts, replicas);
     const text =
-      flags.output === "json" ? JSON.stringify(entries, undefined, 2) : renderHosts(entries, Date.now());
+      flags.output === "json" ? JSON.stringify(entries, undefined, 2) : renderHostTable(entries, Date.now());
     writeOut(`${text}\n`);
-    if (waiting.length > 0 && flags.output !== "json") writeOut(`\n${renderWaiting(waiting, Date.now())}\n`);
+    if (waiting.length > 0 && flags.output !== "json")
+      writeOut(`\n${renderPendingRequests(waiting, Date.now())}\n`);
   });
 }

@@ -5,27 +5,27 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { createCommand } from "../launchd/command.ts";
-import { asExpected, install as installService } from "../launchd/install.ts";
+import { explainDiskFull, install as installService } from "../launchd/install.ts";
 import { placesBelow } from "../launchd/layout.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
-import { type Source, sourceFromArchive, sourceFromFolder } from "../launchd/release/stage.ts";
+import { type ReleaseSource, sourceFromArchive, sourceFromFolder } from "../launchd/release/stage.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { alone } from "./install/alone.ts";
 import {
-  addPlaceFlags,
+  addInstallScopeFlags,
+  type ChoiceOverrides,
   choicesFor,
   existingChoices,
+  type InstallScopeFlags,
+  ignoreUnreadable,
   installedChoices,
-  type PlaceFlags,
   parseSeconds,
   portsFor,
   toolPath,
-  unlessUnreadable,
-  type Wished,
 } from "./install/context.ts";
+import { withInstallLock } from "./install/install-lock.ts";
 
-export interface UpgradeFlags extends PlaceFlags {
+export interface UpgradeFlags extends InstallScopeFlags {
   readonly archive?: string | undefined;
   readonly sha256?: string;
   readonly allowDowngrade?: boolean;
@@ -33,7 +33,7 @@ export interface UpgradeFlags extends PlaceFlags {
   readonly timeoutSeconds: number;
 }
 
-interface InstallFlags extends UpgradeFlags, Wished {
+interface InstallFlags extends UpgradeFlags, ChoiceOverrides {
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly takeOver?: boolean;
@@ -68,25 +68,25 @@ export function configureInstall(command: Command): void {
 }
 
 /** Upgrades the installation of this machine. */
-export async function upgradeHere(flags: UpgradeFlags): Promise<void> {
+export async function upgradeLocal(flags: UpgradeFlags): Promise<void> {
   await bring(flags, await existingChoices(flags));
 }
 
 /** Flags that install and upgrade share. */
 export function addReleaseFlags(command: Command): Command {
-  return addPlaceFlags(command)
+  return addInstallScopeFlags(command)
     .option("--sha256 <sum>", "its checksum (default: the file of that name with .sha256)")
     .option("--allow-downgrade", "install a version older than the current one")
     .option("--dry-run", "say what would change, and change nothing");
 }
 
 async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
-  const installed = await installedChoices(flags).catch(unlessUnreadable);
+  const installed = await installedChoices(flags).catch(ignoreUnreadable);
   const ports = portsFor(choices, installed?.drainSeconds);
   const { allowDowngrade = false, takeOver = false, dryRun = false } = flags;
   // The agent's account reads what is made below, whatever the shell of root hides from others.
   process.umask(0o022);
-  await alone(choices, ports, async () => {
+  await withInstallLock(choices, ports, async () => {
     const source = await sourceOf(flags, choices);
     try {
       await installService(ports, {
@@ -107,11 +107,14 @@ function requireValid({ config, platform }: InstallFlags, { layout }: Choices): 
   loadAgentConfig({ file: config, flags: { platform, stateDir }, env: { PATH: toolPath() } });
 }
 
-function wishedOf({ user, stateDir, drainSeconds }: InstallFlags): Wished {
+function wishedOf({ user, stateDir, drainSeconds }: InstallFlags): ChoiceOverrides {
   return { user, drainSeconds, stateDir: stateDir === undefined ? undefined : resolve(homedir(), stateDir) };
 }
 
-async function sourceOf({ archive, sha256, platform }: InstallFlags, { layout }: Choices): Promise<Source> {
+async function sourceOf(
+  { archive, sha256, platform }: InstallFlags,
+  { layout }: Choices,
+): Promise<ReleaseSource> {
   const machine = `${platform}-${process.arch}`;
   if (archive === undefined) return sourceFromFolder(packageRoot(), machine);
   const { versions } = placesBelow(layout.prefix);
@@ -119,7 +122,7 @@ async function sourceOf({ archive, sha256, platform }: InstallFlags, { layout }:
   try {
     return await sourceFromArchive({ archive, sha256, platform: machine, versions, run });
   } catch (error) {
-    throw asExpected(error, `unpack ${archive}`);
+    throw explainDiskFull(error, `unpack ${archive}`);
   }
 }
 

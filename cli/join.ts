@@ -26,11 +26,11 @@ import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/tok
 import type { ApiFailure } from "../src/kube/types.ts";
 import { writeFileAtomicSync } from "../src/util/atomic-file.ts";
 import { makeFolder } from "../src/util/folder.ts";
-import { type AgentFlags, addMachineFlags, settingsOf } from "./agent.ts";
+import { type AgentFlags, addMachineFlags, agentSettingsOf } from "./agent.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
-import { here, systemLayout } from "./install/context.ts";
-import { becomeInstalledAgent, environmentBesideAgent } from "./install/installed-agent.ts";
-import { forgetKey, groupOf, requestEntry } from "./join/entry.ts";
+import { currentPlatform, systemLayout } from "./install/context.ts";
+import { becomeAgentUser, environmentBesideAgent } from "./install/installed-agent.ts";
+import { forgetKey, groupOf, requestJoin } from "./join/entry.ts";
 import { explainUntrusted, readCaData } from "./join/server-trust.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
@@ -92,7 +92,7 @@ async function join(given: JoinFlags, command: Command): Promise<void> {
     if (claims === undefined || group === undefined) return await joinWith(meant, token, trial);
     const config = loadAgentConfig({
       file: meant.flags.config,
-      flags: settingsOf(meant.flags),
+      flags: agentSettingsOf(meant.flags),
       env: { ...meant.env, KUBECONFIG: "" },
     });
     if (await hasJoined(config)) return;
@@ -100,7 +100,7 @@ async function join(given: JoinFlags, command: Command): Promise<void> {
     const { toolPath } = readEnvironment();
     // Without a handler, a signal would leave the file with the token of the group.
     const { signal } = listenForStop();
-    const hostToken = await requestEntry({ config, claims, group, kubeconfig: trial, toolPath, signal });
+    const hostToken = await requestJoin({ config, claims, group, kubeconfig: trial, toolPath, signal });
     if (hostToken === undefined) {
       process.exitCode = exitCodes.interrupted;
       return;
@@ -169,8 +169,8 @@ async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
   const { all: env } = readEnvironment();
   if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined)
     return { flags, env, prefix: ownPrefix() };
-  const place = { platform: flags.platform ?? here(), root: flags.root };
-  const installed = await becomeInstalledAgent(place);
+  const place = { platform: flags.platform ?? currentPlatform(), root: flags.root };
+  const installed = await becomeAgentUser(place);
   if (installed !== undefined) {
     const { configFile: config, stateDir, prefix } = installed;
     return { flags: { ...flags, config, stateDir }, env: installed.env ?? env, prefix };
@@ -187,7 +187,7 @@ async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
 
 /** As the agent will read it. */
 function configOf({ flags, env, prefix }: Meant, { host }: HostClaims): AgentConfig {
-  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags), joiningAs: host, env });
+  const config = loadAgentConfig({ file: flags.config, flags: agentSettingsOf(flags), joiningAs: host, env });
   if (config.hostName !== host)
     throw new MetalbridgeError(
       "JoinTokenForAnotherHost",

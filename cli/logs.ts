@@ -2,14 +2,20 @@
 
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
-import { LogReader, type Wanted } from "../agent/remote/log-reader.ts";
+import { type LogRange, LogReader } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { waitMs } from "../src/kube/wait.ts";
 import type { Cluster } from "./cluster/cluster.ts";
-import { addNamespacedFlags, parseCount } from "./cluster/flags.ts";
+import { addNamespacedFlags, countParser } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
-import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
+import {
+  addLocalFlags,
+  type LocalFlags,
+  type LocalLookup,
+  replicaArgument,
+  useLocal,
+} from "./logs/locate.ts";
 import { type PodLogFlags, printPodLogs } from "./logs/pods.ts";
 import { printBytes } from "./logs/print.ts";
 import { printRemoteLog, type RemoteLogFlags } from "./logs/remote.ts";
@@ -19,12 +25,12 @@ import { listenForStop } from "./program/stop-signals.ts";
 type LogsFlags = LocalFlags & PodLogFlags & RemoteLogFlags;
 
 interface ReadOptions {
-  readonly wanted: Wanted;
+  readonly wanted: LogRange;
   readonly follow: boolean;
   readonly signal: AbortSignal;
 }
 
-const SOUGHT: SoughtHere = {
+const SOUGHT: LocalLookup = {
   verb: "logs",
   what: "log",
   file: "log",
@@ -41,7 +47,7 @@ export function configureLogs(command: Command): void {
     .option(
       "--tail <lines>",
       "last N lines, across rotated files (default: the whole current file)",
-      parseCount(0),
+      countParser(0),
     )
     .addOption(new Option("--all", "include rotated files").conflicts("tail"))
     .option("-p, --previous", "in pods: of the container before its last restart")

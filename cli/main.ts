@@ -24,8 +24,8 @@ export async function main(args: readonly string[]): Promise<number> {
 }
 
 async function printCandidates(words: readonly string[]): Promise<number> {
-  const { candidatesFor } = await import("./completion/candidates.ts");
-  for (const word of await candidatesFor(verbs, words)) writeOut(`${word}\n`);
+  const { completionsFor } = await import("./completion/candidates.ts");
+  for (const word of await completionsFor(verbs, words)) writeOut(`${word}\n`);
   return 0;
 }
 

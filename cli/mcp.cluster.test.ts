@@ -9,7 +9,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
 import { expect, test, vi } from "vitest";
 import { createDensity } from "../fitness/density/density.ts";
-import { createFits } from "../fitness/density/fits.ts";
+import { createFitIndex } from "../fitness/density/fits.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { CONFIG_MAPS } from "../src/kube/kinds.ts";
@@ -94,7 +94,7 @@ test("machines are not judged without their reports where reading these failed",
     withCluster("mcp", { kubeconfig }, ({ client: other, ...cluster }) => {
       const list: KubeClient["list"] = (kind, options) =>
         (kind.plural === CONFIG_MAPS.plural ? other : desk.client).list(kind, options);
-      return fillDensity(createDensity(createFits([])), { ...cluster, client: { ...desk.client, list } });
+      return fillDensity(createDensity(createFitIndex([])), { ...cluster, client: { ...desk.client, list } });
     });
   await expect(fill(nowhere)).rejects.toMatchObject({ code: "ApiUnreachable" });
   const account = { name: "no-reports", namespace: desk.namespace };

@@ -4,7 +4,7 @@ import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js"
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { createDensity } from "../fitness/density/density.ts";
-import { createFits } from "../fitness/density/fits.ts";
+import { createFitIndex } from "../fitness/density/fits.ts";
 import { createLlmfitRest } from "../fitness/llmfit/rest/rest.ts";
 import { packageVersion } from "../local/package-root.ts";
 import type { Deploy, McpContext } from "../server/mcp/context.ts";
@@ -22,7 +22,7 @@ import { listAll } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags } from "./cluster/flags.ts";
 import { createObjects } from "./deploy/create.ts";
 import { objectsOf } from "./deploy/objects.ts";
-import { readHere } from "./mcp/here.ts";
+import { readLocalMachine } from "./mcp/local-machine.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { writeOut } from "./program/output.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
@@ -85,14 +85,14 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
   return {
     now: () => ({ wallMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() }),
     density: async () => {
-      const density = createDensity(createFits(records));
+      const density = createDensity(createFitIndex(records));
       await withCluster("mcp", flags, (cluster) => fillDensity(density, cluster));
       return density;
     },
     here: async () => {
       const { platform } = process;
-      const density = createDensity(createFits(records));
-      const place = await readHere({ platform, toolPath: readEnvironment().toolPath });
+      const density = createDensity(createFitIndex(records));
+      const place = await readLocalMachine({ platform, toolPath: readEnvironment().toolPath });
       density.setPlace(place.kind, place.name, { ...place, heardAtMs: systemClock.nowMs() });
       return density;
     },

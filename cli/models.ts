@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import type { FetchProgress } from "../agent/store/types.ts";
-import type { ModelAnswer, ModelCommand } from "../agent/store-maintenance/protocol.ts";
+import type { ModelCommand, ModelResult } from "../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatSchema } from "../src/api/fields/shared.ts";
 import type { Host } from "../src/api/host.ts";
@@ -14,21 +14,21 @@ import { findHost, listAll } from "./cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
-  type Output,
+  type OutputFormat,
   outputFlag,
   parseDuration,
   parseHostName,
 } from "./cluster/flags.ts";
 import { addLocalFlags } from "./logs/locate.ts";
-import { changeOnHost, type Done, storedOn } from "./models/in-cluster.ts";
-import { askHere, type HereFlags } from "./models/on-this-host.ts";
+import { changeModelsOnHost, type ModelsChange, storedModelsOf } from "./models/in-cluster.ts";
+import { type LocalAgentFlags, runModelCommandLocally } from "./models/local-command.ts";
 import { type ModelLine, renderModels, renderVerified, sorted } from "./models/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 
-interface Flags extends HereFlags, ClusterFlags {
-  readonly output: Output;
+interface Flags extends LocalAgentFlags, ClusterFlags {
+  readonly output: OutputFormat;
   readonly host?: string;
   readonly allHosts?: boolean;
   readonly timeout?: number;
@@ -105,7 +105,7 @@ async function run(command: ModelCommand, flags: Flags): Promise<void> {
   const stop = listenForStop();
   const ask =
     flags.host === undefined && flags.allHosts !== true
-      ? askHere(flags, command, runOf(flags, stop))
+      ? runModelCommandLocally(flags, command, runOf(flags, stop))
       : askCluster(flags, command, stop);
   const answer = await ask.catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
@@ -133,7 +133,7 @@ function runOf({ output }: Flags, { signal }: StopRequest) {
 
 /** What hosts have and what they do, as their status says. */
 type Answer =
-  | Exclude<ModelAnswer, { at: "models" }>
+  | Exclude<ModelResult, { at: "models" }>
   | { readonly at: "models"; readonly models: readonly ModelLine[] };
 
 function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Promise<Answer | undefined> {
@@ -148,7 +148,7 @@ function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Pro
       return { at: "models", models: hosts.flatMap(linesOf) };
     }
     const tell = (line: string) => writeErr(`${line}\n`);
-    const done = await changeOnHost(cluster, host, command, {
+    const done = await changeModelsOnHost(cluster, host, command, {
       signal: stop.signal,
       timeoutMs: timeout,
       tell,
@@ -158,10 +158,10 @@ function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Pro
 }
 
 function linesOf(host: Host): readonly ModelLine[] {
-  return storedOn(host).map((model) => ({ host: host.metadata.name, ...model }));
+  return storedModelsOf(host).map((model) => ({ host: host.metadata.name, ...model }));
 }
 
-function answerOf(command: ModelCommand, { before, after }: Done): Answer {
+function answerOf(command: ModelCommand, { before, after }: ModelsChange): Answer {
   if (command.do === "verify") return { at: "models", models: after };
   if (command.do === "gc") return { at: "models", models: before };
   const sizeBytes = (command.do === "rm" ? before : after)[0]?.sizeBytes;

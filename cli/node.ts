@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { parseNodeConfig } from "../agent/node/config.ts";
-import { readNode, runNode } from "../agent/node/main.ts";
+import { readNodeOnce, runNode } from "../agent/node/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { writeOut } from "./program/output.ts";
@@ -47,7 +47,7 @@ export function configureNode(command: Command): void {
 async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {
   const config = parseNodeConfig(settings);
   if (print === true) {
-    writeOut(`${JSON.stringify(await readNode(config), undefined, 2)}\n`);
+    writeOut(`${JSON.stringify(await readNodeOnce(config), undefined, 2)}\n`);
     return;
   }
   const stop = listenForStop();

@@ -8,9 +8,9 @@ import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findService } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
-import { type Endpoint, readyEndpoints, slicesOf } from "./endpoint/target.ts";
+import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
 import { writeErr } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -27,7 +27,7 @@ export function configureOpen(command: Command): void {
     .option(
       "--port <n>",
       "port on 127.0.0.1; 0 takes a free one (default: that of the service)",
-      parseCount(0),
+      countParser(0),
     )
     .action(open);
 }
@@ -36,7 +36,7 @@ async function open(name: string, flags: Flags): Promise<void> {
   await withCluster("open", flags, async (cluster) => {
     const service = await findService(cluster, name);
     const stop = listenForStop();
-    let endpoints: readonly Endpoint[] = [];
+    let endpoints: readonly ServerEndpoint[] = [];
     const server = await listen(flags.port ?? service.spec.endpoint.port, () => endpoints);
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
@@ -65,7 +65,7 @@ function countOf({ metadata }: InferenceService, count: number): string {
 }
 
 /** Each connection goes to the next endpoint; the bytes pass as they are. Rejects with PortTaken or ListenFailed. */
-function listen(port: number, endpoints: () => readonly Endpoint[]): Promise<Server> {
+function listen(port: number, endpoints: () => readonly ServerEndpoint[]): Promise<Server> {
   let turn = 0;
   const server = createServer((client) => {
     const ready = endpoints();

@@ -2,8 +2,8 @@
 
 import { type Command, Option } from "commander";
 import { createDensity } from "../fitness/density/density.ts";
-import { createFits } from "../fitness/density/fits.ts";
-import { renderReport } from "../fitness/density/report.ts";
+import { createFitIndex } from "../fitness/density/fits.ts";
+import { renderDensityReport } from "../fitness/density/report.ts";
 import { cost, nodeRow } from "../fitness/density/views.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
@@ -30,13 +30,13 @@ export function configureReport(command: Command): void {
 
 async function report({ output, catalog, ...flags }: ReportFlags): Promise<void> {
   const { records } = await readCatalogFiles(catalog);
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   await withCluster("report", flags, (cluster) => fillDensity(density, cluster));
   const now = { wallMs: Date.now(), monotonicMs: performance.now() };
   const nodes = () => density.sites().map((site) => nodeRow(density, site, now));
   const text =
     output === "json"
       ? `${JSON.stringify({ nodes: nodes(), ...cost(density) }, undefined, 2)}\n`
-      : renderReport(density, now);
+      : renderDensityReport(density, now);
   writeOut(text);
 }

@@ -2,11 +2,11 @@
 import type { Command } from "commander";
 import {
   addNamespacedFlags,
+  booleanOption,
+  countParser,
   outputFlag,
-  parseCount,
   parseDuration,
   parseServiceName,
-  yesOrNo,
 } from "./cluster/flags.ts";
 import { rolloutHistory } from "./rollout/run-history.ts";
 import { rolloutRestart } from "./rollout/run-restart.ts";
@@ -20,7 +20,7 @@ export function configureRollout(command: Command): void {
   addNamespacedFlags(command.command("status"))
     .description("follow the rollout of a service until it is done")
     .argument(...SERVICE, parseServiceName)
-    .addOption(yesOrNo("--watch", "follow until it is done, or stopped"))
+    .addOption(booleanOption("--watch", "follow until it is done, or stopped"))
     .option(
       "--timeout <time>",
       "stop following after this time, such as 90s or 10m; 0: never",
@@ -32,7 +32,7 @@ export function configureRollout(command: Command): void {
   addNamespacedFlags(command.command("history"))
     .description("list the revisions of a service")
     .argument(...SERVICE, parseServiceName)
-    .option("--revision <number>", "everything of one revision", parseCount(1))
+    .option("--revision <number>", "everything of one revision", countParser(1))
     .addOption(outputFlag())
     .action(rolloutHistory);
   addNamespacedFlags(command.command("restart"))
@@ -45,7 +45,7 @@ export function configureRollout(command: Command): void {
     .option(
       "--to-revision <number>",
       "revision to go back to; 0: the one that serves while another is brought in, else the one before the newest",
-      parseCount(0),
+      countParser(0),
       0,
     )
     .option("--dry-run", "say what would change, and change nothing")

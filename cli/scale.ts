@@ -5,7 +5,7 @@ import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { explainAttempt } from "./cluster/failure.ts";
 import { findService } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
 import { writeErr, writeOut } from "./program/output.ts";
 
 interface ScaleFlags extends ClusterFlags {
@@ -16,8 +16,8 @@ interface ScaleFlags extends ClusterFlags {
 export function configureScale(command: Command): void {
   addNamespacedFlags(command)
     .argument("<service>", "name of the InferenceService", parseServiceName)
-    .argument("[replicas]", "how many; 0 stops all and keeps the service", parseCount(0))
-    .option("--replicas <n>", "the same, as kubectl scale has it", parseCount(0))
+    .argument("[replicas]", "how many; 0 stops all and keeps the service", countParser(0))
+    .option("--replicas <n>", "the same, as kubectl scale has it", countParser(0))
     .action(async (name: string, count: number | undefined, flags: ScaleFlags) => {
       const replicas = count ?? flags.replicas;
       if (replicas === undefined) command.error("error: missing required argument 'replicas'");

@@ -7,7 +7,7 @@ import { startDoctorReplay } from "../test/bed/doctor-replay.ts";
 import { M4_MAX, type Replay } from "../test/bed/replay.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { findLlamaServer } from "../test/fixtures/llama-server.ts";
-import type { Result } from "./selftest/step.ts";
+import type { SelftestResult } from "./selftest/step.ts";
 
 const llamaServer = findLlamaServer();
 const engine = llamaServer === undefined ? [] : ["--llama-server", llamaServer];
@@ -40,7 +40,7 @@ const selftest = (args: readonly string[], env: Readonly<Record<string, string>>
 const onMac = (mac: Replay) => ({ PATH: `${mac.path}:${process.env.PATH}` });
 const statusesOf = (stdout: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    (JSON.parse(stdout) as { results: Result[] }).results.map(({ name, status }) => [name, status]),
+    (JSON.parse(stdout) as { results: SelftestResult[] }).results.map(({ name, status }) => [name, status]),
   );
 
 async function temporary(): Promise<AsyncDisposable & { readonly folder: string }> {

@@ -15,8 +15,8 @@ import { writeOut } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { PARENT_FLAG, runAsParent } from "./selftest/abandoned.ts";
 import { createRecorder, type Recorder, writeRecording } from "./selftest/record.ts";
-import { countOf, exitCodeOf, renderResult, renderSummary } from "./selftest/render.ts";
-import { type Result, runSteps } from "./selftest/step.ts";
+import { countByStatus, renderResult, renderSummary, selftestExitCode } from "./selftest/render.ts";
+import { runSteps, type SelftestResult } from "./selftest/step.ts";
 import { allSteps } from "./selftest/table.ts";
 
 interface Flags {
@@ -66,14 +66,14 @@ async function selftest(flags: Flags): Promise<void> {
       env: { PATH: toolPath, HOME: all.HOME ?? "/" },
       isReplayed: config.platform !== process.platform,
     };
-    const onResult = (result: Result): void => {
+    const onResult = (result: SelftestResult): void => {
       if (output === "text") writeOut(`${renderResult(result)}\n`);
     };
     const results = await runSteps(allSteps(), bench, { stop, onResult });
-    process.exitCode = stop.aborted ? exitCode() : exitCodeOf(results);
+    process.exitCode = stop.aborted ? exitCode() : selftestExitCode(results);
     const recorded = record === undefined || stop.aborted ? undefined : await write(record, recorder);
     if (output === "json") {
-      const fields = { platform: config.platform, summary: countOf(results), results, recorded };
+      const fields = { platform: config.platform, summary: countByStatus(results), results, recorded };
       writeOut(`${JSON.stringify(fields, undefined, 2)}\n`);
     } else {
       writeOut(`\n${renderSummary(results)}\n`);

@@ -2,26 +2,26 @@
 
 import type { Command } from "commander";
 import type { Choices } from "../launchd/plan/entries.ts";
-import type { Agent, Job } from "../launchd/plan/observed.ts";
-import type { Ports } from "../launchd/ports.ts";
-import { restart, type ServiceState, serviceState, start, stop } from "../launchd/service.ts";
-import { type Output, outputFlag } from "./cluster/flags.ts";
-import { alone } from "./install/alone.ts";
+import type { ManagedJob, ObservedAgent } from "../launchd/plan/observed.ts";
+import type { InstallPorts } from "../launchd/ports.ts";
+import { type InstalledServiceState, restart, serviceState, start, stop } from "../launchd/service.ts";
+import { type OutputFormat, outputFlag } from "./cluster/flags.ts";
 import {
-  addPlaceFlags,
+  addInstallScopeFlags,
   existingChoices,
-  type PlaceFlags,
+  type InstallScopeFlags,
   parseSeconds,
   portsFor,
 } from "./install/context.ts";
+import { withInstallLock } from "./install/install-lock.ts";
 import { writeOut } from "./program/output.ts";
 import { alignColumns } from "./program/table.ts";
 
-type ChangeFlags = PlaceFlags & { readonly timeoutSeconds: number };
+type ChangeFlags = InstallScopeFlags & { readonly timeoutSeconds: number };
 
 /** Options and action of the verb. */
 export function configureService(command: Command): void {
-  addPlaceFlags(command).addOption(outputFlag()).action(show);
+  addInstallScopeFlags(command).addOption(outputFlag()).action(show);
 }
 
 /** Options and action of the verb. */
@@ -33,7 +33,7 @@ export function configureStart(command: Command): void {
 
 /** Options and action of the verb. */
 export function configureStop(command: Command): void {
-  addPlaceFlags(command).action((flags: PlaceFlags) => change(flags, stop));
+  addInstallScopeFlags(command).action((flags: InstallScopeFlags) => change(flags, stop));
 }
 
 /** Options and action of the verb. */
@@ -44,16 +44,16 @@ export function configureRestart(command: Command): void {
 }
 
 async function change(
-  flags: PlaceFlags,
-  act: (ports: Ports, choices: Choices) => Promise<void>,
+  flags: InstallScopeFlags,
+  act: (ports: InstallPorts, choices: Choices) => Promise<void>,
 ): Promise<void> {
   const choices = await existingChoices(flags);
   const ports = portsFor(choices);
-  await alone(choices, ports, () => act(ports, choices));
+  await withInstallLock(choices, ports, () => act(ports, choices));
 }
 
 function addTimeout(command: Command): Command {
-  return addPlaceFlags(command).option(
+  return addInstallScopeFlags(command).option(
     "--timeout-seconds <n>",
     "how long the agent may take until it serves",
     parseSeconds,
@@ -61,15 +61,15 @@ function addTimeout(command: Command): Command {
   );
 }
 
-async function show(flags: PlaceFlags & { readonly output: Output }): Promise<void> {
+async function show(flags: InstallScopeFlags & { readonly output: OutputFormat }): Promise<void> {
   const choices = await existingChoices(flags);
   const state = await serviceState(portsFor(choices), choices);
-  const text = flags.output === "json" ? JSON.stringify(state, undefined, 2) : renderService(state);
+  const text = flags.output === "json" ? JSON.stringify(state, undefined, 2) : renderServiceState(state);
   writeOut(`${text}\n`);
 }
 
 /** Pure. */
-export function renderService(state: ServiceState): string {
+export function renderServiceState(state: InstalledServiceState): string {
   const { manager, scope, current, previous, definition, stateDir, logs, engines, differing } = state;
   const rows = [
     [
@@ -92,7 +92,7 @@ export function renderService(state: ServiceState): string {
   return [...alignColumns(rows), ...notes].join("\n");
 }
 
-function describeJob(job: Job): string {
+function describeJob(job: ManagedJob): string {
   const disabled = job.isDisabled ? ", disabled" : "";
   if (job.at === "absent") return `not loaded${disabled}`;
   const pid = job.pid === undefined ? "" : `, pid ${job.pid}`;
@@ -100,7 +100,7 @@ function describeJob(job: Job): string {
   return `${job.state}${pid}${last}${disabled}`;
 }
 
-function describeAgent(agent: Agent): string {
+function describeAgent(agent: ObservedAgent): string {
   if (agent.at === "none") return "not running";
   if (agent.at === "unknown") return `unknown: ${agent.why}`;
   if (agent.at === "old") return `pid ${agent.pid}, without a version`;

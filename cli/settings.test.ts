@@ -1,11 +1,11 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
-import { nodeConfigSchema, nodeNameOf, parseNodeConfig, placesOf } from "../agent/node/config.ts";
+import { nodeConfigSchema, nodeNameOf, nodeReaderPaths, parseNodeConfig } from "../agent/node/config.ts";
 import { controllerConfigSchema, parseControllerConfig } from "../controller/config.ts";
 import { liveEvictionOf } from "../controller/live-eviction/config.ts";
 import { inspectSettings } from "../controller/model/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
-import { linuxSettings, probingOf } from "../controller/service/pods/config.ts";
+import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { configureController } from "./controller.ts";
 import { configureNode } from "./node.ts";
@@ -95,7 +95,7 @@ test("what the controller was given reaches live eviction, preflight, and what r
     ...{ maxHeaderBytes: 2048, inspectMs: 102 },
     rules: { allowLoopback: true, allowPrivate: true, allowedNetworks: ["10.0.0.0/8"], stallMs: 101 },
   });
-  expect(linuxSettings(config)).toMatchObject({
+  expect(podsSettingsOf(config)).toMatchObject({
     ...{ images: { vllm: "mirror.example/vllm:v1" }, registryPrefix: "mirror.example" },
     fetch: { image: "registry.example/m:1", cacheScope: "Model", cacheSize: "1Gi" },
   });
@@ -114,7 +114,7 @@ test("what a node was given says where it reads, and as which node", () => {
   expect(nodeNameOf(config)).toBe("gpu-1");
   // kubelet registers a node under the host name in lower case.
   expect(nodeNameOf(parseNodeConfig({}), "GPU-Box.example")).toBe("gpu-box.example");
-  expect(placesOf(config)).toMatchObject({
+  expect(nodeReaderPaths(config)).toMatchObject({
     ...{ roots: { proc: "/host/proc", isOwn: false }, installed: { homes: [], folders: ["/models"] } },
   });
 });

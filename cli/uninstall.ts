@@ -1,10 +1,15 @@
 /** `metalbridge uninstall`: everything that install made, except the models. */
 import type { Command } from "commander";
 import { uninstall } from "../launchd/service.ts";
-import { alone } from "./install/alone.ts";
-import { addPlaceFlags, existingChoices, type PlaceFlags, portsFor } from "./install/context.ts";
+import {
+  addInstallScopeFlags,
+  existingChoices,
+  type InstallScopeFlags,
+  portsFor,
+} from "./install/context.ts";
+import { withInstallLock } from "./install/install-lock.ts";
 
-interface UninstallFlags extends PlaceFlags {
+interface UninstallFlags extends InstallScopeFlags {
   readonly purge?: boolean;
   readonly stopEngines?: boolean;
   readonly dryRun?: boolean;
@@ -12,7 +17,7 @@ interface UninstallFlags extends PlaceFlags {
 
 /** Options and action of the verb. */
 export function configureUninstall(command: Command): void {
-  addPlaceFlags(command)
+  addInstallScopeFlags(command)
     .option("--purge", "remove the downloaded models too")
     .option("--stop-engines", "drain and stop engines that still run, instead of refusing")
     .option("--dry-run", "say what would be removed, and remove nothing")
@@ -20,6 +25,6 @@ export function configureUninstall(command: Command): void {
       const { purge = false, stopEngines = false, dryRun = false } = flags;
       const choices = await existingChoices(flags);
       const ports = portsFor(choices);
-      await alone(choices, ports, () => uninstall(ports, choices, { purge, stopEngines, dryRun }));
+      await withInstallLock(choices, ports, () => uninstall(ports, choices, { purge, stopEngines, dryRun }));
     });
 }

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { findSession } from "../local/control-plane/session.ts";
+import { findControlPlaneSession } from "../local/control-plane/session.ts";
 import { kubectlFor } from "../test/bed/kubectl.ts";
 import { type TemporaryFolder, temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
@@ -139,7 +139,7 @@ test("a killed up leaves nothing running, and the next one starts on the same po
   await using next = startUp(dir);
   await next.ready;
   expect(portOf(dir)).toBe(port);
-  expect((await findSession(dir))?.pid).toBe(next.child.pid);
+  expect((await findControlPlaneSession(dir))?.pid).toBe(next.child.pid);
   next.child.kill("SIGKILL");
   await once(next.child, "exit");
   await nothingLeft(dir, port);

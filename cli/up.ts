@@ -6,7 +6,7 @@ import { readPartsConfig } from "../local/control-plane/config.ts";
 import { startDetached } from "../local/control-plane/detach.ts";
 import { openControlPlane } from "../local/control-plane/open.ts";
 import { findClusterParts } from "../local/control-plane/parts.ts";
-import { findSession, type SessionInfo } from "../local/control-plane/session.ts";
+import { findControlPlaneSession, type SessionInfo } from "../local/control-plane/session.ts";
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
@@ -35,7 +35,7 @@ export function configureUp(command: Command): void {
 
 async function up(options: UpOptions): Promise<void> {
   const dir = path.resolve(options.dir);
-  const other = await findSession(dir);
+  const other = await findControlPlaneSession(dir);
   if (other !== undefined) return announce(other, "already running");
   if (options.detach === true) return announce(await startDetached({ dir, port: options.port }), "running");
   await runInForeground(dir, options.port);

@@ -2,15 +2,15 @@
 import { access, constants } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { addClusterFlags, outputFlag, parseCount, parseDuration, parseHostName } from "./cluster/flags.ts";
+import { addClusterFlags, countParser, outputFlag, parseDuration, parseHostName } from "./cluster/flags.ts";
 import { parseSeconds } from "./install/context.ts";
-import { addReleaseFlags, type UpgradeFlags, upgradeHere } from "./install.ts";
-import { type FarmFlags, upgradeFarm } from "./upgrade/farm.ts";
+import { addReleaseFlags, type UpgradeFlags, upgradeLocal } from "./install.ts";
+import { type FleetUpgradeFlags, upgradeFleet } from "./upgrade/fleet.ts";
 
 const HERE_SECONDS = 20;
 
 type Flags = Omit<UpgradeFlags, "archive" | "timeoutSeconds"> &
-  Partial<FarmFlags> & { readonly timeoutSeconds?: number };
+  Partial<FleetUpgradeFlags> & { readonly timeoutSeconds?: number };
 
 /** Options and action of the verb. */
 export function configureUpgrade(command: Command): void {
@@ -35,7 +35,7 @@ export function configureUpgrade(command: Command): void {
     .option(
       "--batch <n>",
       "hosts at the same time, with --drain also drained at the same time (default: the first one alone, then two; with --drain one)",
-      parseCount(1),
+      countParser(1),
     )
     .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
     .option(
@@ -69,7 +69,7 @@ async function upgrade(command: Command, flags: Flags): Promise<void> {
   await requireArchives(archive);
   // Replicas of a drained host need room on the other hosts.
   const batch = flags.batch ?? (drain ? 1 : undefined);
-  await upgradeFarm({ ...DEFAULTS, ...flags, archive, drain, batch });
+  await upgradeFleet({ ...DEFAULTS, ...flags, archive, drain, batch });
 }
 
 const DEFAULTS = {
@@ -99,7 +99,7 @@ async function here(command: Command, flags: Flags): Promise<void> {
   const { archive = [], timeoutSeconds = HERE_SECONDS } = flags;
   if (archive.length > 1) command.error("error: this machine is upgraded with one archive");
   await requireArchives(archive);
-  await upgradeHere({ ...flags, archive: archive[0], timeoutSeconds });
+  await upgradeLocal({ ...flags, archive: archive[0], timeoutSeconds });
 }
 
 /** Before their checksums are looked for beside them. Throws ReleaseInvalid. */

@@ -21,7 +21,7 @@ import { GGUF, inferenceService } from "../test/controller/bench.ts";
 import { parseControllerConfig } from "./config.ts";
 import { type ControllerOptions, runController } from "./main.ts";
 import { type Certificates, planCertificates } from "./preflight/certificate.ts";
-import { filesOf, WEBHOOK_NAME } from "./preflight/rotation.ts";
+import { certificatesIn, WEBHOOK_NAME } from "./preflight/rotation.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });
@@ -186,7 +186,7 @@ test.skipIf(helmProgram === undefined)(
       return found.value;
     };
     const first = await secret();
-    const files = filesOf(first) as Certificates;
+    const files = certificatesIn(first) as Certificates;
     const short = planCertificates(files, ["127.0.0.1", "old.example"], 3_600_000, Date.now());
     const data = Object.fromEntries(
       Object.entries(short.certificates).map(([file, text]) => [file, Buffer.from(text).toString("base64")]),
@@ -194,7 +194,7 @@ test.skipIf(helmProgram === undefined)(
     const written = await client.update(SECRETS, { ...first, data });
     expect(written.ok).toBe(true);
     const served = await vi.waitFor(async () => {
-      const now = filesOf(await secret())["tls.crt"];
+      const now = certificatesIn(await secret())["tls.crt"];
       expect([files["tls.crt"], short.certificates["tls.crt"]]).not.toContain(now);
       return now;
     }, WAIT);

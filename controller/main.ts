@@ -3,7 +3,7 @@
 import { createMatcher } from "../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { healthRoutes, listen, type Route, readyRoute } from "../src/http/listener.ts";
+import { healthRoutes, listen, type RouteHandler, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -11,7 +11,7 @@ import { createEventRecorder } from "../src/kube/events.ts";
 import { runLeaderElection } from "../src/kube/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
-import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
+import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
@@ -22,7 +22,7 @@ import { ensureNamespaces } from "./namespaces.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
 import { keepCertificate } from "./preflight/rotation.ts";
-import { linuxSettings, probingOf } from "./service/pods/config.ts";
+import { podsSettingsOf, probingOf } from "./service/pods/config.ts";
 import { startTunnel } from "./tunnel/tunnel.ts";
 
 export interface ControllerOptions {
@@ -147,10 +147,10 @@ async function serveTunnel(
 interface Readiness {
   waitingFor: string | undefined;
   preflight?: PreflightState;
-  watches: () => readonly Watched[];
+  watches: () => readonly WatchedReflector[];
 }
 
-function routesOf(state: Readiness, metrics: Route) {
+function routesOf(state: Readiness, metrics: RouteHandler) {
   return {
     ...healthRoutes({
       notReady: () => [
@@ -192,7 +192,7 @@ function partsOf(
       reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
       reportingInstance: identity,
     }),
-    linux: linuxSettings(config),
+    linux: podsSettingsOf(config),
     hostsOnly: config.hostsOnly,
     liveEviction: liveEvictionOf(config),
     probing: probingOf(config),

@@ -1,9 +1,9 @@
 /** The metrics of the controller: what it counts, and what it reads at each scrape. */
-import { createHistogram, observe } from "../src/http/metrics/histogram.ts";
+import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { Clock } from "../src/util/ports.ts";
-import type { MoveResult } from "./live-eviction/moving.ts";
+import type { MoveResult } from "./live-eviction/move-tracker.ts";
 import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
 import { controllerMetrics } from "./metrics/families.ts";
 
@@ -52,7 +52,7 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
         counted.failures += 1;
         throw error;
       } finally {
-        observe(counted.seconds, (clock.monotonicMs() - startedAt) / 1_000);
+        observeValue(counted.seconds, (clock.monotonicMs() - startedAt) / 1_000);
       }
     },
     countAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),

@@ -14,7 +14,7 @@ import { quietLog } from "../test/cluster/quiet-log.ts";
 import { registerHost, renewLease } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
-import { isServing } from "./host/plan.ts";
+import { hasServingEndpoint } from "./host/plan.ts";
 
 const HOST_COUNT = 50;
 const NS = "fleet";
@@ -101,7 +101,7 @@ function watchWithdrawals(): { readonly seen: Set<string>; readonly stop: () => 
     namespace: NS,
     labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
     onChange: (key, slice) => {
-      if (slice === undefined || !isServing(slice)) seen.add(key);
+      if (slice === undefined || !hasServingEndpoint(slice)) seen.add(key);
     },
   });
   return { seen, stop: () => ends.abort() };

@@ -16,7 +16,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { accountOnTheWay, asOwnerOf, makeFolder, removeTree, replaceFile } from "./account-files.ts";
+import { accountControlling, asOwnerOf, makeOwnedFolder, removeTree, replaceFile } from "./account-files.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const OTHER = { uid: 65_534, gid: 65_534 };
@@ -87,7 +87,7 @@ test.runIf(isRoot)(
           put(temporary, `${at}.metalbridge-new`, two.victim);
           try {
             if (what === "write") replaceFile(at, "new", { mode: 0o644, ids: OTHER });
-            if (what === "make folder") makeFolder(at, 0o777, OTHER);
+            if (what === "make folder") makeOwnedFolder(at, 0o777, OTHER);
             if (what === "read")
               expect(asOwnerOf(two.theirs, () => readPlainFile(at, { maxBytes: 100 }))).not.toContain(
                 "root's",
@@ -121,16 +121,16 @@ test.each(["kubeconfig", "kubeconfig.metalbridge-new"])(
 
 test.runIf(isRoot)("a path is as trustworthy as the first folder or link that is not root's", async () => {
   await using two = await twoFolders();
-  expect(accountOnTheWay(two.victim)).toBeUndefined();
-  expect(accountOnTheWay(path.join(two.theirs, "any", "thing"))).toEqual({ ...OTHER, at: two.theirs });
+  expect(accountControlling(two.victim)).toBeUndefined();
+  expect(accountControlling(path.join(two.theirs, "any", "thing"))).toEqual({ ...OTHER, at: two.theirs });
   symlinkSync(two.theirs, path.join(two.victim, "roots-link"));
-  expect(accountOnTheWay(path.join(two.victim, "roots-link", "x"))).toMatchObject(OTHER);
+  expect(accountControlling(path.join(two.victim, "roots-link", "x"))).toMatchObject(OTHER);
   symlinkSync(two.victim, path.join(two.theirs, "link"));
-  expect(accountOnTheWay(path.join(two.theirs, "link", "file"))).toMatchObject(OTHER);
+  expect(accountControlling(path.join(two.theirs, "link", "file"))).toMatchObject(OTHER);
   symlinkSync("loop", path.join(two.victim, "loop"));
-  expect(() => accountOnTheWay(path.join(two.victim, "loop"))).toThrow(/too many links/);
+  expect(() => accountControlling(path.join(two.victim, "loop"))).toThrow(/too many links/);
   execFileSync("chmod", ["777", two.victim]);
-  expect(() => accountOnTheWay(path.join(two.victim, "file"))).toThrow(/every account may change/);
+  expect(() => accountControlling(path.join(two.victim, "file"))).toThrow(/every account may change/);
 });
 
 test("a file is read up to the limit, and its end when asked for", async () => {

@@ -37,7 +37,7 @@ const STICKY = 0o1000;
 
 /** Runs `work` with the rights of the first account besides root that can change where `path` leads; as root if none can. */
 export function asOwnerOf<T>(path: string, work: () => T): T {
-  const account = process.geteuid?.() === 0 ? accountOnTheWay(path) : undefined;
+  const account = process.geteuid?.() === 0 ? accountControlling(path) : undefined;
   return account === undefined ? work() : withRightsOf(account, work);
 }
 
@@ -58,7 +58,7 @@ function withRightsOf<T>({ uid, gid }: Ids, work: () => T): T {
 }
 
 /** Undefined: every part of the path, links included, belongs to root. Throws for a folder that any account may change. */
-export function accountOnTheWay(path: string): (Ids & { readonly at: string }) | undefined {
+export function accountControlling(path: string): (Ids & { readonly at: string }) | undefined {
   const names = path.split("/").filter(Boolean);
   let at = "/";
   let links = 0;
@@ -83,7 +83,7 @@ export function accountOnTheWay(path: string): (Ids & { readonly at: string }) |
 }
 
 /** `ids` undefined: whoever runs this, who cannot give files away. */
-export function makeFolder(path: string, mode: number, ids: Ids | undefined): void {
+export function makeOwnedFolder(path: string, mode: number, ids: Ids | undefined): void {
   inFolderOf(path, ids, () => {
     mkdirSync(path, { recursive: true });
     setOwner(path, mode, ids);

@@ -1,5 +1,5 @@
 /** What launchd and systemd run: the same command line on both. Pure. */
-import { type Layout, placesBelow } from "./layout.ts";
+import { type InstallLayout, placesBelow } from "./layout.ts";
 
 /** With the folders of Homebrew, where engines are. */
 export const agentPath = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
@@ -21,7 +21,7 @@ export function stopSeconds(drainSeconds: number): number {
  * Node and the program by the link `current`, so that an upgrade changes no plist or unit, and launchd knows the program by
  * one path. Paths are absolute: launchd expands neither ~ nor variables.
  */
-export function agentCommand(layout: Layout): readonly string[] {
+export function agentCommand(layout: InstallLayout): readonly string[] {
   const { current } = placesBelow(layout.prefix);
   return [
     `${current}/bin/node`,

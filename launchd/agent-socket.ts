@@ -1,18 +1,18 @@
 /** Asks the agent on its socket who it is. */
 import { connect } from "node:net";
-import { parseAgentAnswer } from "../src/api/agent-answer.ts";
-import type { Agent } from "./plan/observed.ts";
+import { parseAgentReply } from "../src/api/agent-answer.ts";
+import type { ObservedAgent } from "./plan/observed.ts";
 
 /** A busy one answers late; one that is gone refuses at once. */
 const ANSWER_MS = 10_000;
 const MOST_BYTES = 64 << 10;
 
 /** Never rejects. "none" only when nothing listens there. */
-export function askAgent(path: string): Promise<Agent> {
+export function queryAgent(path: string): Promise<ObservedAgent> {
   return new Promise((resolve) => {
     const socket = connect(path);
     let text = "";
-    const finish = (agent: Agent): void => {
+    const finish = (agent: ObservedAgent): void => {
       clearTimeout(late);
       socket.destroy();
       resolve(agent);
@@ -31,8 +31,8 @@ export function askAgent(path: string): Promise<Agent> {
   });
 }
 
-function agentOf(text: string): Agent {
-  const answer = parseAgentAnswer(text);
+function agentOf(text: string): ObservedAgent {
+  const answer = parseAgentReply(text);
   if (answer === undefined) return { at: "unknown", why: "its answer is not an agent's" };
   return "version" in answer ? { at: "answers", ...answer } : { at: "old", pid: answer.pid };
 }

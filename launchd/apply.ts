@@ -1,19 +1,30 @@
 /** Does one step. Each is safe to repeat, and leaves either the old thing or the new one. */
 import { lstat, mkdir, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import { correctOwner, type Ids, makeFolder, removeTree, replaceFile, temporaryOf } from "./account-files.ts";
-import { type Layout, placesBelow, socketOf } from "./layout.ts";
+import {
+  correctOwner,
+  type Ids,
+  makeOwnedFolder,
+  removeTree,
+  replaceFile,
+  temporaryOf,
+} from "./account-files.ts";
+import { type InstallLayout, placesBelow, socketOf } from "./layout.ts";
 import { uidOf } from "./observe.ts";
-import type { Entry } from "./plan/entries.ts";
-import type { Step } from "./plan/steps.ts";
-import type { Ports } from "./ports.ts";
-import { provenMark, type Source } from "./release/stage.ts";
+import type { InstallEntry } from "./plan/entries.ts";
+import type { InstallStep } from "./plan/steps.ts";
+import type { InstallPorts } from "./ports.ts";
+import { provenMark, type ReleaseSource } from "./release/stage.ts";
 import { drainEngines } from "./stop-engines.ts";
 
-export type Apply = (step: Step) => Promise<void>;
+export type ApplyInstallStep = (step: InstallStep) => Promise<void>;
 
 /** `source` is where a version comes from. */
-export function createApply(ports: Ports, layout: Layout, source?: Source): Apply {
+export function createApply(
+  ports: InstallPorts,
+  layout: InstallLayout,
+  source?: ReleaseSource,
+): ApplyInstallStep {
   const { accounts, supervisor } = ports;
   const { versions, current, previous } = placesBelow(layout.prefix);
   return async (step) => {
@@ -27,9 +38,9 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
       case "make":
         return make(step.entry, await idsOf(ports, layout, step.entry));
       case "remember":
-        return pointLink(previous, `versions/${step.previous}`);
+        return replaceLink(previous, `versions/${step.previous}`);
       case "switch":
-        return pointLink(current, `versions/${step.version}`);
+        return replaceLink(current, `versions/${step.version}`);
       case "approve":
         return replaceFile(provenMark(versions, step.version), "", { mode: 0o644 });
       case "load":
@@ -74,9 +85,9 @@ async function uninterrupted(work: () => Promise<void>): Promise<void> {
 
 /** Undefined: whoever runs this, who cannot give files away. */
 async function idsOf(
-  { accounts, euid }: Ports,
-  { account }: Layout,
-  { kind, ...entry }: Entry,
+  { accounts, euid }: InstallPorts,
+  { account }: InstallLayout,
+  { kind, ...entry }: InstallEntry,
 ): Promise<Ids | undefined> {
   if (euid !== 0 || kind === "link") return undefined;
   if (account === undefined || !("owner" in entry) || entry.owner === "installer") return { uid: 0, gid: 0 };
@@ -84,15 +95,15 @@ async function idsOf(
   return found.at === "present" ? { uid: found.uid, gid: found.gid } : undefined;
 }
 
-async function make(entry: Entry, ids: Ids | undefined): Promise<void> {
+async function make(entry: InstallEntry, ids: Ids | undefined): Promise<void> {
   switch (entry.kind) {
     case "found":
       return correctOwner(entry.path, entry.mode, ids);
     case "folder":
-      return makeFolder(entry.path, entry.mode, ids);
+      return makeOwnedFolder(entry.path, entry.mode, ids);
     case "link":
       await mkdir(dirname(entry.path), { recursive: true });
-      return pointLink(entry.path, entry.target);
+      return replaceLink(entry.path, entry.target);
     case "file": {
       const exists = await lstat(entry.path).catch(() => undefined);
       return entry.isKept && exists?.isFile() === true
@@ -105,7 +116,7 @@ async function make(entry: Entry, ids: Ids | undefined): Promise<void> {
 }
 
 /** A link is replaced by rename: at no moment is there none. */
-export async function pointLink(path: string, target: string): Promise<void> {
+export async function replaceLink(path: string, target: string): Promise<void> {
   const temporary = temporaryOf(path);
   await rm(temporary, { force: true });
   try {
@@ -117,7 +128,7 @@ export async function pointLink(path: string, target: string): Promise<void> {
   }
 }
 
-async function removeOwnAccount({ accounts }: Ports, name: string): Promise<void> {
+async function removeOwnAccount({ accounts }: InstallPorts, name: string): Promise<void> {
   const found = await accounts.observe(name);
   const isOurs =
     found.at === "incomplete" || (uidOf(found) !== undefined && found.at === "present" && found.isOurs);

@@ -25,12 +25,12 @@ export function createCommand(path: string, waitMs = 0): Command {
 }
 
 /** A closed terminal and Ctrl-C reach every process of the terminal: what is asked of a service manager is asked to its end. */
-export function unstopped(run: Command): Command {
+export function ignoringSignals(run: Command): Command {
   return (program, args) => run("/bin/sh", ["-c", 'trap "" HUP INT; exec "$0" "$@"', program, ...args]);
 }
 
 /** The first line that says something. */
-export function reasonOf({ stderr, stdout, exitCode }: CommandResult): string {
+export function commandFailure({ stderr, stdout, exitCode }: CommandResult): string {
   const line = `${stderr}\n${stdout}`.split("\n").find((text) => text.trim() !== "");
   return line?.trim() ?? `exit code ${exitCode}`;
 }

@@ -2,13 +2,20 @@
 import { dirname } from "node:path";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { asOwnerOf } from "./account-files.ts";
-import { askAgent } from "./agent-socket.ts";
-import { type Layout, socketOf } from "./layout.ts";
-import { type Expected, hasSettled, judge, type Since, type Verdict, whatIsMissing } from "./plan/health.ts";
-import type { Ports } from "./ports.ts";
-import { until } from "./wait.ts";
+import { queryAgent } from "./agent-socket.ts";
+import { type InstallLayout, socketOf } from "./layout.ts";
+import {
+  assessHealth,
+  type ExpectedAgent,
+  type HealthAssessment,
+  type HealthySince,
+  hasSettled,
+  healthProblem,
+} from "./plan/health.ts";
+import type { InstallPorts } from "./ports.ts";
+import { pollUntil } from "./wait.ts";
 
-export interface Outcome {
+export interface HealthOutcome {
   readonly healthy: boolean;
   readonly why: string;
 }
@@ -17,21 +24,25 @@ export interface Outcome {
 const JOB_EVERY_MS = 500;
 
 export async function awaitHealthy(
-  { clock, supervisor }: Pick<Ports, "clock" | "supervisor">,
-  layout: Layout,
-  expected: Expected & { readonly withinMs: number },
-): Promise<Outcome> {
-  let since: Since | undefined;
+  { clock, supervisor }: Pick<InstallPorts, "clock" | "supervisor">,
+  layout: InstallLayout,
+  expected: ExpectedAgent & { readonly withinMs: number },
+): Promise<HealthOutcome> {
+  let since: HealthySince | undefined;
   let askedMs = clock.monotonicMs();
-  let verdict = { is: "waiting", why: "" } as Verdict;
-  await until(clock, expected.withinMs, async () => {
-    const agent = await askAgent(socketOf(layout));
+  let verdict = { is: "waiting", why: "" } as HealthAssessment;
+  await pollUntil(clock, expected.withinMs, async () => {
+    const agent = await queryAgent(socketOf(layout));
     const atMs = clock.monotonicMs();
-    if (agent.at !== "answers" || whatIsMissing(agent, expected) !== undefined) since = undefined;
+    if (agent.at !== "answers" || healthProblem(agent, expected) !== undefined) since = undefined;
     else if (since?.pid !== agent.pid) since = { pid: agent.pid, atMs };
     const isDue = atMs - askedMs >= JOB_EVERY_MS || hasSettled({ agent, atMs }, since);
     if (isDue) askedMs = atMs;
-    verdict = judge(expected, { atMs, agent, job: isDue ? await supervisor.observe() : undefined }, since);
+    verdict = assessHealth(
+      expected,
+      { atMs, agent, job: isDue ? await supervisor.observe() : undefined },
+      since,
+    );
     return verdict.is !== "waiting";
   });
   return verdict.is === "healthy" ? { healthy: true, why: "" } : { healthy: false, why: verdict.why };
@@ -41,7 +52,7 @@ const LINES = 8;
 const MOST_BYTES = 64 << 10;
 
 /** The last lines of both logs, for a message; empty when there are none. systemd's are in the journal. */
-export function tailOfLogs({ agentLog, crashLog, manager }: Layout): string {
+export function tailOfLogs({ agentLog, crashLog, manager }: InstallLayout): string {
   if (manager === "systemd") return "\n  journalctl -u metalbridge-agent -n 20";
   const texts = [];
   for (const path of [crashLog, agentLog]) {

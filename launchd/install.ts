@@ -2,27 +2,39 @@
 import { dirname } from "node:path";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPlainFile } from "../src/util/plain-file.ts";
-import { accountOnTheWay } from "./account-files.ts";
-import { type Apply, createApply } from "./apply.ts";
+import { accountControlling } from "./account-files.ts";
+import { type ApplyInstallStep, createApply } from "./apply.ts";
 import { readChoices } from "./choices.ts";
-import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
+import { awaitHealthy, type HealthOutcome, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout.ts";
-import { namesIn, observe, ownerOfState, uidOf, unmountedVolume } from "./observe.ts";
-import type { Choices, Given } from "./plan/entries.ts";
-import { type Before, planCleanup, planInstall, planRollback, type Replaced } from "./plan/install.ts";
-import { type Observed, runsOf } from "./plan/observed.ts";
-import { refusalOf } from "./plan/refuse.ts";
-import { describeStep, type Step } from "./plan/steps.ts";
-import type { Ports } from "./ports.ts";
-import type { Source } from "./release/stage.ts";
+import {
+  listFolderOrUndefined,
+  observeInstallation,
+  ownerOfState,
+  uidOf,
+  unmountedVolume,
+} from "./observe.ts";
+import type { Choices, ProvidedFiles } from "./plan/entries.ts";
+import {
+  type PreviousInstall,
+  planCleanup,
+  planInstall,
+  planRollback,
+  type ReplacedFile,
+} from "./plan/install.ts";
+import { type ObservedInstallation, runsOf } from "./plan/observed.ts";
+import { installRefusalOf } from "./plan/refuse.ts";
+import { describeStep, type InstallStep } from "./plan/steps.ts";
+import type { InstallPorts } from "./ports.ts";
+import type { ReleaseSource } from "./release/stage.ts";
 
 /** Maximum size of a configuration, a definition or the record of an installation. */
 const MAX_BYTES = 1 << 20;
 
 export interface InstallInput {
   readonly choices: Choices;
-  readonly given: Given;
-  readonly source: Source;
+  readonly given: ProvidedFiles;
+  readonly source: ReleaseSource;
   readonly allowDowngrade: boolean;
   readonly takeOver: boolean;
   /** Print the steps and change nothing. */
@@ -32,20 +44,22 @@ export interface InstallInput {
 }
 
 /** Throws MetalbridgeError; an interrupted or failed run continues where it stopped when it is run again. */
-export async function install(ports: Ports, input: InstallInput): Promise<void> {
+export async function install(ports: InstallPorts, input: InstallInput): Promise<void> {
   const { choices, given, source, dryRun } = input;
   const { layout } = choices;
   const { version } = source.manifest;
-  const observed = await observe(ports, choices, given, source.manifest).catch((error: unknown) => {
-    throw asExpected(error, `use ${layout.stateDir}`);
-  });
+  const observed = await observeInstallation(ports, choices, given, source.manifest).catch(
+    (error: unknown) => {
+      throw explainDiskFull(error, `use ${layout.stateDir}`);
+    },
+  );
   await refuse(ports, input, observed);
   const steps = planInstall(layout, version, observed);
   if (dryRun) return printSteps(ports, steps);
   const before = { version: observed.current, replaced: replacedBy(steps) };
   let runsBefore = runsOf(observed.job);
   const apply = createApply(ports, layout, source);
-  const counting: Apply = async (step) => {
+  const counting: ApplyInstallStep = async (step) => {
     // A definition that is loaded again counts from 0. While a version was copied, the old agent may have crashed.
     if (step.do === "load" || step.do === "reload") runsBefore = 0;
     if (step.do === "restart") runsBefore = runsOf(await ports.supervisor.observe());
@@ -60,20 +74,25 @@ export async function install(ports: Ports, input: InstallInput): Promise<void> 
     withinMs: input.healthyWithinMs,
   });
   if (!outcome.healthy) return rollBack(ports, input, run, outcome);
-  await applyAll(ports, planCleanup(layout, await observe(ports, choices, given)), run.apply);
+  await applyAll(ports, planCleanup(layout, await observeInstallation(ports, choices, given)), run.apply);
   ports.print(
     steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
   );
 }
 
 interface Run {
-  readonly apply: Apply;
-  readonly before: Before;
+  readonly apply: ApplyInstallStep;
+  readonly before: PreviousInstall;
 }
 
 /** When a step fails, what was replaced before it is put back: the next start would find half of the change. */
-async function change(ports: Ports, input: InstallInput, steps: readonly Step[], run: Run): Promise<void> {
-  const done: Step[] = [];
+async function change(
+  ports: InstallPorts,
+  input: InstallInput,
+  steps: readonly InstallStep[],
+  run: Run,
+): Promise<void> {
+  const done: InstallStep[] = [];
   try {
     await applyAll(ports, steps, async (step) => {
       await run.apply(step);
@@ -92,24 +111,28 @@ async function change(ports: Ports, input: InstallInput, steps: readonly Step[],
 }
 
 /** Applies in order; the system's errors become InstallFailed or InstallDiskFull. */
-export async function applyAll(ports: Ports, steps: readonly Step[], apply: Apply): Promise<void> {
+export async function applyAll(
+  ports: InstallPorts,
+  steps: readonly InstallStep[],
+  apply: ApplyInstallStep,
+): Promise<void> {
   for (const step of steps) {
     ports.print(describeStep(step));
     try {
       await apply(step);
     } catch (error) {
-      throw asExpected(error, describeStep(step));
+      throw explainDiskFull(error, describeStep(step));
     }
   }
 }
 
-export function printSteps(ports: Ports, steps: readonly Step[]): void {
+export function printSteps(ports: InstallPorts, steps: readonly InstallStep[]): void {
   for (const step of steps) ports.print(`would ${describeStep(step)}`);
   if (steps.length === 0) ports.print("nothing to do");
 }
 
 /** Read before the steps are done. A run that was killed has no memory of it: its files stay as they are. */
-function replacedBy(steps: readonly Step[]): readonly Replaced[] {
+function replacedBy(steps: readonly InstallStep[]): readonly ReplacedFile[] {
   return steps.flatMap((step) => {
     if (step.do !== "make" || step.because !== "differs") return [];
     const { entry } = step;
@@ -119,19 +142,23 @@ function replacedBy(steps: readonly Step[]): readonly Replaced[] {
   });
 }
 
-async function refuse(ports: Ports, input: InstallInput, observed: Observed): Promise<void> {
+async function refuse(
+  ports: InstallPorts,
+  input: InstallInput,
+  observed: ObservedInstallation,
+): Promise<void> {
   const { choices, source, allowDowngrade, takeOver } = input;
   const { layout } = choices;
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
-  const refusal = refusalOf(
+  const refusal = installRefusalOf(
     {
       layout,
       version: source.manifest.version,
       euid: ports.euid,
       ...{ allowDowngrade, takeOver },
       stateOwner: await ownerOfState(layout.stateDir),
-      stateEntries: await namesIn(layout.stateDir),
-      aboveState: ports.euid === 0 ? accountOnTheWay(dirname(layout.stateDir)) : undefined,
+      stateEntries: await listFolderOrUndefined(layout.stateDir),
+      aboveState: ports.euid === 0 ? accountControlling(dirname(layout.stateDir)) : undefined,
       unmounted: layout.manager === "launchd" ? await unmountedVolume(layout.stateDir) : undefined,
       accountUid: layout.account === undefined ? ports.euid : uidOf(account),
     },
@@ -141,7 +168,7 @@ async function refuse(ports: Ports, input: InstallInput, observed: Observed): Pr
 }
 
 /** What kept the version before from being ready is no fault of the new one; a first install may have no cluster yet. */
-function knownTroubles({ agent, current }: Observed): readonly string[] | undefined {
+function knownTroubles({ agent, current }: ObservedInstallation): readonly string[] | undefined {
   return current !== undefined && agent.at === "answers" && agent.phase === "serving"
     ? agent.troubles
     : undefined;
@@ -150,7 +177,12 @@ function knownTroubles({ agent, current }: Observed): readonly string[] | undefi
 /** The version before has served: it gets the time that an agent takes on a busy machine, whatever the new one had. */
 const BACK_MS = 60_000;
 
-async function rollBack(ports: Ports, input: InstallInput, run: Run, { why }: Outcome): Promise<never> {
+async function rollBack(
+  ports: InstallPorts,
+  input: InstallInput,
+  run: Run,
+  { why }: HealthOutcome,
+): Promise<never> {
   const message = `version ${input.source.manifest.version} does not serve: ${why}`;
   const logs = tailOfLogs(input.choices.layout);
   ports.print(message);
@@ -162,13 +194,13 @@ async function rollBack(ports: Ports, input: InstallInput, run: Run, { why }: Ou
 
 /** Undefined when there is nothing to go back to. */
 async function goBack(
-  ports: Ports,
+  ports: InstallPorts,
   { choices, given, source, healthyWithinMs }: InstallInput,
   { apply, before }: Run,
 ): Promise<{ readonly healthy: boolean; readonly says: string } | undefined> {
   const { layout } = choices;
   const { version } = source.manifest;
-  const now = await observe(ports, choices, given);
+  const now = await observeInstallation(ports, choices, given);
   const steps = planRollback(layout, now, before);
   if (steps.length === 0) return undefined;
   const previous = steps.find((step) => step.do === "switch")?.version;
@@ -185,18 +217,18 @@ async function goBack(
   const files = before.replaced.map(({ path }) => path).join(", ");
   const as = files === "" ? "" : `, with ${files} as before`;
   if (!back.healthy) return { healthy: false, says: `version ${target}${as}: ${back.why}` };
-  const bad: Step = {
+  const bad: InstallStep = {
     do: "remove",
     path: `${placesBelow(layout.prefix).versions}/${version}`,
     owner: "installer",
   };
-  const after = await observe(ports, choices, given);
+  const after = await observeInstallation(ports, choices, given);
   await applyAll(ports, [...(previous === undefined ? [] : [bad]), ...planCleanup(layout, after)], apply);
   return { healthy: true, says: `version ${target} runs again${as}` };
 }
 
 /** A full disk has a code of its own. */
-export function asExpected(error: unknown, what: string): unknown {
+export function explainDiskFull(error: unknown, what: string): unknown {
   if (error instanceof MetalbridgeError || !(error instanceof Error) || !("code" in error)) return error;
   const code = error.code === "ENOSPC" || error.code === "EDQUOT" ? "InstallDiskFull" : "InstallFailed";
   return new MetalbridgeError(code, `cannot ${what}: ${error.message}`, undefined, { cause: error });

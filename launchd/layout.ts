@@ -3,7 +3,7 @@
 /** system: starts at boot, under an account of its own. user: a LaunchAgent, from login to logout, as that user. */
 export type Scope = "system" | "user";
 
-export interface Layout {
+export interface InstallLayout {
   readonly manager: "launchd" | "systemd";
   readonly scope: Scope;
   /** Where `versions/`, `current` and `previous` are; the program's path in the plist never names a version. */
@@ -39,7 +39,7 @@ export interface LayoutInput {
   readonly stateDir?: string | undefined;
 }
 
-export function layoutFor(input: LayoutInput): Layout {
+export function layoutFor(input: LayoutInput): InstallLayout {
   const { platform, scope, root } = input;
   if (platform === "linux") return linux(input);
   return scope === "system" ? daemon(input) : launchAgent({ ...input, home: `${root}${input.home}` });
@@ -54,7 +54,7 @@ export const placesBelow = (prefix: string) => ({
 });
 
 /** The agent's socket, which answers with pid and version. */
-export function socketOf({ stateDir }: Pick<Layout, "stateDir">): string {
+export function socketOf({ stateDir }: Pick<InstallLayout, "stateDir">): string {
   return `${stateDir}/agent.sock`;
 }
 
@@ -63,7 +63,7 @@ function kubeconfigIn(stateDir: string): string {
   return `${stateDir}/kubeconfig`;
 }
 
-function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Layout {
+function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): InstallLayout {
   const state = stateDir ?? `${root}/usr/local/var/metalbridge`;
   return {
     manager: "launchd",
@@ -81,7 +81,7 @@ function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Layo
   };
 }
 
-function launchAgent({ home, uid, stateDir }: LayoutInput): Layout {
+function launchAgent({ home, uid, stateDir }: LayoutInput): InstallLayout {
   const state = stateDir ?? `${home}/Library/Application Support/metalbridge`;
   return {
     manager: "launchd",
@@ -99,7 +99,7 @@ function launchAgent({ home, uid, stateDir }: LayoutInput): Layout {
   };
 }
 
-function linux({ root, account = "metalbridge", stateDir }: LayoutInput): Layout {
+function linux({ root, account = "metalbridge", stateDir }: LayoutInput): InstallLayout {
   const state = stateDir ?? `${root}/var/lib/metalbridge`;
   return {
     manager: "systemd",

@@ -5,24 +5,24 @@ import { basename, dirname, join } from "node:path";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
 import { asOwnerOf } from "./account-files.ts";
-import { askAgent } from "./agent-socket.ts";
+import { queryAgent } from "./agent-socket.ts";
 import { placesBelow, socketOf } from "./layout.ts";
-import { type Choices, type Entry, entriesOf, type Given } from "./plan/entries.ts";
-import type { EntryState, Observed } from "./plan/observed.ts";
-import type { Ports } from "./ports.ts";
-import type { Manifest } from "./release/manifest.ts";
+import { type Choices, entriesOf, type InstallEntry, type ProvidedFiles } from "./plan/entries.ts";
+import type { EntryState, ObservedInstallation } from "./plan/observed.ts";
+import type { InstallPorts } from "./ports.ts";
+import type { ReleaseManifest } from "./release/manifest.ts";
 import { listVersions } from "./release/stage.ts";
 
 /** Maximum size of a configuration, a credential or a definition. */
 const MAX_BYTES = 1 << 20;
 
 /** `release` is what is to be installed: its version counts only where all its files are in place. */
-export async function observe(
-  ports: Ports,
+export async function observeInstallation(
+  ports: InstallPorts,
   choices: Choices,
-  given: Given = {},
-  release?: Manifest,
-): Promise<Observed> {
+  given: ProvidedFiles = {},
+  release?: ReleaseManifest,
+): Promise<ObservedInstallation> {
   const { layout } = choices;
   const { versions, current, previous } = placesBelow(layout.prefix);
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
@@ -40,7 +40,7 @@ export async function observe(
     previous: await versionOf(previous),
     entries,
     job: await ports.supervisor.observe(),
-    agent: await askAgent(socketOf(layout)),
+    agent: await queryAgent(socketOf(layout)),
     engines: await ports.countEngines(layout.stateDir),
   };
 }
@@ -57,7 +57,7 @@ export async function ownerOfState(stateDir: string): Promise<number | undefined
   );
 }
 
-export async function namesIn(folder: string): Promise<readonly string[] | undefined> {
+export async function listFolderOrUndefined(folder: string): Promise<readonly string[] | undefined> {
   return readdir(folder).catch(() => undefined);
 }
 
@@ -83,7 +83,7 @@ async function versionOf(link: string): Promise<string | undefined> {
 
 type Uids = { readonly installer: number; readonly account: number | undefined };
 
-async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<EntryState> {
+async function observeEntry(entry: InstallEntry, uids: Uids, prefix: string): Promise<EntryState> {
   const found = await lstat(entry.path).catch((error: NodeJS.ErrnoException) => error.code);
   if (found === "EACCES") return { is: "unreadable" };
   const isThere = found !== undefined && typeof found !== "string";
@@ -122,7 +122,7 @@ function ownerState(isRight: boolean): EntryState {
 }
 
 async function observeLink(
-  { path, target }: Extract<Entry, { readonly kind: "link" }>,
+  { path, target }: Extract<InstallEntry, { readonly kind: "link" }>,
   isLink: boolean,
   prefix: string,
 ): Promise<EntryState> {
@@ -132,7 +132,7 @@ async function observeLink(
 }
 
 /** A definition of another program is not ours to replace; a configuration or kubeconfig that was given is. */
-function isOwnText(text: string, entry: Entry, prefix: string): boolean {
+function isOwnText(text: string, entry: InstallEntry, prefix: string): boolean {
   const isDefinition = /\.(plist|service)$/.test(entry.path);
   return !isDefinition || text.includes(join(prefix, "current", "bin", "node"));
 }

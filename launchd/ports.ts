@@ -1,9 +1,9 @@
 /** What install and its sisters act with. */
 import type { Clock } from "../src/util/ports.ts";
 import type { Accounts } from "./account/account.ts";
-import type { Job } from "./plan/observed.ts";
+import type { ManagedJob } from "./plan/observed.ts";
 
-export interface Ports {
+export interface InstallPorts {
   readonly clock: Clock;
   readonly euid: number;
   readonly supervisor: Supervisor;
@@ -17,7 +17,7 @@ export interface Ports {
 /** launchd or systemd. */
 export interface Supervisor {
   /** Throws ServiceLoadFailed when the service manager gives no usable answer. */
-  readonly observe: () => Promise<Job>;
+  readonly observe: () => Promise<ManagedJob>;
   /** Starts the service, also at boot from now on; resolves when it is loaded. Nothing to do when it is loaded already. */
   readonly load: () => Promise<void>;
   /** Ends the old process and starts one. Not loaded: loads. */

@@ -4,27 +4,27 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { createApply } from "./apply.ts";
 import { awaitHealthy, tailOfLogs } from "./health.ts";
 import { applyAll, printSteps } from "./install.ts";
-import type { Layout } from "./layout.ts";
-import { namesIn, observe } from "./observe.ts";
+import type { InstallLayout } from "./layout.ts";
+import { listFolderOrUndefined, observeInstallation } from "./observe.ts";
 import type { Choices } from "./plan/entries.ts";
-import { type Observed, runsOf } from "./plan/observed.ts";
-import type { Step } from "./plan/steps.ts";
+import { type ObservedInstallation, runsOf } from "./plan/observed.ts";
+import type { InstallStep } from "./plan/steps.ts";
 import { planUninstall } from "./plan/uninstall.ts";
-import type { Ports } from "./ports.ts";
+import type { InstallPorts } from "./ports.ts";
 import { enginesRunning } from "./stop-engines.ts";
 
-export async function start(ports: Ports, choices: Choices, withinMs: number): Promise<void> {
+export async function start(ports: InstallPorts, choices: Choices, withinMs: number): Promise<void> {
   await change(ports, choices, "load", withinMs);
 }
 
 /** Engines keep running and are adopted. */
-export async function restart(ports: Ports, choices: Choices, withinMs: number): Promise<void> {
+export async function restart(ports: InstallPorts, choices: Choices, withinMs: number): Promise<void> {
   await change(ports, choices, "restart", withinMs);
 }
 
 /** Until the next boot or start. Engines keep running, but leave their Services once the Lease has expired. */
-export async function stop(ports: Ports, choices: Choices): Promise<void> {
-  const { job, engines } = await observe(ports, choices);
+export async function stop(ports: InstallPorts, choices: Choices): Promise<void> {
+  const { job, engines } = await observeInstallation(ports, choices);
   if (job.at === "absent") return ports.print("the agent is stopped already");
   await ports.supervisor.unload();
   const keep =
@@ -35,13 +35,13 @@ export async function stop(ports: Ports, choices: Choices): Promise<void> {
 }
 
 async function change(
-  ports: Ports,
+  ports: InstallPorts,
   choices: Choices,
   verb: "load" | "restart",
   withinMs: number,
 ): Promise<void> {
   const { layout } = choices;
-  const observed = await observe(ports, choices);
+  const observed = await observeInstallation(ports, choices);
   const { current, job } = observed;
   if (current === undefined)
     throw new MetalbridgeError("InstallNotFound", `${layout.prefix} has no current version`);
@@ -65,14 +65,18 @@ export interface UninstallOptions {
   readonly dryRun: boolean;
 }
 
-export async function uninstall(ports: Ports, choices: Choices, options: UninstallOptions): Promise<void> {
+export async function uninstall(
+  ports: InstallPorts,
+  choices: Choices,
+  options: UninstallOptions,
+): Promise<void> {
   const { layout } = choices;
-  const observed = await observe(ports, choices);
+  const observed = await observeInstallation(ports, choices);
   refuseForeign(choices, observed);
   // Not known stays not known after a drain: before anything is stopped.
   const isRefused = observed.engines === undefined || (observed.engines !== 0 && !options.stopEngines);
   if (isRefused && !options.dryRun) throw enginesRunning(layout, observed.engines, "run on this host");
-  const stateEntries = await namesIn(layout.stateDir);
+  const stateEntries = await listFolderOrUndefined(layout.stateDir);
   const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
   const steps = planned.filter((step) => isNeeded(step, layout));
   if (options.dryRun) return printSteps(ports, steps);
@@ -82,7 +86,7 @@ export async function uninstall(ports: Ports, choices: Choices, options: Uninsta
 }
 
 /** What an interrupted run removed already is not removed again. */
-function isNeeded(step: Step, { definition }: Layout): boolean {
+function isNeeded(step: InstallStep, { definition }: InstallLayout): boolean {
   if (step.do === "forget") return isThere(definition);
   return step.do === "remove" || step.do === "remove if empty" ? isThere(step.path) : true;
 }
@@ -92,14 +96,14 @@ function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-function refuseForeign({ layout }: Choices, { job }: Observed): void {
+function refuseForeign({ layout }: Choices, { job }: ObservedInstallation): void {
   if (job.at === "loaded" && job.path !== undefined && job.path !== layout.definition)
     throw new MetalbridgeError("ServiceForeign", `the running service was loaded from ${job.path}`);
 }
 
 /** For `metalbridge service`; `differing` are paths that are not as install would write them. */
-export interface ServiceState
-  extends Pick<Observed, "current" | "previous" | "versions" | "job" | "agent" | "engines"> {
+export interface InstalledServiceState
+  extends Pick<ObservedInstallation, "current" | "previous" | "versions" | "job" | "agent" | "engines"> {
   readonly manager: string;
   readonly scope: string;
   readonly definition: string;
@@ -108,9 +112,12 @@ export interface ServiceState
   readonly differing: readonly string[];
 }
 
-export async function serviceState(ports: Ports, choices: Choices): Promise<ServiceState> {
+export async function serviceState(ports: InstallPorts, choices: Choices): Promise<InstalledServiceState> {
   const { layout } = choices;
-  const { current, previous, versions, job, agent, engines, entries } = await observe(ports, choices);
+  const { current, previous, versions, job, agent, engines, entries } = await observeInstallation(
+    ports,
+    choices,
+  );
   const { manager, scope, definition, stateDir, agentLog } = layout;
   return {
     ...{ manager, scope, current, previous, versions, definition, stateDir, job, agent, engines },

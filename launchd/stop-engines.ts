@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { agentCommand, agentEnvironment } from "./agent-command.ts";
-import { askAgent } from "./agent-socket.ts";
-import type { Layout } from "./layout.ts";
-import type { Ports } from "./ports.ts";
-import { until } from "./wait.ts";
+import { queryAgent } from "./agent-socket.ts";
+import type { InstallLayout } from "./layout.ts";
+import type { InstallPorts } from "./ports.ts";
+import { pollUntil } from "./wait.ts";
 
 const STARTS_WITHIN_MS = 30_000;
 
@@ -14,7 +14,11 @@ const STARTS_WITHIN_MS = 30_000;
  * Resolves when none is left. Throws EnginesRunning. The account's code can signal that agent, so it shares neither the
  * terminal nor the session of root, and opens no inspector; when this process ends, so does its input, and it drains.
  */
-export async function drainEngines(ports: Ports, layout: Layout, socket: string): Promise<void> {
+export async function drainEngines(
+  ports: InstallPorts,
+  layout: InstallLayout,
+  socket: string,
+): Promise<void> {
   const [program = "", ...args] = [...agentCommand(layout), "--stop-engines", "--exit-with-stdin"];
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
   const ids = account?.at === "present" && ports.euid === 0 ? { uid: account.uid, gid: account.gid } : {};
@@ -27,10 +31,10 @@ export async function drainEngines(ports: Ports, layout: Layout, socket: string)
   });
   const exited = once(child, "exit").catch(() => undefined);
   const serves = async (): Promise<boolean> => {
-    const agent = await askAgent(socket);
+    const agent = await queryAgent(socket);
     return (agent.at === "answers" && agent.phase === "serving") || child.exitCode !== null;
   };
-  await until(ports.clock, STARTS_WITHIN_MS, serves);
+  await pollUntil(ports.clock, STARTS_WITHIN_MS, serves);
   child.kill("SIGTERM");
   await exited;
   const left = await ports.countEngines(layout.stateDir);
@@ -39,7 +43,7 @@ export async function drainEngines(ports: Ports, layout: Layout, socket: string)
 
 /** Where they could not be counted, some may run. */
 export function enginesRunning(
-  { stateDir }: Layout,
+  { stateDir }: InstallLayout,
   count: number | undefined,
   how: string,
 ): MetalbridgeError {

@@ -6,7 +6,11 @@ const FIRST_MS = 20;
 const LARGEST_MS = 250;
 
 /** Asks at growing intervals until the answer is true; false when `withinMs` has passed. At least once. */
-export async function until(clock: Clock, withinMs: number, ask: () => Promise<boolean>): Promise<boolean> {
+export async function pollUntil(
+  clock: Clock,
+  withinMs: number,
+  ask: () => Promise<boolean>,
+): Promise<boolean> {
   const deadlineMs = clock.monotonicMs() + withinMs;
   const never = new AbortController().signal;
   for (let delayMs = FIRST_MS; ; delayMs = Math.min(LARGEST_MS, delayMs * 2)) {

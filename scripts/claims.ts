@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { ARCHITECTURES, type SparseArchitecture } from "../cli/calibrate/architectures.ts";
+import { MODEL_ARCHITECTURES, type SparseArchitecture } from "../cli/calibrate/architectures.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
-import { type Comparison, compare } from "./claims/compare.ts";
+import { type ClaimComparison, compareClaims } from "./claims/compare.ts";
 import { type ClaimCase, pairwiseCases } from "./claims/grid.ts";
 
 const PAGE = new URL("../docs/memory.md", import.meta.url);
@@ -25,7 +25,7 @@ const { values } = parseArgs({
 
 const program = findLlamaServer(readPartsConfig());
 if (program === undefined) throw new Error("there is no llama-server here: npm run setup gets one");
-const chosen = (Object.keys(ARCHITECTURES) as SparseArchitecture[]).filter(
+const chosen = (Object.keys(MODEL_ARCHITECTURES) as SparseArchitecture[]).filter(
   (name) => values.only === undefined || values.only.split(",").includes(name),
 );
 const folder = await mkdtemp(join(tmpdir(), "metalbridge-claims-"));
@@ -35,9 +35,9 @@ let cases = 0;
 try {
   for (const architecture of chosen) {
     const grid = pairwiseCases({ seed: Number(values.seed), only: architecture, isBrief: values.brief });
-    const results: Comparison[] = [];
+    const results: ClaimComparison[] = [];
     for (const one of grid) {
-      const result = await compare(program, folder, one);
+      const result = await compareClaims(program, folder, one);
       results.push(result);
       if (result.error > MOST || result.error < LEAST) report(one, result);
     }
@@ -53,7 +53,7 @@ process.stdout.write(`${cases} cases, ${outside} outside of −2 % … +5 %\n`);
 if (values.write) await writeTable();
 process.exitCode = outside === 0 ? 0 : 1;
 
-function rowOf(architecture: string, results: readonly Comparison[]): string {
+function rowOf(architecture: string, results: readonly ClaimComparison[]): string {
   const errors = results.map(({ error }) => error).sort((a, b) => a - b);
   const within = errors.filter((error) => Math.abs(error) <= 0.001).length;
   const at = (part: number) => percent(errors[Math.round(part * (errors.length - 1))] ?? 0);
@@ -75,7 +75,7 @@ function percent(part: number): string {
   return `${/^−?0\.00$/.test(text) ? "0.00" : text} %`;
 }
 
-function report(one: ClaimCase, { error, estimated, printed }: Comparison): void {
+function report(one: ClaimCase, { error, estimated, printed }: ClaimComparison): void {
   process.stdout.write(`${percent(error)} ${JSON.stringify({ ...one, estimated, printed })}\n`);
 }
 

@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { simulateDay } from "./simulate/day.ts";
 import { DEFAULTS, type SimulationOptions } from "./simulate/options.ts";
-import { renderReport } from "./simulate/report.ts";
+import { renderSimulationReport } from "./simulate/report.ts";
 
 const HELP = `npm run simulate -- [--hosts N] [--services N] [--hours N] [--seed N] [--load PARTS]
 
@@ -51,7 +51,9 @@ try {
   const options = readOptions();
   if (options === undefined) console.log(HELP);
   else
-    console.log(renderReport(options, simulateDay(options, { elapsedMs: () => performance.now(), cpuMs })));
+    console.log(
+      renderSimulationReport(options, simulateDay(options, { elapsedMs: () => performance.now(), cpuMs })),
+    );
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;

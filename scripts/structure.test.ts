@@ -62,7 +62,7 @@ const allowed: readonly (readonly [file: string, imported: string])[] = [
   ["server/ok.ts", "../src/kube/ok.ts"],
   ["controller/ok.ts", "../src/kube/ok.ts"],
   ["cli/ok.ts", "../agent/ok.ts"],
-  ["scripts/ok.ts", "../test/bed/farm.ts"],
+  ["scripts/ok.ts", "../test/bed/test-fleet.ts"],
 ];
 
 test.for(forbidden)("%s must not import %s", ([file, imported]) => {

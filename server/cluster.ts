@@ -1,7 +1,7 @@
 /** The watches of the cluster that keep the density state current. */
 
-import type { Density, Held } from "../fitness/density/density.ts";
-import { placeOfHost, placeOfNode } from "../fitness/density/place.ts";
+import type { Density, HeldMemory } from "../fitness/density/density.ts";
+import { machineFromHost, machineFromNode } from "../fitness/density/place.ts";
 import { withReport } from "../fitness/density/reported.ts";
 import { GPU_RESOURCES } from "../fitness/scoring/node.ts";
 import { parseQuantity } from "../src/api/fields/quantity.ts";
@@ -14,7 +14,7 @@ import {
 } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
-import { nodeOfReport, nodeReportName, reportIn } from "../src/api/node-report.ts";
+import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
@@ -49,14 +49,14 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     if (name === undefined) return;
     const node = nodes.get(name);
     const report = reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`);
-    density.setPlace("Node", name, node && withReport(placeOfNode(node), reportIn(report)));
+    density.setPlace("Node", name, node && withReport(machineFromNode(node), reportInConfigMap(report)));
   };
   return {
     nodes,
     reports,
     hosts: start({
       kind: HOSTS,
-      onChange: (name, host) => density.setPlace("Host", name, host && placeOfHost(host)),
+      onChange: (name, host) => density.setPlace("Host", name, host && machineFromHost(host)),
     }),
     leases: start({
       kind: LEASES,
@@ -75,7 +75,11 @@ export function watchCluster(options: ClusterOptions, density: Density) {
       kind: INFERENCE_REPLICAS,
       onChange: (key, replica) => {
         if (replica === undefined) return density.setHeld(key, undefined);
-        density.setHeld(key, { kind: "Host", name: replica.spec.template.hostName }, heldByReplica(replica));
+        density.setHeld(
+          key,
+          { kind: "Host", name: replica.spec.template.hostName },
+          memoryOfReplica(replica),
+        );
       },
     }),
     pods: start({
@@ -84,10 +88,10 @@ export function watchCluster(options: ClusterOptions, density: Density) {
       onChange: (key, pod) => {
         const name = pod?.spec.nodeName;
         const on =
-          pod === undefined || name === undefined || isOver(pod)
+          pod === undefined || name === undefined || hasPodEnded(pod)
             ? undefined
             : ({ kind: "Node", name } as const);
-        density.setHeld(`pod ${key}`, on, pod && heldByPod(pod));
+        density.setHeld(`pod ${key}`, on, pod && memoryOfPod(pod));
       },
     }),
     services: start({
@@ -99,7 +103,7 @@ export function watchCluster(options: ClusterOptions, density: Density) {
 }
 
 /** The claim, or what it really uses where that is more. */
-export function heldByReplica(replica: InferenceReplica): Held {
+export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   return {
     ...{ namespace: replica.metadata.namespace ?? "default", service: replica.spec.template.serviceName },
     phase: replica.status?.phase ?? "Pending",
@@ -109,12 +113,12 @@ export function heldByReplica(replica: InferenceReplica): Held {
 }
 
 /** It holds nothing any more. */
-export function isOver({ status }: Pod): boolean {
+export function hasPodEnded({ status }: Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /** What its containers ask for. */
-export function heldByPod({ metadata, spec, status }: Pod): Held {
+export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
   const asked = (resource: string) =>
     spec.containers.reduce((sum, { resources }) => {
       const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];

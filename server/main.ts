@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { createDensity, type Density } from "../fitness/density/density.ts";
-import { createFits } from "../fitness/density/fits.ts";
-import { workAhead } from "../fitness/density/work-ahead.ts";
+import { createFitIndex } from "../fitness/density/fits.ts";
+import { precomputeFits } from "../fitness/density/precompute.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
@@ -16,11 +16,11 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import type { ServerConfig } from "./config.ts";
 import { watchedContext } from "./mcp/context.ts";
-import type { Handle } from "./mcp/http.ts";
+import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createApp } from "./rest/app.ts";
-import { createAuthorize } from "./rest/authorize.ts";
+import { createRestAuthorizer } from "./rest/authorize.ts";
 import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 
 export interface ServerOptions {
@@ -55,15 +55,18 @@ export async function runServer({
     onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
     maxRequests: MAX_REQUESTS,
   });
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   const ending = new AbortController();
   const end = () => ending.abort();
   signal.addEventListener("abort", end, { once: true });
   try {
     const watches = watchCluster({ connection, clock, log, signal: ending.signal }, density);
-    const areScored = workAhead(density, () => waitingFor(watches) === undefined, ending.signal);
+    const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, ending.signal);
     const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");
-    const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
+    const authorize = createRestAuthorizer({
+      client: createClient(connection, { userAgent: USER_AGENT }),
+      clock,
+    });
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
     const files = tlsFilesOf(config);
     const tls = files === undefined ? undefined : await readTls(files);
@@ -99,13 +102,13 @@ export async function runServer({
 }
 
 /** Loaded with the first request: most servers never get one, and it takes megabytes. */
-function answerMcp(options: McpOptions): Handle {
+function answerMcp(options: McpOptions): HandleRequest {
   return async (...exchange) => {
-    const [{ answerOnce }, { createMcp }] = await Promise.all([
+    const [{ handleStateless }, { createMcp }] = await Promise.all([
       import("./mcp/http.ts"),
       import("./mcp/server.ts"),
     ]);
-    await answerOnce(() => createMcp(options), ...exchange);
+    await handleStateless(() => createMcp(options), ...exchange);
   };
 }
 

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
 import { createDensity } from "../fitness/density/density.ts";
-import { createFits } from "../fitness/density/fits.ts";
+import { createFitIndex } from "../fitness/density/fits.ts";
 import { aHost, catalogRecords } from "../fitness/density/fixtures/fleet.ts";
-import { placeOfHost } from "../fitness/density/place.ts";
+import { machineFromHost } from "../fitness/density/place.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import { serverMetrics } from "./metrics.ts";
 
 test("score and number of models are left out, and not worked out, until the first scores are there", () => {
-  const density = createDensity(createFits(catalogRecords()));
-  density.setPlace("Host", "mac-1", placeOfHost(aHost("mac-1")));
+  const density = createDensity(createFitIndex(catalogRecords()));
+  density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));
   let summaries = 0;
   const counted = {
     ...density,

@@ -1,9 +1,14 @@
 /** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
 
-import type { Density, Site } from "../fitness/density/density.ts";
+import type { Density, DensitySite } from "../fitness/density/density.ts";
 import { round } from "../fitness/llmfit/score.ts";
 import type { Moment } from "../src/capacity/placement/claims.ts";
-import { type Family, known, type Labels, type Sample } from "../src/http/metrics/family.ts";
+import {
+  type Labels,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
+} from "../src/http/metrics/family.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import type { Tally } from "../src/http/metrics/tally.ts";
 
@@ -19,7 +24,7 @@ export interface ServerFacts {
 export const METRICS_PREFIX = "metalbridge_density";
 
 /** With another prefix: for dashboards that ask for the same series under other names. */
-export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFacts>[] {
+export function serverMetrics(prefix = METRICS_PREFIX): readonly MetricFamily<ServerFacts>[] {
   return [
     ofNodes(
       `${prefix}_node_score`,
@@ -78,7 +83,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFa
 }
 
 interface OneNode extends ServerFacts {
-  readonly site: Site;
+  readonly site: DensitySite;
 }
 
 /** A Host and a Node of one name are two series. Undefined: it has no sample. */
@@ -86,13 +91,13 @@ function ofNodes(
   name: string,
   help: string,
   read: (one: OneNode) => number | undefined,
-): Family<ServerFacts> {
+): MetricFamily<ServerFacts> {
   return {
     ...{ name, type: "gauge", help, labels: ["node", "kind"] },
-    *read(facts: ServerFacts): Iterable<Sample> {
+    *read(facts: ServerFacts): Iterable<MetricSample> {
       for (const site of facts.density.sites()) {
         const labels: Labels = { node: site.place.name, kind: site.place.kind };
-        yield* known(read({ ...facts, site }), labels);
+        yield* sampleIfKnown(read({ ...facts, site }), labels);
       }
     },
   };

@@ -29,7 +29,7 @@ import { renewLease } from "../test/controller/agent-side.ts";
 import { manifest, withFields } from "../test/fixtures/manifests.ts";
 import { parseServerConfig } from "./config.ts";
 import { runServer } from "./main.ts";
-import { createAuthorize } from "./rest/authorize.ts";
+import { createRestAuthorizer } from "./rest/authorize.ts";
 import { routes } from "./rest/routes.ts";
 
 const GIB = 1024 ** 3;
@@ -371,7 +371,7 @@ test.skipIf(why !== undefined)(
       ),
     );
     const limits = { granted: 2, refused: 2, pending: 8, pendingOfAddress: 4 };
-    const authorize = createAuthorize({ client: createClient(noted), clock: systemClock, limits });
+    const authorize = createRestAuthorizer({ client: createClient(noted), clock: systemClock, limits });
     const ask = (token: string, address: string) => authorize(token, { verb: "get", part: "nodes" }, address);
     await vi.waitFor(async () => expect((await ask(first, "10.0.0.1")).at).toBe("allowed"), WAIT);
     for (let turn = 0; turn < 10; turn += 1)

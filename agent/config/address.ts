@@ -15,7 +15,7 @@ const refused: readonly (readonly [string, string, number])[] = [
 ];
 
 /** The kind of address that an EndpointSlice refuses, or undefined for a usable one. */
-export function unusableBecause(address: string): string | undefined {
+export function addressProblem(address: string): string | undefined {
   const version = isIP(address);
   if (version === 0) return "not an IP address";
   if (address.includes("%")) return "an address with a zone";
@@ -33,7 +33,7 @@ export function unusableBecause(address: string): string | undefined {
 
 /** Throws AddressNotUsable. */
 export function checkAddress(address: string): string {
-  const why = unusableBecause(address);
+  const why = addressProblem(address);
   if (why !== undefined)
     throw new MetalbridgeError("AddressNotUsable", `${JSON.stringify(address)} is ${why}`);
   return address;

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { settingsOf } from "../../cli/agent.ts";
+import { agentSettingsOf } from "../../cli/agent.ts";
 import { loadAgentConfig } from "./load.ts";
 
-const load = (flags: Parameters<typeof settingsOf>[0]) =>
-  loadAgentConfig({ flags: { stateDir: "/tmp/state", ...settingsOf(flags) }, env: {} }).remoteAccess;
+const load = (flags: Parameters<typeof agentSettingsOf>[0]) =>
+  loadAgentConfig({ flags: { stateDir: "/tmp/state", ...agentSettingsOf(flags) }, env: {} }).remoteAccess;
 
 test("remote access is off unless a flag, a file or a managed preference switches it on", () => {
   const port = 20_998;

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
-import { unusableBecause } from "./address.ts";
+import { addressProblem } from "./address.ts";
 import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "./port-range.ts";
 import { remoteAccess } from "./remote-access.ts";
 
@@ -35,7 +35,7 @@ const portRange = z
   });
 
 const address = z.string().superRefine((text, context) => {
-  const why = unusableBecause(text);
+  const why = addressProblem(text);
   if (why !== undefined)
     context.addIssue({ code: "custom", message: `is ${why}: an EndpointSlice may not hold it` });
 });
@@ -318,7 +318,7 @@ const settingsSchema = z.strictObject({
   metricsAddress: z
     .string()
     .superRefine((text, context) => {
-      const why = unusableBecause(text);
+      const why = addressProblem(text);
       if (why !== undefined) context.addIssue({ code: "custom", message: `is ${why}` });
     })
     .describe(

@@ -21,7 +21,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 import { signToken } from "../../test/security/signed-token.ts";
 import { startAgent, testAddress } from "../fixtures/agent.ts";
 import { readHostToken, replaceToken } from "./file.ts";
-import { keepCredential } from "./renewal.ts";
+import { renewCredential } from "./renewal.ts";
 
 const PATIENTLY = { timeout: 60_000, interval: 100 };
 const DAY_S = 86_400;
@@ -85,7 +85,7 @@ test.runIf(process.geteuid?.() === 0)(
         due.push(run);
         return () => undefined;
       };
-      keepCredential({
+      renewCredential({
         ...{ connection, path: file, log: silentLog, signal: stopped.signal },
         clock: { ...systemClock, after },
         onRenewal: (trouble) => found.push(trouble),

@@ -8,7 +8,7 @@ import { explainFailure } from "../../src/kube/errors.ts";
 import { readTokenClaims, renewAtMs, requestToken, type TokenClaims } from "../../src/kube/token.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { untilBeat } from "../../src/util/shared-ticks.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import { type HostToken, readHostToken, replaceToken } from "./file.ts";
 
 export interface RenewalOptions {
@@ -26,7 +26,7 @@ export interface RenewalOptions {
 const LOOK_MS = 10_000;
 
 /** Starts at once; ends with `signal`. Leaves kubeconfigs of other forms alone, but for noticing a new one. */
-export function keepCredential(options: RenewalOptions): void {
+export function renewCredential(options: RenewalOptions): void {
   const { clock, log, path, signal, connection } = options;
   let seen = versionOf(path);
   let held = readHostToken(path);
@@ -72,7 +72,7 @@ export function keepCredential(options: RenewalOptions): void {
   };
   const again = (): void => {
     if (signal.aborted) return;
-    cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), run);
+    cancel = clock.after(msToAlignedTime(clock.monotonicMs(), LOOK_MS), run);
   };
   const run = (): void => {
     look()

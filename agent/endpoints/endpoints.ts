@@ -6,14 +6,14 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
 import { createNewestSlices } from "./newest-slices.ts";
 import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
-import { type Attempt, createSliceWriter } from "./slice-writer.ts";
+import { createSliceWriter, type WriteAttempt } from "./slice-writer.ts";
 
 export interface EndpointsOptions {
   readonly connection: KubeConnection;
@@ -30,7 +30,7 @@ export interface EndpointsOptions {
 
 export interface SliceEndpoints extends Endpoints {
   readonly isSynced: () => boolean;
-  readonly watch: Watched;
+  readonly watch: WatchedReflector;
   /** Retries writes in backoff at once: the network has changed since they failed. */
   readonly retryNow: () => void;
 }
@@ -60,7 +60,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
 
   const writer = createSliceWriter(client, slices);
   let patience = new AbortController();
-  const persist = async (turn: Turn, attempt: () => Promise<Attempt>): Promise<Attempt> => {
+  const persist = async (turn: Turn, attempt: () => Promise<WriteAttempt>): Promise<WriteAttempt> => {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
@@ -111,7 +111,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
 }
 
 function resultOf(
-  outcome: Attempt,
+  outcome: WriteAttempt,
   state: ReturnType<Endpoints["state"]>,
   isMissingFine: boolean,
 ): EndpointResult {

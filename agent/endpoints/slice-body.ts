@@ -3,7 +3,7 @@
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { isAddressWithin } from "../../src/util/address-within.ts";
-import { unusableBecause } from "../config/address.ts";
+import { addressProblem } from "../config/address.ts";
 import type { SliceState } from "../replicas/plan/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";
 
@@ -45,7 +45,7 @@ export function stateOfSlice(slice: EndpointSlice, wanted: EndpointAddress | und
 
 /** Why the slice may not hold the address; undefined when it may. */
 export function addressRefusal(slice: EndpointSlice, address: string): string | undefined {
-  const why = unusableBecause(address);
+  const why = addressProblem(address);
   if (why !== undefined) return `${address} is ${why}: an EndpointSlice may not hold it`;
   const family = address.includes(":") ? "IPv6" : "IPv4";
   if (slice.addressType !== family)

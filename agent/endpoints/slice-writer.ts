@@ -6,7 +6,7 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ApiFailure, ApiResult, KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { NewestSlices } from "./newest-slices.ts";
 
-export type Attempt =
+export type WriteAttempt =
   | { readonly at: "written"; readonly slice: EndpointSlice }
   | { readonly at: "missing" }
   | { readonly at: "refused"; readonly why: string }
@@ -17,7 +17,7 @@ export interface SliceWriter {
   readonly write: (
     replica: ObjectRef,
     bodyFor: (slice: EndpointSlice) => EndpointSlice | string,
-  ) => Promise<Attempt>;
+  ) => Promise<WriteAttempt>;
 }
 
 export function createSliceWriter(client: KubeClient, slices: NewestSlices): SliceWriter {
@@ -37,7 +37,7 @@ export function createSliceWriter(client: KubeClient, slices: NewestSlices): Sli
   return {
     write: async (replica, bodyFor) => {
       const key = keyOf(replica);
-      const failed = (failure: ApiFailure): Attempt => {
+      const failed = (failure: ApiFailure): WriteAttempt => {
         doubtful.add(key);
         if (failure.kind !== "notFound") return { at: "failed", failure };
         slices.gone(key);

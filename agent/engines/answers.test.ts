@@ -5,15 +5,15 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
-import { ask } from "./http.ts";
-import { linesOf } from "./ollama/api.ts";
+import { sendEngineRequest } from "./http.ts";
+import { readResponseLines } from "./ollama/api.ts";
 import { quickGet } from "./quick-get.ts";
 
 /** With the head of the answer, which quickGet counts too. */
 const HEAD_BYTES = 1_024;
 
 test.each([
-  ["a request", ask, 4 * 1024 ** 2, 0],
+  ["a request", sendEngineRequest, 4 * 1024 ** 2, 0],
   ["a probe or a gauge", quickGet, 64 * 1024, HEAD_BYTES],
 ])("the answer to %s is kept up to its limit, and refused beyond it", async (_, request, limit, head) => {
   let bytes = 0;
@@ -48,7 +48,7 @@ test("a line of an answer that streams is kept up to 1 MiB", async () => {
       );
       const read = async () => {
         const lines: number[] = [];
-        for await (const line of linesOf(Readable.from(pieces, { objectMode: false })))
+        for await (const line of readResponseLines(Readable.from(pieces, { objectMode: false })))
           lines.push(line.length);
         return lines;
       };

@@ -6,7 +6,7 @@ import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { GateRoute, Protocol } from "../gate/routes.ts";
-import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
+import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../instances/instance.ts";
 import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
 
@@ -71,7 +71,7 @@ export interface EngineTarget extends InstanceTarget {
   readonly apiKey?: string;
 }
 
-export type Health = "healthy" | "loading" | { readonly unhealthy: string };
+export type EngineHealth = "healthy" | "loading" | { readonly unhealthy: string };
 /** `failed` begins with "HTTP" and the status where the engine answered. */
 export type RequestResult = "ok" | { readonly failed: string };
 export type ExitReason = { readonly code: ErrorCode; readonly message: string };
@@ -85,9 +85,9 @@ export interface EngineDriver {
   /** What to tell where it is not installed. Absent: that it was not found. */
   readonly missing?: MetalbridgeError;
   /** Starts it. Throws MetalbridgeError when the installed engine cannot honour the settings, or cannot be started. */
-  readonly open: (place: Place, launch: EngineLaunch) => Promise<Instance>;
+  readonly open: (place: InstanceContext, launch: EngineLaunch) => Promise<Instance>;
   /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
-  readonly adopt: (place: Place, trace: EngineTrace) => Promise<Instance | undefined>;
+  readonly adopt: (place: InstanceContext, trace: EngineTrace) => Promise<Instance | undefined>;
   /** For sources that only the engine can fetch; the store fetches all others. */
   readonly fetcher?: EngineFetcher;
   /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
@@ -99,7 +99,10 @@ export interface EngineDriver {
   ) => number;
   /** For status: what that figure is based on. Absent: on the header of the model. */
   readonly claimBasis?: (settings: EngineSettings) => string;
-  readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
+  readonly probeHealth: (
+    target: EngineTarget,
+    options?: { readonly timeoutMs?: number },
+  ) => Promise<EngineHealth>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (
     target: EngineTarget,
@@ -111,7 +114,7 @@ export interface EngineDriver {
   readonly probeLive: (
     target: EngineTarget,
     options?: { readonly timeoutMs?: number },
-  ) => Promise<LiveAnswer>;
+  ) => Promise<LivenessReply>;
   /** Progress alone, however long the engine takes to answer; "unknown" where it does not answer or does not report it. */
   readonly readProgress: (
     target: EngineTarget,
@@ -141,8 +144,8 @@ export interface EngineFetcher extends Pick<ModelStore, "resolve" | "fetch"> {
   readonly takes: (source: string) => boolean;
 }
 
-export interface LiveAnswer {
-  readonly health: Health;
+export interface LivenessReply {
+  readonly health: EngineHealth;
   /** "late": it was asked for, and no answer came in time; "unknown": not asked for, refused, or no answer to that. */
   readonly progress: EngineProgress | "unknown" | "late";
   /** Absent where it was not asked for, or the engine does not report it. */

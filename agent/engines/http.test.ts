@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { processes } from "../../test/fixtures/started-llama-server.ts";
-import { ask } from "./http.ts";
+import { sendEngineRequest } from "./http.ts";
 import { createLlamaServerDriver } from "./llamacpp/driver.ts";
 import { quickGet } from "./quick-get.ts";
 
@@ -41,7 +41,12 @@ describe("a probe of an engine that", () => {
     ["answers without end", (socket) => socket.end(http("x".repeat(5 << 20))), "the answer is too large"],
   ])("%s fails with a sentence", async (_name, answer, why) => {
     await using server = await serve(answer);
-    const reply = await ask({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: timeoutOf(why) });
+    const reply = await sendEngineRequest({
+      host: "127.0.0.1",
+      port: server.port,
+      path: "/",
+      timeoutMs: timeoutOf(why),
+    });
     expect(reply).toEqual({ failed: expect.stringContaining(why) });
   });
 
@@ -86,7 +91,7 @@ describe("a probe of an engine that", () => {
   it("is healthy uses a connection of its own each time", async () => {
     await using server = await serve((socket) => socket.end(http("{}")));
     for (let count = 1; count <= 3; count += 1) {
-      await ask({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 10_000 });
+      await sendEngineRequest({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 10_000 });
       expect(server.sockets.size).toBe(count);
     }
   });

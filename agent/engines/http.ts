@@ -14,13 +14,13 @@ export function addressIn(text: string): Address {
   return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || 80 };
 }
 
-export interface Answer {
+export interface EngineResponse {
   readonly status: number;
   readonly headers?: IncomingHttpHeaders;
   readonly body: string;
 }
 
-export interface Ask {
+export interface EngineRequest {
   readonly host: string;
   readonly port: number;
   readonly path: string;
@@ -35,7 +35,9 @@ export interface Ask {
 }
 
 /** The answer, or one sentence on why there is none. The timeout covers everything, the body included. */
-export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
+export function sendEngineRequest(
+  what: EngineRequest,
+): Promise<EngineResponse | { readonly failed: string }> {
   return new Promise((resolve) => {
     const body = what.body === undefined ? undefined : JSON.stringify(what.body);
     const call = request(
@@ -70,10 +72,10 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
             body: Buffer.concat(chunks).toString("utf8"),
           }),
         );
-        response.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
+        response.on("error", (error) => resolve({ failed: describeNetworkError(error, what.timeoutMs) }));
       },
     );
-    call.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
+    call.on("error", (error) => resolve({ failed: describeNetworkError(error, what.timeoutMs) }));
     // Not AbortSignal.timeout: one of those per probe would live on for its whole time.
     const late = setTimeout(() => call.destroy(new Late()), what.timeoutMs);
     call.on("close", () => clearTimeout(late));
@@ -93,7 +95,7 @@ export function parseJson(text: string): unknown {
 class Late extends Error {}
 
 /** Why there was no answer, in plain words. */
-export function sentence(error: Error, timeoutMs: number): string {
+export function describeNetworkError(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
   if (error instanceof Late) return `no answer within ${timeoutMs} ms`;
   if (code === "ECONNREFUSED") return "nothing is listening on the port";

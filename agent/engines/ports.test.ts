@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, expect, it } from "vitest";
-import { choosePort, isLoopback } from "./ports.ts";
+import { chooseEnginePort, isLoopbackHost } from "./ports.ts";
 
 async function listenOn(port: number, host: string) {
   const server = createServer().listen(port, host);
@@ -15,26 +15,26 @@ describe("the port of an engine", () => {
 
   it("is the previous one if it is free, else the first free one", async () => {
     const taken = new Set([20600]);
-    expect(await choosePort({ range, taken })).toBe(20601);
-    expect(await choosePort({ range, taken, previous: 20603 })).toBe(20603);
-    expect(await choosePort({ range, taken, previous: 20600 })).toBe(20601);
-    expect(await choosePort({ range, taken, previous: 80 })).toBe(20601);
+    expect(await chooseEnginePort({ range, taken })).toBe(20601);
+    expect(await chooseEnginePort({ range, taken, previous: 20603 })).toBe(20603);
+    expect(await chooseEnginePort({ range, taken, previous: 20600 })).toBe(20601);
+    expect(await chooseEnginePort({ range, taken, previous: 80 })).toBe(20601);
   });
 
   it.each(["127.0.0.1", "0.0.0.0"])("is never one that a stranger listens on at %s", async (host) => {
     await using _stranger = await listenOn(20601, host);
-    expect(await choosePort({ range, taken: new Set([20600]), previous: 20601 })).toBe(20602);
+    expect(await chooseEnginePort({ range, taken: new Set([20600]), previous: 20601 })).toBe(20602);
   });
 
   it("is refused where all are taken or the address is not up", async () => {
     const taken = new Set([20600, 20601, 20602, 20603]);
-    await expect(choosePort({ range, taken })).rejects.toMatchObject({ code: "PortsExhausted" });
-    const gone = choosePort({ range, taken: new Set(), address: "192.0.2.1" });
+    await expect(chooseEnginePort({ range, taken })).rejects.toMatchObject({ code: "PortsExhausted" });
+    const gone = chooseEnginePort({ range, taken: new Set(), address: "192.0.2.1" });
     await expect(gone).rejects.toMatchObject({ code: "HostAddressMissing" });
   });
 
   it("knows loopback addresses", () => {
-    expect(["127.0.0.1", "127.1.2.3", "::1", "10.0.0.1", "1270.0.0.1"].map(isLoopback)).toEqual([
+    expect(["127.0.0.1", "127.1.2.3", "::1", "10.0.0.1", "1270.0.0.1"].map(isLoopbackHost)).toEqual([
       true,
       true,
       true,

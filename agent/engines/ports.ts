@@ -15,9 +15,9 @@ export interface PortChoice {
 }
 
 /** Throws `PortsExhausted`, or `HostAddressMissing` when the address is not up on this machine. */
-export async function choosePort({ range, taken, previous, address }: PortChoice): Promise<number> {
+export async function chooseEnginePort({ range, taken, previous, address }: PortChoice): Promise<number> {
   const [first, last] = range;
-  const hosts = address === undefined || isLoopback(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
+  const hosts = address === undefined || isLoopbackHost(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
   const isWanted = (port: number) => port >= first && port <= last && !taken.has(port);
   if (previous !== undefined && isWanted(previous) && (await isFree(previous, hosts))) return previous;
   for (let port = first; port <= last; port += 1) {
@@ -26,7 +26,7 @@ export async function choosePort({ range, taken, previous, address }: PortChoice
   throw new MetalbridgeError("PortsExhausted", `no port from ${first} to ${last} is free`);
 }
 
-export function isLoopback(address: string): boolean {
+export function isLoopbackHost(address: string): boolean {
   return address === "::1" || address === "localhost" || /^127\.\d+\.\d+\.\d+$/.test(address);
 }
 
@@ -36,13 +36,17 @@ export function isLoopback(address: string): boolean {
  */
 export async function isFree(port: number, hosts: readonly string[]): Promise<boolean> {
   for (const host of hosts) {
-    if (await answers(port, host)) return false;
+    if (await isPortAnswering(port, host)) return false;
     if (!(await canBind(port, host))) return false;
   }
   return true;
 }
 
-export function answers(port: number, host: string, timeoutMs = CONNECT_TIMEOUT_MS): Promise<boolean> {
+export function isPortAnswering(
+  port: number,
+  host: string,
+  timeoutMs = CONNECT_TIMEOUT_MS,
+): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host });
     const done = (answer: boolean) => {

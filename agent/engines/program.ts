@@ -14,7 +14,7 @@ const FIRST_ANSWER_TIMEOUTS_MS = [10_000, 30_000];
 const MAX_TEXT = 4 << 20;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-export type Output = { readonly text: string } | { readonly failed: string; readonly isLate: boolean };
+export type ProgramOutput = { readonly text: string } | { readonly failed: string; readonly isLate: boolean };
 
 export interface ProgramOptions {
   /** Tried in order before PATH. */
@@ -52,7 +52,7 @@ export async function locateProgram(
  * What a program says of itself, asked again only where its path leads to another file, or one that was written since.
  * Asked often, it costs a few calls of stat.
  */
-export function rememberByFile<T>(
+export function cacheByFile<T>(
   locate: () => Promise<{ readonly path: string; readonly key: string } | undefined>,
   read: (path: string) => Promise<T>,
 ): () => Promise<T | undefined> {
@@ -89,7 +89,7 @@ export function runProgram(
     timeoutMs = ANSWER_TIMEOUT_MS,
     as,
   }: { readonly timeoutMs?: number; readonly as?: RunAs | undefined } = {},
-): Promise<Output> {
+): Promise<ProgramOutput> {
   return new Promise((resolve) => {
     // The other account may have no access to the current folder.
     const ids = as === undefined ? {} : { ...as, cwd: "/" };
@@ -98,7 +98,7 @@ export function runProgram(
     const forget = endWithProcess(() => started && killGroup(started));
     const child = spawn(path, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"], ...ids });
     started = child;
-    let cutOff: Output | undefined;
+    let cutOff: ProgramOutput | undefined;
     const cut = (failed: string, isLate: boolean) => {
       cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
       killGroup(child);
@@ -162,11 +162,11 @@ function endWithProcess(end: () => void): () => void {
 }
 
 /** What it prints on its first run since it was installed. */
-export async function readVersion(
+export async function runVersionCommand(
   path: string,
   { env, firstAnswerTimeoutsMs, as }: Omit<ProgramOptions, "paths">,
-): Promise<Output> {
-  let answer: Output = { failed: "--version was not tried", isLate: true };
+): Promise<ProgramOutput> {
+  let answer: ProgramOutput = { failed: "--version was not tried", isLate: true };
   for (const timeoutMs of firstAnswerTimeoutsMs ?? FIRST_ANSWER_TIMEOUTS_MS) {
     answer = await runProgram(path, ["--version"], env, { timeoutMs, as });
     if ("text" in answer || !answer.isLate) break;

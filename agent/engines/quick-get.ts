@@ -1,6 +1,6 @@
 /** The cheapest request to an engine: one GET on a bare socket. Every engine gets one every few seconds, for months. */
 import { connect } from "node:net";
-import { type Answer, type Ask, sentence } from "./http.ts";
+import { describeNetworkError, type EngineRequest, type EngineResponse } from "./http.ts";
 
 const LARGEST_ANSWER = 64 * 1024;
 /** All sockets read into it: what arrives is taken out before the next read. */
@@ -10,10 +10,12 @@ const arrived = Buffer.allocUnsafeSlow(4 * 1024);
  * Like `ask`, but for short answers: opens a new connection and asks the server to close it.
  * A chunked body is returned as it was sent.
  */
-export function quickGet(what: Omit<Ask, "body">): Promise<Answer | { readonly failed: string }> {
+export function quickGet(
+  what: Omit<EngineRequest, "body">,
+): Promise<EngineResponse | { readonly failed: string }> {
   return new Promise((resolve) => {
     let text = "";
-    const finish = (answer: Answer | { readonly failed: string }): void => {
+    const finish = (answer: EngineResponse | { readonly failed: string }): void => {
       clearTimeout(late);
       what.signal?.removeEventListener("abort", cancel);
       socket.destroy();
@@ -33,19 +35,19 @@ export function quickGet(what: Omit<Ask, "body">): Promise<Answer | { readonly f
     const cancel = (): void => finish({ failed: "the request was canceled" });
     what.signal?.addEventListener("abort", cancel, { once: true });
     if (what.signal?.aborted === true) return cancel();
-    socket.on("error", (error) => finish({ failed: sentence(error, what.timeoutMs) }));
+    socket.on("error", (error) => finish({ failed: describeNetworkError(error, what.timeoutMs) }));
     socket.on("end", () => finish(parse(text)));
     socket.write(requestFor(what));
   });
 }
 
-function requestFor({ host, port, path, apiKey }: Omit<Ask, "body">): string {
+function requestFor({ host, port, path, apiKey }: Omit<EngineRequest, "body">): string {
   const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   const authorization = apiKey === undefined ? "" : `Authorization: Bearer ${apiKey}\r\n`;
   return `GET ${path} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}Connection: close\r\n\r\n`;
 }
 
-function parse(text: string): Answer | { readonly failed: string } {
+function parse(text: string): EngineResponse | { readonly failed: string } {
   if (text === "") return { failed: "the connection was closed without an answer" };
   const status = /^HTTP\/1\.[01] (\d{3})/.exec(text)?.[1];
   if (status === undefined) return { failed: "the answer is not HTTP" };

@@ -2,8 +2,8 @@
 import type { Runtime } from "../../src/api/engine-settings.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { behindGate } from "../gate/behind-gate.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
+import { withGate } from "../gate/gated-driver.ts";
 import type { Instances } from "../instances/instances.ts";
 import type { EngineDriver } from "./engine.ts";
 import { genericDriver } from "./generic/driver.ts";
@@ -38,7 +38,7 @@ export function createEngineDrivers(options: RegistryOptions): ReadonlyMap<Runti
   return new Map(
     Object.values(DRIVERS)
       .map((create) => create(options))
-      .map((driver) => behindGate(driver, options.gate))
+      .map((driver) => withGate(driver, options.gate))
       .map((driver) => [driver.runtime, driver]),
   );
 }

@@ -25,7 +25,7 @@ export function createCounters(): RouteCounters {
   };
 }
 
-export function count(counts: Record<string, number>, label: string | number): void {
+export function incrementCount(counts: Record<string, number>, label: string | number): void {
   counts[label] = (counts[label] ?? 0) + 1;
 }
 

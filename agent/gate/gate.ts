@@ -5,8 +5,8 @@ import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import { socketPathFor } from "../single.ts";
-import { ask } from "./ask.ts";
+import { socketPathFor } from "../state-dir-lock.ts";
+import { callGate } from "./call-gate.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";
 import type { HandoverOrder } from "./handover.ts";
@@ -134,7 +134,7 @@ class Gates implements Gate {
 
   async drain(id: string): Promise<void> {
     await this.set(this.#routes.map((route) => (route.id === id ? { ...route, state: "draining" } : route)));
-    const drained = (one: Generation) => ask(one.socket, "GET", `drained/${encodeURIComponent(id)}`);
+    const drained = (one: Generation) => callGate(one.socket, "GET", `drained/${encodeURIComponent(id)}`);
     // One that does not answer has no requests any more: it has exited, or is about to.
     await Promise.all(this.#living.map((one) => drained(one).catch(() => undefined)));
   }
@@ -152,7 +152,7 @@ class Gates implements Gate {
   async metrics(): Promise<Readonly<Record<string, RouteCounters>>> {
     const sums: Record<string, RouteCounters> = {};
     for (const { socket } of this.#living) {
-      const counters = await ask<Readonly<Record<string, RouteCounters>>>(
+      const counters = await callGate<Readonly<Record<string, RouteCounters>>>(
         socket,
         "GET",
         "metrics",
@@ -243,7 +243,7 @@ class Gates implements Gate {
     const order: HandoverOrder = { dir: place.dir, ...command };
     this.#isHandingOver = true;
     try {
-      const failure = await ask(current.socket, "POST", "handover", handoverMs, order).then(
+      const failure = await callGate(current.socket, "POST", "handover", handoverMs, order).then(
         () => undefined,
         (err: unknown) => err ?? new Error("no answer"),
       );
@@ -363,7 +363,7 @@ class Gates implements Gate {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + ANSWER_MS;
     while (clock.monotonicMs() < until && one.instance.state().at !== "gone") {
-      const status = await ask<GateStatus>(one.socket, method, path, ANSWER_MS).catch(() => undefined);
+      const status = await callGate<GateStatus>(one.socket, method, path, ANSWER_MS).catch(() => undefined);
       if (status !== undefined) return status;
       await new Promise<void>((resolve) => clock.after(STARTING_RETRY_MS, resolve));
     }

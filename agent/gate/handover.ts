@@ -8,7 +8,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Server as NetServer } from "node:net";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineProcess } from "../instances/process/engine-process.ts";
-import { createIdentity } from "../instances/process/identity/identity.ts";
+import { createIdentityReader } from "../instances/process/identity/identity.ts";
 import { createEngineProcesses } from "../instances/process/processes.ts";
 import type { RouteCounters } from "./counters.ts";
 import type { GateProcess } from "./gate-process.ts";
@@ -31,12 +31,12 @@ type ToNext =
   | { readonly counters: Readonly<Record<string, RouteCounters>> };
 
 /** Resolves once the next gate serves, with the way to tell it a last word; rejects where it does not, and is then killed. */
-export async function startNext(
+export async function startNextGate(
   order: HandoverOrder,
   gate: GateProcess,
   ports: { readonly clock: Clock; readonly log: Log },
 ): Promise<(counters: Readonly<Record<string, RouteCounters>>) => Promise<void>> {
-  const processes = createEngineProcesses({ ...ports, identity: createIdentity(process.platform) });
+  const processes = createEngineProcesses({ ...ports, identity: createIdentityReader(process.platform) });
   let next: ChildProcess | undefined;
   const send = (message: ToNext, server?: NetServer) =>
     new Promise<void>((resolve, reject) => {
@@ -83,7 +83,7 @@ export async function startNext(
 }
 
 /** In the next gate: resolves once it has all sockets that it can be given. Resolves at once in a gate that the agent has started. */
-export async function takeSockets(gate: GateProcess): Promise<void> {
+export async function receiveSockets(gate: GateProcess): Promise<void> {
   if (process.send === undefined) return;
   await new Promise<void>((resolve) => {
     process.once("disconnect", resolve);
@@ -97,6 +97,6 @@ export async function takeSockets(gate: GateProcess): Promise<void> {
   process.channel?.unref();
 }
 
-export function tellServing(): void {
+export function notifyServing(): void {
   process.send?.({ serving: true } satisfies FromNext);
 }

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders } from "node:http";
 export type Digest = Buffer;
 
 /** One key per line. A file without any is an error: it must not open the door. */
-export function keysIn(file: string): readonly string[] {
+export function readGateKeys(file: string): readonly string[] {
   const keys = readFileSync(file, "utf8")
     .split("\n")
     .map((line) => line.trim())
@@ -15,13 +15,13 @@ export function keysIn(file: string): readonly string[] {
   return keys;
 }
 
-export function digestOf(key: string): Digest {
+export function keyDigestOf(key: string): Digest {
   return createHash("sha256").update(key).digest();
 }
 
 /** Every key is compared, whichever matches, so that the time says nothing about them. */
-export function showsKey(headers: IncomingHttpHeaders, keys: readonly Digest[]): boolean {
+export function hasValidKey(headers: IncomingHttpHeaders, keys: readonly Digest[]): boolean {
   const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
-  const shown = digestOf(bearer ?? String(headers["x-api-key"] ?? ""));
+  const shown = keyDigestOf(bearer ?? String(headers["x-api-key"] ?? ""));
   return keys.filter((key) => timingSafeEqual(key, shown)).length > 0;
 }

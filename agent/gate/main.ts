@@ -4,7 +4,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { listenForAgent } from "./control.ts";
 import { GateProcess } from "./gate-process.ts";
-import { type HandoverOrder, startNext, takeSockets, tellServing } from "./handover.ts";
+import { type HandoverOrder, notifyServing, receiveSockets, startNextGate } from "./handover.ts";
 
 const [file = "", socket = "", release = ""] = process.argv.slice(2);
 const log = lineLog({});
@@ -15,10 +15,10 @@ void serve();
 /** Not at the top level: the bundle is CommonJS. A rejection ends the process. */
 async function serve(): Promise<void> {
   gate.reload();
-  await takeSockets(gate);
+  await receiveSockets(gate);
   await gate.listen();
   await listenForAgent(socket, gate, handOver);
-  tellServing();
+  notifyServing();
   log.info({ release, pid: process.pid }, "gate started");
 }
 
@@ -42,7 +42,7 @@ async function handOver(order: unknown): Promise<void> {
 }
 
 async function handOverTo(order: HandoverOrder): Promise<void> {
-  const tell = await startNext(order, gate, { clock: systemClock, log });
+  const tell = await startNextGate(order, gate, { clock: systemClock, log });
   log.info({ dir: order.dir }, "handed over");
   const exit = () => process.exit(0);
   void gate

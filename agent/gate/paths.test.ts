@@ -3,10 +3,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
 import { CHAT_PATH, post, startPair } from "./fixtures/route.ts";
-import { admit, isRefusal, passagesOf } from "./paths.ts";
+import { admitRequest, isRejection, pathRulesOf } from "./paths.ts";
 
 const outcome = (method: string, path: string, protocol: "openai" | "ollama", engineVersion?: string) => {
-  const found = admit(method, path, passagesOf({ protocol, ...(engineVersion && { engineVersion }) }));
+  const found = admitRequest(
+    method,
+    path,
+    pathRulesOf({ protocol, ...(engineVersion && { engineVersion }) }),
+  );
   return "status" in found ? `${found.status} ${found.message}` : found.kind;
 };
 
@@ -63,8 +67,8 @@ test("no spelling of a path reaches a daemon but the listed one, with its method
   const protocol = fc.constantFrom("openai" as const, "ollama" as const);
   fc.assert(
     fc.property(method, target, protocol, (verb, asked, api) => {
-      const found = admit(verb, asked, passagesOf({ protocol: api, engineVersion: "99" }));
-      if (isRefusal(found)) return void expect(found.status).toBeGreaterThanOrEqual(400);
+      const found = admitRequest(verb, asked, pathRulesOf({ protocol: api, engineVersion: "99" }));
+      if (isRejection(found)) return void expect(found.status).toBeGreaterThanOrEqual(400);
       const [plain] = asked.split("?", 1);
       const route = GATED_ROUTES[api].find((one) => one.path === plain);
       expect(route?.kind ?? (plain === "/health" ? "health" : "not listed")).toBe(found.kind);

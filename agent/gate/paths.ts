@@ -5,7 +5,7 @@ import { compareVersions } from "../../src/util/compare-versions.ts";
 import type { GateRoute } from "./routes.ts";
 
 /** A request that is not passed on, and why: `reason` is its label in the metrics. */
-export interface Refusal {
+export interface RequestRejection {
   readonly status: number;
   readonly reason: string;
   readonly message: string;
@@ -16,7 +16,7 @@ export interface Refusal {
  * json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate.
  * raw: passed on as it comes; `isOpen` asks for no key. later: a later version of the engine has it.
  */
-export type Passage =
+export type PathRule =
   | { readonly kind: "raw"; readonly path: string; readonly isOpen: boolean }
   | { readonly kind: "json"; readonly path: string; readonly nameKeys: readonly string[] }
   | { readonly kind: "list"; readonly path: string }
@@ -24,19 +24,19 @@ export type Passage =
   | { readonly kind: "later"; readonly since: string };
 
 /** By path; "any" passes all. */
-export type Passages = ReadonlyMap<string, Passage> | "any";
+export type PathRules = ReadonlyMap<string, PathRule> | "any";
 
 const MODEL = ["model"];
-const HEALTH: Passage = { kind: "health" };
+const HEALTH: PathRule = { kind: "health" };
 
 /** What an engine of this version takes; without a version, what all versions do. */
-export function passagesOf({
+export function pathRulesOf({
   protocol,
   engineVersion,
-}: Pick<GateRoute, "protocol" | "engineVersion">): Passages {
+}: Pick<GateRoute, "protocol" | "engineVersion">): PathRules {
   if (protocol === "any") return protocol;
   const passages = GATED_ROUTES[protocol].map(
-    ({ path, kind, nameKeys = MODEL, since }): [string, Passage] => {
+    ({ path, kind, nameKeys = MODEL, since }): [string, PathRule] => {
       const isThere =
         since === undefined || (engineVersion !== undefined && compareVersions(engineVersion, since) >= 0);
       if (!isThere) return [path, { kind: "later", since }];
@@ -53,57 +53,57 @@ const ADMINISTRATION =
 const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
 
 /** Decides by method and request target. The query is dropped: no passed route needs one, and some daemons take a model from it. */
-export function admit(
+export function admitRequest(
   method: string,
   target: string,
-  passages: Passages,
-): Exclude<Passage, { kind: "later" }> | Refusal {
+  passages: PathRules,
+): Exclude<PathRule, { kind: "later" }> | RequestRejection {
   const path = target.split("?", 1)[0] ?? "";
   if (passages === "any") return admitAny(method, target, path);
   if (!path.startsWith("/") || SUSPICIOUS.test(path))
-    return refuse(400, "bad_path", "the path must be absolute, plain and without encoded characters");
+    return rejectRequest(400, "bad_path", "the path must be absolute, plain and without encoded characters");
   const passage = passages.get(path);
   if (passage?.kind === "later") {
     const message = `${path} needs version ${passage.since} of the engine; update it on the host`;
-    return refuse(404, "unknown_path", message);
+    return rejectRequest(404, "unknown_path", message);
   }
   const reads = method === "GET" || method === "HEAD";
   if (passage !== undefined && (passage.kind === "json" ? method === "POST" : reads)) return passage;
   if (ADMINISTRATION.test(path) && (passage === undefined || !reads)) {
-    return refuse(
+    return rejectRequest(
       403,
       "forbidden_path",
       `${method} ${path} manages models; this endpoint serves inference only`,
     );
   }
   if (passage === undefined)
-    return refuse(404, "unknown_path", `${path} is not an inference route of this endpoint`);
+    return rejectRequest(404, "unknown_path", `${path} is not an inference route of this endpoint`);
   const allow = passage.kind === "json" ? "POST" : "GET, HEAD";
-  return { ...refuse(405, "method", `${path} takes ${allow}`), headers: { allow } };
+  return { ...rejectRequest(405, "method", `${path} takes ${allow}`), headers: { allow } };
 }
 
 function admitAny(
   method: string,
   target: string,
   path: string,
-): Exclude<Passage, { kind: "later" }> | Refusal {
+): Exclude<PathRule, { kind: "later" }> | RequestRejection {
   // An absolute URI names a host, and programs differ in what they make of it.
-  if (!path.startsWith("/")) return refuse(400, "bad_path", "the path must be absolute");
+  if (!path.startsWith("/")) return rejectRequest(400, "bad_path", "the path must be absolute");
   const isOpen = path === "/health" && (method === "GET" || method === "HEAD");
   return { kind: "raw", path: target, isOpen };
 }
 
-export function isRefusal(outcome: object): outcome is Refusal {
+export function isRejection(outcome: object): outcome is RequestRejection {
   return "reason" in outcome;
 }
 
-export function refuse(status: number, reason: string, message: string): Refusal {
+export function rejectRequest(status: number, reason: string, message: string): RequestRejection {
   return { status, reason, message };
 }
 
 /** 503: the client may repeat the request, at another endpoint or later. */
-export function retryLater(reason: string, message: string): Refusal {
-  return { ...refuse(503, reason, message), headers: { "retry-after": "2" } };
+export function retryLater(reason: string, message: string): RequestRejection {
+  return { ...rejectRequest(503, reason, message), headers: { "retry-after": "2" } };
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {
@@ -113,6 +113,6 @@ const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {
 };
 
 /** Status line and reason for a request that Node's parser refuses, by its error's code. */
-export function unreadable(code = ""): readonly [string, string] {
+export function parseErrorStatus(code = ""): readonly [string, string] {
   return UNREADABLE[code] ?? ["400 Bad Request", "malformed"];
 }

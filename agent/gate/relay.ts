@@ -1,11 +1,11 @@
 /** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
-import { observe } from "../../src/http/metrics/histogram.ts";
+import { observeValue } from "../../src/http/metrics/histogram.ts";
 import type { BodyShare } from "./body/budget.ts";
-import { crumbs, cutCrumbs } from "./body/crumbs.ts";
 import { HeldBytes } from "./body/held-bytes.ts";
+import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import type { RouteCounters } from "./counters.ts";
-import { type Refusal, refuse, retryLater } from "./paths.ts";
+import { type RequestRejection, rejectRequest, retryLater } from "./paths.ts";
 
 /** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
 const POOL_IDLE_MS = 2_000;
@@ -27,7 +27,7 @@ const NOT_SENT_BACK = new Set([
   "trailer",
 ]);
 
-export interface Target {
+export interface RelayTarget {
   readonly host: string;
   readonly port: number;
   /** What the daemon asks for; absent where it asks for none. */
@@ -35,10 +35,10 @@ export interface Target {
   readonly pool: Agent;
 }
 
-export interface Exchange {
+export interface RelayExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly target: Target;
+  readonly target: RelayTarget;
   readonly path: string;
   /** The engine asks clients for no key of its own. */
   readonly isKeyOurs: boolean;
@@ -50,7 +50,7 @@ export interface Exchange {
   /** Whether the client's connection ends with this response, asked when its head is sent. */
   readonly isLast: () => boolean;
   /** Answers in the daemon's place, where nothing of its answer was sent yet. */
-  readonly refuse: (refusal: Refusal) => void;
+  readonly refuse: (refusal: RequestRejection) => void;
   /** The daemon does not accept the gate's own key. */
   readonly keyRefused: () => void;
   /** Ends the client's connection in the middle of an answer. */
@@ -62,7 +62,7 @@ export interface Exchange {
 /** Complete; absent for a request without one. "stream": passed on as it comes. */
 export type RelayedBody = readonly Buffer[] | "stream" | undefined;
 
-export function createPool(): Agent {
+export function createRelayPool(): Agent {
   return new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
 }
 
@@ -71,7 +71,7 @@ export function createPool(): Agent {
  * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it. The share of
  * a body is released when nothing of it is held any more: no closure here keeps it for as long as the answer takes.
  */
-export function relay(exchange: Exchange, body: RelayedBody): void {
+export function relay(exchange: RelayExchange, body: RelayedBody): void {
   const { request, response, target, path } = exchange;
   const startedAt = performance.now();
   const call = sendRequest({
@@ -90,7 +90,9 @@ export function relay(exchange: Exchange, body: RelayedBody): void {
     if (answer.statusCode === 401 && exchange.isKeyOurs) {
       answer.destroy();
       exchange.keyRefused();
-      exchange.refuse(refuse(502, "upstream", "the model's server does not accept the gate's API key"));
+      exchange.refuse(
+        rejectRequest(502, "upstream", "the model's server does not accept the gate's API key"),
+      );
     } else if (exchange.rewrite === undefined || answer.statusCode !== 200) pass(answer, exchange, startedAt);
     else rewriteAnswer(answer, exchange, exchange.rewrite);
   });
@@ -98,12 +100,15 @@ export function relay(exchange: Exchange, body: RelayedBody): void {
     if (response.headersSent) exchange.breakOff();
     else if (isUnreachable(error.code))
       exchange.refuse(retryLater("unavailable", "the model's server is not reachable"));
-    else exchange.refuse(refuse(502, "upstream", `the model's server closed the connection: ${error.code}`));
+    else
+      exchange.refuse(
+        rejectRequest(502, "upstream", `the model's server closed the connection: ${error.code}`),
+      );
   });
   if (body === "stream") {
     // There is no body. Whatever comes in spite of that would be the next request on the engine's connection.
     if (lengthOf(request, body).length === 0) return void call.end();
-    cutCrumbs(request);
+    rejectTinyChunks(request);
     request.pipe(call);
     // Node aborts no request that was answered before its body was complete.
     const leave = (): void => {
@@ -122,13 +127,15 @@ function isUnreachable(code = ""): boolean {
   return ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"].includes(code);
 }
 
-function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): void {
+function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: number): void {
   const { response, counters } = exchange;
   const { statusCode = 0 } = answer;
   // Node reads it, and throws where it is sent on.
   if (statusCode < 200 || statusCode > 999) {
     answer.destroy();
-    exchange.refuse(refuse(502, "upstream", `the model's server answered with the status ${statusCode}`));
+    exchange.refuse(
+      rejectRequest(502, "upstream", `the model's server answered with the status ${statusCode}`),
+    );
     return;
   }
   response.writeHead(statusCode, headersOf(answer, exchange));
@@ -138,8 +145,8 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
-    if (lastAt === 0) observe(counters.firstByte, (now - startedAt) / 1_000);
-    else observe(counters.gaps, (now - lastAt) / 1_000);
+    if (lastAt === 0) observeValue(counters.firstByte, (now - startedAt) / 1_000);
+    else observeValue(counters.gaps, (now - lastAt) / 1_000);
     lastAt = now;
     if (response.write(chunk)) return;
     answer.pause();
@@ -157,7 +164,7 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
 /** Ends a client that reads nothing: called when something waits to be read. */
 export function watchReading(
   response: ServerResponse,
-  { unreadMs, breakOff }: Pick<Exchange, "unreadMs" | "breakOff">,
+  { unreadMs, breakOff }: Pick<RelayExchange, "unreadMs" | "breakOff">,
 ): () => void {
   let late: NodeJS.Timeout | undefined;
   const read = (): void => clearTimeout(late);
@@ -170,14 +177,14 @@ export function watchReading(
 
 function rewriteAnswer(
   answer: IncomingMessage,
-  exchange: Exchange,
+  exchange: RelayExchange,
   rewrite: (body: Buffer) => string | undefined,
 ): void {
   const held = new HeldBytes();
-  const areCrumbs = crumbs();
+  const areCrumbs = detectTinyChunks();
   // Not ended for others, as a body is that comes too slowly.
   exchange.share.arrived();
-  const fail = (why: string) => exchange.refuse(refuse(502, "upstream", `the model's server ${why}`));
+  const fail = (why: string) => exchange.refuse(rejectRequest(502, "upstream", `the model's server ${why}`));
   answer.on("data", (chunk: Buffer) => {
     if (held.length + chunk.length > LARGEST_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));
     else if (exchange.share.take(held.needs(chunk.length))) held.append(chunk);
@@ -198,7 +205,7 @@ function rewriteAnswer(
 }
 
 /** As a flat list, with the client's own spelling and order. */
-function headersFor({ request, target, rewrite, isKeyOurs }: Exchange, body: RelayedBody): string[] {
+function headersFor({ request, target, rewrite, isKeyOurs }: RelayExchange, body: RelayedBody): string[] {
   const headers = ["Host", `${target.host}:${target.port}`];
   const ours = isKeyOurs ? NOT_SENT_WITH_KEY : NOT_SENT_ON;
   const left = rewrite === undefined ? ours : new Set([...ours, "accept-encoding"]);
@@ -216,13 +223,13 @@ function lengthOf({ headers }: IncomingMessage, body: RelayedBody): readonly str
   return length === undefined ? [] : ["Content-Length", length];
 }
 
-function headersOf(answer: IncomingMessage, exchange: Exchange): string[] {
+function headersOf(answer: IncomingMessage, exchange: RelayExchange): string[] {
   const headers: string[] = [];
   appendEndToEnd(headers, answer.rawHeaders, answer.headers.connection, NOT_SENT_BACK);
   return [...headers, ...lastHeaders(exchange)];
 }
 
-function lastHeaders({ isLast }: Exchange): readonly string[] {
+function lastHeaders({ isLast }: RelayExchange): readonly string[] {
   return isLast() ? ["Connection", "close"] : [];
 }
 

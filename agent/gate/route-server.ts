@@ -6,27 +6,27 @@ import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { endUnreadable, isOfHandshake, sendJson } from "./answers.ts";
 import type { BodyBudget, BodyShare } from "./body/budget.ts";
-import { cutCrumbs } from "./body/crumbs.ts";
 import { narrowList } from "./body/lists.ts";
-import { namingOf } from "./body/name-model.ts";
-import { readBody } from "./body/read.ts";
-import { count, type RouteCounters } from "./counters.ts";
+import { readRequestBody } from "./body/read.ts";
+import { modelNamingOf } from "./body/rewrite-model.ts";
+import { rejectTinyChunks } from "./body/tiny-chunks.ts";
+import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
-import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
+import { type Digest, hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
 import { createListener } from "./listener.ts";
 import {
-  admit,
-  isRefusal,
-  type Passages,
-  passagesOf,
-  type Refusal,
-  refuse,
+  admitRequest,
+  isRejection,
+  type PathRules,
+  parseErrorStatus,
+  pathRulesOf,
+  type RequestRejection,
+  rejectRequest,
   retryLater,
-  unreadable,
 } from "./paths.ts";
-import { createPool, type Exchange, relay, type Target, watchReading } from "./relay.ts";
+import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
+import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
 
 const LISTEN_AGAIN_MS = 1_000;
@@ -37,7 +37,7 @@ const READ_AGAIN_MS = 1_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
 
-const UNEXPECTED = refuse(417, "expectation", "Expect takes 100-continue only");
+const UNEXPECTED = rejectRequest(417, "expectation", "Expect takes 100-continue only");
 
 export interface RoutePorts {
   readonly log: Log;
@@ -60,9 +60,9 @@ export class RouteServer {
   readonly #connections = new IdleConnections();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
-  #passages: Passages;
+  #passages: PathRules;
   #keys: readonly Digest[] | "unreadable" | undefined;
-  #target: Target;
+  #target: RelayTarget;
   #isLeaving = false;
   #hasCertificate = false;
   #retry: NodeJS.Timeout | undefined;
@@ -71,10 +71,10 @@ export class RouteServer {
 
   constructor(route: GateRoute, ports: RoutePorts) {
     this.#route = route;
-    this.#passages = passagesOf(route);
+    this.#passages = pathRulesOf(route);
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
-    this.#target = { ...route.target, key: undefined, pool: createPool() };
+    this.#target = { ...route.target, key: undefined, pool: createRelayPool() };
     this.#server = this.#createServer(route.tls !== undefined);
     this.update(route);
   }
@@ -115,11 +115,11 @@ export class RouteServer {
     const { target, tls, state } = route;
     const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
-    this.#passages = passagesOf(route);
-    const pool = isSameTarget ? this.#target.pool : createPool();
+    this.#passages = pathRulesOf(route);
+    const pool = isSameTarget ? this.#target.pool : createRelayPool();
     this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
-    this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
+    this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(readGateKeys).map(keyDigestOf), oldKeys);
     if (tls !== undefined) {
       const server = this.#server as TlsServer;
       const install = (): true => {
@@ -195,10 +195,10 @@ export class RouteServer {
     };
   }
 
-  #handle(request: IncomingMessage, response: ServerResponse, refusal?: Refusal): void {
+  #handle(request: IncomingMessage, response: ServerResponse, refusal?: RequestRejection): void {
     const { socket } = request;
     if (!this.#pipelines.begin(socket, this.#limits.pipelined)) {
-      count(this.#ports.counters.refused, "pipelined");
+      incrementCount(this.#ports.counters.refused, "pipelined");
       return;
     }
     this.#open.add(response);
@@ -211,7 +211,7 @@ export class RouteServer {
       this.#connections.end(request);
       share.release();
       const isWhole = response.writableFinished;
-      count(
+      incrementCount(
         this.#ports.counters.requests,
         isWhole ? response.statusCode : this.#broken.has(response) ? 599 : 499,
       );
@@ -225,14 +225,15 @@ export class RouteServer {
     request.on("error", () => undefined);
     response.on("error", () => undefined);
     let giveUp = (): void => {};
-    const refuseBody = (refusal: Refusal): void => {
+    const refuseBody = (refusal: RequestRejection): void => {
       share.release();
       this.#refuse(request, response, refusal);
     };
     const passage = refusal ?? this.#admit(request);
     // Their bodies are of no use.
-    if (!isRefusal(passage) && (passage.kind === "health" || passage.kind === "list")) cutCrumbs(request);
-    if (isRefusal(passage)) this.#refuse(request, response, passage);
+    if (!isRejection(passage) && (passage.kind === "health" || passage.kind === "list"))
+      rejectTinyChunks(request);
+    if (isRejection(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
     else if (passage.kind === "list") this.#relay(request, response, passage, share);
     else if (passage.kind === "raw") this.#relay(request, response, passage, share, "stream");
@@ -240,10 +241,10 @@ export class RouteServer {
       const reading = {
         limitBytes: this.#limits.bodyBytes,
         share,
-        naming: namingOf(this.#route, passage.nameKeys),
+        naming: modelNamingOf(this.#route, passage.nameKeys),
       };
-      const stop = readBody(request, reading, (body) => {
-        if (isRefusal(body)) refuseBody(body);
+      const stop = readRequestBody(request, reading, (body) => {
+        if (isRejection(body)) refuseBody(body);
         else this.#relay(request, response, passage, share, body);
       });
       giveUp = () => {
@@ -253,16 +254,16 @@ export class RouteServer {
     }
   }
 
-  #admit(request: IncomingMessage): ReturnType<typeof admit> {
+  #admit(request: IncomingMessage): ReturnType<typeof admitRequest> {
     if (request.headers.host === undefined && request.httpVersion === "1.1")
-      return refuse(400, "malformed", "the Host header is missing");
-    const passage = admit(request.method ?? "", request.url ?? "", this.#passages);
+      return rejectRequest(400, "malformed", "the Host header is missing");
+    const passage = admitRequest(request.method ?? "", request.url ?? "", this.#passages);
     const isHealth =
-      !isRefusal(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
+      !isRejection(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
     const isOpen = isHealth || this.#isPreflight(request);
     const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
-    if (isRefusal(passage)) return passage;
+    if (isRejection(passage)) return passage;
     if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many requests at once");
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
@@ -275,25 +276,29 @@ export class RouteServer {
     return protocol === "any" && method === "OPTIONS" && target.keyFile !== undefined;
   }
 
-  #authorize({ headers }: IncomingMessage): Refusal | undefined {
+  #authorize({ headers }: IncomingMessage): RequestRejection | undefined {
     if (this.#keys === undefined) return undefined;
     if (this.#keys === "unreadable") return retryLater("keys", "the keys of this endpoint cannot be read");
-    if (showsKey(headers, this.#keys)) return undefined;
-    const refusal = refuse(401, "unauthorized", "a valid API key is needed: Authorization: Bearer KEY");
+    if (hasValidKey(headers, this.#keys)) return undefined;
+    const refusal = rejectRequest(
+      401,
+      "unauthorized",
+      "a valid API key is needed: Authorization: Bearer KEY",
+    );
     return { ...refusal, headers: { "www-authenticate": "Bearer" } };
   }
 
   #relay(
     request: IncomingMessage,
     response: ServerResponse,
-    passage: Exclude<ReturnType<typeof admit>, Refusal | { kind: "health" }>,
+    passage: Exclude<ReturnType<typeof admitRequest>, RequestRejection | { kind: "health" }>,
     share: BodyShare,
     body?: readonly Buffer[] | "stream",
   ): void {
     if (response.destroyed) return;
     const { model, service, protocol } = this.#route;
     const rewrite = (list: Buffer) => narrowList(list, model, service);
-    const exchange: Exchange = {
+    const exchange: RelayExchange = {
       request,
       response,
       path: passage.path,
@@ -333,10 +338,10 @@ export class RouteServer {
     return this.#isLeaving || this.#route.state === "leaving" || this.#route.state === "draining";
   }
 
-  #refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+  #refuse(request: IncomingMessage, response: ServerResponse, refusal: RequestRejection): void {
     if (response.destroyed || response.headersSent) return;
     const { status, reason, message, headers } = refusal;
-    count(this.#ports.counters.refused, reason);
+    incrementCount(this.#ports.counters.refused, reason);
     const isOllama = request.url?.startsWith("/api/") === true;
     const body = { error: isOllama ? message : { message, type: reason, code: status } };
     const answer = (): void => {
@@ -346,14 +351,19 @@ export class RouteServer {
     };
     const late = setTimeout(answer, LINGER_MS);
     // What is left of the body is read and dropped, at most until the request times out.
-    cutCrumbs(request);
+    rejectTinyChunks(request);
     request.resume();
     const isLast = this.#isLast() || headers?.connection === "close";
     if (request.readableEnded || !isLast) answer();
     else request.once("end", answer);
   }
 
-  #send(response: ServerResponse, status: number, body: object, headers: Refusal["headers"] = {}): void {
+  #send(
+    response: ServerResponse,
+    status: number,
+    body: object,
+    headers: RequestRejection["headers"] = {},
+  ): void {
     const { unreadMs } = this.#limits;
     const unread = watchReading(response, { unreadMs, breakOff: () => this.#breakOff(response) });
     sendJson(response, status, body, this.#isLast() ? { ...headers, connection: "close" } : headers);
@@ -362,17 +372,17 @@ export class RouteServer {
 
   /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
   #answerUnreadable(code: string | undefined, socket: Duplex): void {
-    const [status, reason] = unreadable(code);
+    const [status, reason] = parseErrorStatus(code);
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
-    if (code !== "ECONNRESET") count(this.#ports.counters.refused, reason);
-    const isDeaf = !socket.writable || code === "ECONNRESET" || isOfHandshake(code);
+    if (code !== "ECONNRESET") incrementCount(this.#ports.counters.refused, reason);
+    const isDeaf = !socket.writable || code === "ECONNRESET" || isHandshakeError(code);
     if (isAnswering || isDeaf) return void socket.destroy();
-    endUnreadable(socket, status, reason);
+    rejectMalformed(socket, status, reason);
   }
 
   #targetKey(): string | undefined {
     const { keyFile } = this.#route.target;
-    return this.#read("target key", () => keyFile && keysIn(keyFile)[0], this.#target.key);
+    return this.#read("target key", () => keyFile && readGateKeys(keyFile)[0], this.#target.key);
   }
 
   /** What `read` gives, or `old` with the reason in the status. */

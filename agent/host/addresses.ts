@@ -3,7 +3,7 @@ import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
 import { isAddressWithin } from "../../src/util/address-within.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { unusableBecause } from "../config/address.ts";
+import { addressProblem } from "../config/address.ts";
 
 export interface AddressQuestion {
   /** In order of preference; empty: any address that the Host allows. */
@@ -72,7 +72,7 @@ function allowedUp(allowed: readonly string[], up: ReadonlySet<string>): readonl
 }
 
 function usableOf(up: ReadonlySet<string>): readonly string[] {
-  return [...up].filter((address) => unusableBecause(address) === undefined);
+  return [...up].filter((address) => addressProblem(address) === undefined);
 }
 
 function configuredIsNone(

@@ -3,13 +3,13 @@ import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
 import { hostConditions } from "../../src/doctor/host-conditions.ts";
-import type { Taken } from "../../src/doctor/readings.ts";
+import type { TakenReadings } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { remembered } from "../registration/observe-host.ts";
+import { cacheUntilStale } from "../registration/observe-host.ts";
 
 interface EngineProgram {
   readonly engine: string;
@@ -34,12 +34,12 @@ export function createHostConditions(
 ): (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]> {
   if (platform !== "darwin" || dryRun) return async () => [];
   let engines: readonly HostRuntime[] = [];
-  const settings = remembered(
+  const settings = cacheUntilStale(
     clock,
     () => EVERY_MS,
     () => readSettings(toolPath, programsOf(engines)),
   );
-  const heat = remembered(
+  const heat = cacheUntilStale(
     clock,
     (found) => (isRaised(found) ? THERMAL_RAISED_MS : THERMAL_MS),
     () => readHeat(toolPath),
@@ -50,7 +50,7 @@ export function createHostConditions(
   };
 }
 
-function isRaised(heat: Taken): boolean {
+function isRaised(heat: TakenReadings): boolean {
   return hostConditions("darwin", heat).some(
     ({ type, status }) => type === "ThermalPressure" && status === "True",
   );

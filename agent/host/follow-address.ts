@@ -1,7 +1,7 @@
 /** Follows the machine's address: DHCP, another network or a VPN changes it while the agent runs. */
 
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { untilBeat } from "../../src/util/shared-ticks.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 
 export interface FollowAddressOptions {
   readonly clock: Clock;
@@ -55,7 +55,7 @@ export function followAddress(options: FollowAddressOptions): void {
     if (isMoved() || isNewRoute) onChange();
   };
   const look = (): void => {
-    cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), look);
+    cancel = clock.after(msToAlignedTime(clock.monotonicMs(), LOOK_MS), look);
     options.onLook?.(LOOK_MS);
     // A quick route answer is awaited first, so that replacing an address is one change and not two.
     if (!isAsking) void ask();

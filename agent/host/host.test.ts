@@ -5,7 +5,7 @@ import { createRunCommand } from "../../src/util/command.ts";
 import { M4_MAX, startReplay } from "../../test/bed/replay.ts";
 import { chooseAddress } from "./addresses.ts";
 import { groupFolders } from "./linux/cgroup.ts";
-import { pressureFromPsi, pressureFromShare, withinGroup, worst } from "./linux/parse.ts";
+import { pressureFromPsi, pressureFromShare, withinGroup, worsePressure } from "./linux/parse.ts";
 import { createHostReader, readBootId } from "./reader.ts";
 import { routedAddress } from "./routed-address.ts";
 
@@ -122,8 +122,8 @@ test("without swap, memory that runs out is pressure before anything stalls; the
     "Critical",
   ]);
   expect(pressureFromShare(undefined, 64 * GIB)).toBe("Unknown");
-  expect(worst("Unknown", "Warning")).toBe("Warning");
-  expect(worst("Critical", "Normal")).toBe("Critical");
+  expect(worsePressure("Unknown", "Warning")).toBe("Warning");
+  expect(worsePressure("Critical", "Normal")).toBe("Critical");
 });
 
 test("a machine within a limit is only as large as that, in either version of cgroups", () => {

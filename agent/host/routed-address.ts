@@ -2,7 +2,7 @@
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import type { Clock } from "../../src/util/ports.ts";
-import { unusableBecause } from "../config/address.ts";
+import { addressProblem } from "../config/address.ts";
 
 /** Reserved for documentation, so no host has them: only a default route leads there. */
 const ELSEWHERE = ["192.0.2.1", "2001:db8::1"];
@@ -43,9 +43,9 @@ export function createRouteReader(
 
 async function routeTo(targets: readonly string[]): Promise<string | undefined> {
   const address = await firstLocalAddress(targets);
-  if (address === undefined || unusableBecause(address) === undefined) return address;
+  if (address === undefined || addressProblem(address) === undefined) return address;
   const other = await firstLocalAddress(ELSEWHERE);
-  return other === undefined || unusableBecause(other) !== undefined ? undefined : other;
+  return other === undefined || addressProblem(other) !== undefined ? undefined : other;
 }
 
 /** IPv4 first, so that a host keeps its family whatever order the answers come in; empty where the lookup fails. */

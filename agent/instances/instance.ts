@@ -38,7 +38,7 @@ export interface InstanceTarget {
 }
 
 /** Where a replica's instance keeps its files, and who hears of its changes. */
-export interface Place {
+export interface InstanceContext {
   readonly dir: string;
   readonly log: Log;
   /** Called on each change of state, within milliseconds; never for the state that open or adopt returned. */

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDaemons, type Daemons } from "./daemon/daemons.ts";
-import { createIdentity } from "./process/identity/identity.ts";
+import { createIdentityReader } from "./process/identity/identity.ts";
 import type { RotationLimits } from "./process/log-rotation.ts";
 import { createProcessInstances, type ProcessInstances } from "./process/process-instance.ts";
 import { createEngineProcesses } from "./process/processes.ts";
@@ -26,7 +26,7 @@ export function createInstances(ports: {
   readonly footprintBytes: (pid: number) => Promise<number | undefined>;
   readonly logLimits?: RotationLimits;
 }): Instances {
-  const identity = createIdentity(process.platform);
+  const identity = createIdentityReader(process.platform);
   const processes = createProcessInstances(createEngineProcesses({ ...ports, identity }), ports);
   return {
     stateDir: ports.stateDir,

@@ -4,7 +4,7 @@ import { opendir, readFile, stat } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import type { InstalledModel } from "../../src/api/node-report.ts";
 
-export interface ModelFolder {
+export interface InstalledModelFolder {
   readonly path: string;
   readonly runtime: string;
   /** False: its models do not show that the program is installed. */
@@ -24,8 +24,8 @@ const PROJECTOR = /^mmproj/i;
 const OLLAMA_LIBRARY = "registry.ollama.ai/library/";
 
 /** Where each program keeps its models in a home folder. */
-export function foldersInHome(home: string): readonly ModelFolder[] {
-  const at = (path: string, runtime: string, isOfProgram = true): ModelFolder => ({
+export function foldersInHome(home: string): readonly InstalledModelFolder[] {
+  const at = (path: string, runtime: string, isOfProgram = true): InstalledModelFolder => ({
     ...{ path: join(home, path), runtime, isOfProgram },
   });
   return [
@@ -40,7 +40,7 @@ export function foldersInHome(home: string): readonly ModelFolder[] {
 }
 
 /** A folder that the operator named: by what is in it. */
-export async function folderOfKind(path: string): Promise<ModelFolder> {
+export async function folderOfKind(path: string): Promise<InstalledModelFolder> {
   const names = (await entriesOf(path)).map(({ name }) => name);
   if (names.includes("manifests")) return { path, runtime: "ollama", isOfProgram: true };
   const isHub = names.some((name) => name.startsWith("models--"));
@@ -48,7 +48,7 @@ export async function folderOfKind(path: string): Promise<ModelFolder> {
 }
 
 /** None where the folder is not there, or may not be read. */
-export async function modelsIn({ path, runtime }: ModelFolder): Promise<readonly InstalledModel[]> {
+export async function modelsIn({ path, runtime }: InstalledModelFolder): Promise<readonly InstalledModel[]> {
   if (runtime === "ollama") return ollamaModels(join(path, "manifests"));
   if (runtime === "huggingface") return hubModels(path);
   // Only LM Studio's layout is part of a model's name: publisher/model/file. How others sort theirs is not published.

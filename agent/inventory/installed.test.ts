@@ -4,11 +4,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { boundedReport, MOST_MODELS } from "../../src/api/node-report.ts";
+import { boundedReport, MAX_REPORTED_MODELS } from "../../src/api/node-report.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { agentConfigSchema } from "../config/schema.ts";
-import { installedElsewhere } from "./elsewhere.ts";
 import { readInstalled } from "./installed.ts";
+import { installedElsewhere } from "./outside-store.ts";
 
 const NOWHERE = { homes: [], folders: [] };
 const MANIFESTS = ".ollama/models/manifests";
@@ -75,12 +75,12 @@ test("models have names, and not the folders into which people have sorted them"
 
 test("a report with more models than can be published says how many were left out", async () => {
   await using folder = await temporaryFolder();
-  const names = Array.from({ length: MOST_MODELS + 50 }, (_, at) => `.cache/llama.cpp/${at}.gguf`);
+  const names = Array.from({ length: MAX_REPORTED_MODELS + 50 }, (_, at) => `.cache/llama.cpp/${at}.gguf`);
   lay(folder.path, Object.fromEntries(names.map((name) => [name, ""])));
   const { models } = await readInstalled({ ...NOWHERE, homes: [folder.path] });
   const nothing = { cpu: {}, gpus: [], runtimes: [], leftOut: [] };
   const report = boundedReport({ ...nothing, models: [...models] });
-  expect(report.models).toHaveLength(MOST_MODELS);
+  expect(report.models).toHaveLength(MAX_REPORTED_MODELS);
   expect(report.leftOut).toEqual(["50 more installed models"]);
 });
 

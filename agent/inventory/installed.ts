@@ -2,8 +2,8 @@
 import { z } from "zod";
 import type { InstalledModel, InstalledRuntime } from "../../src/api/node-report.ts";
 import { ollamaVersion } from "../../src/engines/ollama/version.ts";
-import { type Address, ask, parseJson } from "../engines/http.ts";
-import { folderOfKind, foldersInHome, type ModelFolder, modelsIn } from "./folders.ts";
+import { type Address, parseJson, sendEngineRequest } from "../engines/http.ts";
+import { folderOfKind, foldersInHome, type InstalledModelFolder, modelsIn } from "./folders.ts";
 import { runningRuntimes } from "./processes.ts";
 
 export interface InstalledPlaces {
@@ -17,7 +17,7 @@ export interface InstalledPlaces {
   readonly proc?: string | undefined;
 }
 
-export interface Installed {
+export interface InstalledSoftware {
   readonly runtimes: readonly InstalledRuntime[];
   readonly models: readonly InstalledModel[];
 }
@@ -29,11 +29,11 @@ const tagsSchema = z.object({
 });
 
 /** Sorted, without doubles; never throws for what is or is not there. One folder at a time: a volume that hangs holds one thread. */
-export async function readInstalled(places: InstalledPlaces): Promise<Installed> {
+export async function readInstalled(places: InstalledPlaces): Promise<InstalledSoftware> {
   const ollama = places.ollama === undefined ? undefined : await askOllama(places.ollama);
   const folders = [...places.homes.flatMap(foldersInHome)];
   for (const path of places.folders) folders.push(await folderOfKind(path));
-  const found: Installed[] = [];
+  const found: InstalledSoftware[] = [];
   for (const folder of folders) {
     if (ollama === undefined || folder.runtime !== "ollama") found.push(await withModels(folder));
   }
@@ -46,16 +46,16 @@ export async function readInstalled(places: InstalledPlaces): Promise<Installed>
   };
 }
 
-async function withModels(folder: ModelFolder): Promise<Installed> {
+async function withModels(folder: InstalledModelFolder): Promise<InstalledSoftware> {
   const models = await modelsIn(folder);
   const isProgram = models.length > 0 && folder.isOfProgram;
   return { models, runtimes: isProgram ? [{ name: folder.runtime }] : [] };
 }
 
 /** Undefined unless both answers are Ollama's: a flapping list would be published each time. */
-async function askOllama(address: Address): Promise<Installed | undefined> {
+async function askOllama(address: Address): Promise<InstalledSoftware | undefined> {
   const get = async (path: string): Promise<unknown> => {
-    const answer = await ask({ ...address, path, timeoutMs: TIMEOUT_MS });
+    const answer = await sendEngineRequest({ ...address, path, timeoutMs: TIMEOUT_MS });
     return "failed" in answer || answer.status !== 200 ? undefined : parseJson(answer.body);
   };
   const version = versionSchema.safeParse(await get("/api/version"));

@@ -1,16 +1,16 @@
 /** Every metric of the agent, in the order in which it is shown. */
-import type { Family } from "../../src/http/metrics/family.ts";
+import type { MetricFamily } from "../../src/http/metrics/family.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import { agentFamilies } from "./families/agent.ts";
 import { engineFamilies } from "./families/engine.ts";
 import { gateFamilies } from "./families/gate.ts";
-import { hostFamilies } from "./families/host.ts";
+import { agentHostFamilies } from "./families/host.ts";
 import { replicaFamilies } from "./families/replica.ts";
 import type { Scrape } from "./families/scrape.ts";
 
-export const agentMetrics: readonly Family<Scrape>[] = [
+export const agentMetrics: readonly MetricFamily<Scrape>[] = [
   ...agentFamilies,
-  ...hostFamilies,
+  ...agentHostFamilies,
   ...replicaFamilies,
   ...engineFamilies,
   ...gateFamilies,

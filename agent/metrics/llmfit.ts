@@ -2,11 +2,11 @@
 import type { IncomingMessage } from "node:http";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { createLlmfitRest, type LlmfitRest, type RestFacts } from "../../fitness/llmfit/rest/rest.ts";
-import { readBody } from "../../src/http/body.ts";
-import type { Answer } from "../../src/http/listener.ts";
+import { readBodyText } from "../../src/http/body.ts";
+import type { HttpResponse } from "../../src/http/listener.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { listenPatiently } from "./server.ts";
+import { listenWithRetry } from "./server.ts";
 
 export interface LlmfitOptions {
   readonly clock: Clock;
@@ -42,8 +42,8 @@ export function serveLlmfit(options: LlmfitOptions): void {
       .finally(() => (reading = undefined));
     return reading;
   };
-  const otherwise = async (request: IncomingMessage): Promise<Answer> => {
-    const body = await readBody(request, MOST_BODY_BYTES);
+  const otherwise = async (request: IncomingMessage): Promise<HttpResponse> => {
+    const body = await readBodyText(request, MOST_BODY_BYTES);
     if (body === undefined) return { status: 413, body: "length limit exceeded" };
     const { method = "", url = "", headers, socket } = request;
     const isLocal = isLoopback(socket.remoteAddress ?? "");
@@ -54,7 +54,7 @@ export function serveLlmfit(options: LlmfitOptions): void {
     return rest(sent, seen, clock.nowMs());
   };
   const token = tokenFile === undefined ? {} : { tokenFile };
-  listenPatiently(
+  listenWithRetry(
     { address, port, signal, routes: {}, otherwise, ...token },
     { clock, log, what: "llmfit's REST API" },
   );

@@ -1,35 +1,35 @@
 /** The agent's server: health and metrics on loopback, and metrics on the configured address for clients with the token. */
 import {
   healthRoutes,
-  keepTrying,
   type ListenOptions,
+  type ListenRetryOptions,
   listen,
-  type Patience,
+  retryListen,
 } from "../../src/http/listener.ts";
 import { METRICS_TYPE } from "../../src/http/metrics/render.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { MetricsSource } from "./facts.ts";
 import { createMetrics } from "./metrics.ts";
 
-export interface ServerOptions extends MetricsSource {
+export interface AgentServerOptions extends MetricsSource {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
   /** 0 takes a free one. */
   readonly port: number;
-  readonly outside: OutsidePlace | undefined;
+  readonly outside: ExternalListener | undefined;
   /** What keeps the agent from being ready; empty when it is. */
   readonly troubles: () => readonly { readonly code: string; readonly message: string }[];
 }
 
-export interface OutsidePlace {
+export interface ExternalListener {
   readonly address: string;
   readonly port: number;
   readonly tokenFile: string;
 }
 
 /** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
-export async function startServer(options: ServerOptions): Promise<number> {
+export async function startServer(options: AgentServerOptions): Promise<number> {
   const { log, port, outside, troubles, signal } = options;
   const { text } = createMetrics(options);
   const metrics = async () => ({ status: 200, body: await text(), type: METRICS_TYPE });
@@ -38,7 +38,7 @@ export async function startServer(options: ServerOptions): Promise<number> {
   const bound = await listen({ address: "127.0.0.1", port, routes, signal });
   log.info({ port: bound }, "listening on loopback for /healthz, /readyz and /metrics");
   if (outside !== undefined)
-    listenPatiently(
+    listenWithRetry(
       { ...outside, routes: { "/metrics": metrics }, signal },
       { ...options, what: "/metrics, with the token" },
     );
@@ -46,6 +46,6 @@ export async function startServer(options: ServerOptions): Promise<number> {
 }
 
 /** {@link listen}, until it does. */
-export function listenPatiently(options: ListenOptions, patience: Patience): void {
-  keepTrying(() => listen(options), options, patience);
+export function listenWithRetry(options: ListenOptions, patience: ListenRetryOptions): void {
+  retryListen(() => listen(options), options, patience);
 }

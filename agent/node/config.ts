@@ -89,7 +89,7 @@ const OLLAMA = "127.0.0.1:11434";
 const OLLAMA_HOME = "/usr/share/ollama";
 
 /** What of this machine is read. In a pod, the homes and the loopback are the pod's. */
-export function placesOf({
+export function nodeReaderPaths({
   hostRoot,
   modelFolder,
   ollama,

@@ -14,7 +14,7 @@ import { retryMs } from "../../src/util/backoff.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { readEnvironment } from "../config/environment.ts";
-import { type NodeConfig, nodeNameOf, placesOf } from "./config.ts";
+import { type NodeConfig, nodeNameOf, nodeReaderPaths } from "./config.ts";
 import { createNodeReader, type NodeReader } from "./read.ts";
 import { watchDevices } from "./watch-devices.ts";
 
@@ -41,7 +41,7 @@ const RETRY = { firstMs: 1_000, capMs: 60_000 };
 const FORGET_MS = 3_600_000;
 
 /** One reading. */
-export function readNode(config: NodeConfig): Promise<NodeReport> {
+export function readNodeOnce(config: NodeConfig): Promise<NodeReport> {
   return createReader(config).read();
 }
 
@@ -59,7 +59,7 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
     reader.forget();
     wake.abort();
   };
-  watchDevices(placesOf(config).roots, { clock, signal, onChange: readAgain });
+  watchDevices(nodeReaderPaths(config).roots, { clock, signal, onChange: readAgain });
   const publisher = createPublisher({ place, reader, log, onPass });
   let forgetAtMs = clock.monotonicMs() + FORGET_MS;
   log.info({ node, namespace, server: connection.server }, "node started");
@@ -96,7 +96,7 @@ async function serveLlmfitOf(
 
 function createReader(config: NodeConfig, log?: Log): NodeReader {
   const run = createRunCommand(readEnvironment().toolPath);
-  return createNodeReader({ ...placesOf(config), run, clock: systemClock, log });
+  return createNodeReader({ ...nodeReaderPaths(config), run, clock: systemClock, log });
 }
 
 /** Reads, and writes what differs from what was written last. */

@@ -4,8 +4,8 @@ import { boundedReport, type NodeReport } from "../../src/api/node-report.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { RunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { createHardwareReader, type LinuxRoots } from "../host/linux/hardware.ts";
-import { type Installed, type InstalledPlaces, readInstalled } from "../inventory/installed.ts";
+import { createHardwareReader, type HardwareRoots } from "../host/linux/hardware.ts";
+import { type InstalledPlaces, type InstalledSoftware, readInstalled } from "../inventory/installed.ts";
 
 export interface NodeReader {
   readonly read: () => Promise<NodeReport>;
@@ -14,7 +14,7 @@ export interface NodeReader {
 }
 
 export interface NodeReaderOptions {
-  readonly roots: LinuxRoots;
+  readonly roots: HardwareRoots;
   readonly installed: InstalledPlaces;
   readonly run: RunCommand;
   readonly clock: Clock;
@@ -40,8 +40,12 @@ export function createNodeReader(options: NodeReaderOptions): NodeReader {
 }
 
 /** What was found last, while folders are slow; undefined where they have never answered. */
-function installedSoon({ installed, clock, log }: NodeReaderOptions): () => Promise<Installed | undefined> {
-  let last: Installed | undefined;
+function installedSoon({
+  installed,
+  clock,
+  log,
+}: NodeReaderOptions): () => Promise<InstalledSoftware | undefined> {
+  let last: InstalledSoftware | undefined;
   let reading: Promise<void> | undefined;
   let isSlow = false;
   const start = async (): Promise<void> => {

@@ -2,7 +2,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/util/ports.ts";
-import type { LinuxRoots } from "../host/linux/hardware.ts";
+import type { HardwareRoots } from "../host/linux/hardware.ts";
 
 const GPU_DEVICES = /^(nvidia|kfd|dri)/;
 const PCI_DEVICES = /^\+pci:/;
@@ -10,7 +10,7 @@ const PCI_DEVICES = /^\+pci:/;
 const SETTLE_MS = 2_000;
 
 export function watchDevices(
-  { dev, udev }: Pick<LinuxRoots, "dev" | "udev">,
+  { dev, udev }: Pick<HardwareRoots, "dev" | "udev">,
   { clock, signal, onChange }: { clock: Clock; signal: AbortSignal; onChange: () => void },
 ): void {
   let cancel: (() => void) | undefined;

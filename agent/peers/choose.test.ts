@@ -1,6 +1,6 @@
 /** Who gives what to whom in a fleet. */
 import { expect, test } from "vitest";
-import { chooseGivers } from "./choose.ts";
+import { choosePeers } from "./choose.ts";
 
 const content = "a".repeat(64);
 const names = (prefix: string, count: number): string[] =>
@@ -8,7 +8,7 @@ const names = (prefix: string, count: number): string[] =>
 const at = (second: number): string => `2026-01-01T00:00:${String(second).padStart(2, "0")}.000Z`;
 const line = (count: number) => names("f", count).map((name, index) => ({ name, since: at(index) }));
 const choose = (self: string, holders: readonly string[], fetchers = line(5)) =>
-  chooseGivers({ self, content, holders, fetchers });
+  choosePeers({ self, content, holders, fetchers });
 
 test("without a holder the first in line goes to the origin, and each other to the one before it", () => {
   expect(choose("f0", [])).toEqual({ from: "origin" });
@@ -18,8 +18,8 @@ test("without a holder the first in line goes to the origin, and each other to t
 
 test("hosts that began at the same time stand in line by name", () => {
   const fetchers = ["c", "a", "b"].map((name) => ({ name, since: at(0) }));
-  expect(chooseGivers({ self: "a", content, holders: [], fetchers })).toEqual({ from: "origin" });
-  expect(chooseGivers({ self: "c", content, holders: [], fetchers })).toEqual({
+  expect(choosePeers({ self: "a", content, holders: [], fetchers })).toEqual({ from: "origin" });
+  expect(choosePeers({ self: "c", content, holders: [], fetchers })).toEqual({
     from: "peers",
     givers: ["b"],
   });

@@ -1,7 +1,7 @@
 /** Decides where a host gets a content from. Pure: the simulation of a fleet runs the same code. */
 import { createHash } from "node:crypto";
 
-export interface Standing {
+export interface ContentPeers {
   readonly self: string;
   readonly content: string;
   /** Hosts that have the whole content. */
@@ -10,7 +10,7 @@ export interface Standing {
   readonly fetchers: readonly { readonly name: string; readonly since: string }[];
 }
 
-export type Choice =
+export type DownloadChoice =
   | { readonly from: "origin" }
   | { readonly from: "peers"; readonly givers: readonly string[] };
 
@@ -21,7 +21,7 @@ const MOST_GIVERS = 3;
  * one before it, so that one copy crosses the uplink and every host gives about one copy. Holders start lines of their
  * own; where they outnumber the fetchers, each fetcher has several for itself. No giver is given to two fetchers.
  */
-export function chooseGivers({ self, content, holders, fetchers }: Standing): Choice {
+export function choosePeers({ self, content, holders, fetchers }: ContentPeers): DownloadChoice {
   const line = [...fetchers]
     .sort((a, b) => compare(a.since, b.since) || compare(a.name, b.name))
     .map(({ name }) => name);

@@ -3,13 +3,13 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
 import { connect } from "node:tls";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { release, releaseReads } from "../store/remote/sink.ts";
+import { freeBuffer, freeSocketBuffers } from "../store/remote/response-writer.ts";
 import type { PeerHost } from "./directory.ts";
-import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./giver.ts";
-import { fingerprintOf, type Identity } from "./identity.ts";
+import { fingerprintOf, type PeerIdentity } from "./identity.ts";
+import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./peer-server.ts";
 
 /** `later`: the peer is still fetching it, and has come this far. */
-export type PeerAnswer =
+export type PeerResponse =
   | { readonly at: "chunk"; readonly bytes: number; readonly prefix: string }
   | { readonly at: "later"; readonly availableBytes: number };
 
@@ -30,15 +30,15 @@ export interface PeerClient {
     chunk: number,
     into: Buffer,
     signal: AbortSignal,
-  ) => Promise<PeerAnswer>;
+  ) => Promise<PeerResponse>;
   readonly close: () => void;
 }
 
 /** What no honest peer says. */
-export class PeerLie extends Error {}
+export class PeerProtocolError extends Error {}
 
 export interface PeerClientOptions {
-  readonly identity: Identity;
+  readonly identity: PeerIdentity;
   readonly peer: PeerHost;
   readonly connectMs: number;
   /** No byte for this long ends a request. It is longer than a peer lets requests wait. */
@@ -98,7 +98,7 @@ class PeerAgent extends Agent {
       socket.off("error", fail);
       socket.setTimeout(0);
       socket.removeAllListeners("timeout");
-      releaseReads(socket);
+      freeSocketBuffers(socket);
       done?.(null, socket);
     });
     return undefined;
@@ -131,7 +131,7 @@ function lengthOf(response: IncomingMessage, start: number, totalBytes: number):
   const end = Math.min(start + CHUNK_BYTES, totalBytes);
   if (response.headers["content-range"] === `bytes ${start}-${end - 1}/${totalBytes}`) return end - start;
   response.destroy();
-  throw new PeerLie("it has a content of another size");
+  throw new PeerProtocolError("it has a content of another size");
 }
 
 /** Each piece is freed once it is copied. */
@@ -147,7 +147,7 @@ function fill(response: IncomingMessage, into: Buffer, bytes: number): Promise<v
       if (filled + piece.length > bytes)
         return void response.destroy(new Error("the peer sent more than it said"));
       filled += piece.copy(into, filled);
-      release(piece);
+      freeBuffer(piece);
     });
   });
 }

@@ -1,7 +1,7 @@
 /** Compares peers that take long with the source: its rate is measured where it is not known, and slow peers are put off. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { isSlow } from "./patience.ts";
+import { isPeerTooSlow } from "./time-budget.ts";
 
 export interface ComparisonLimits {
   /** What is taken from the source to know its rate, unless that takes longer than `sampleMs`. */
@@ -65,7 +65,7 @@ interface World {
 }
 
 /** Belongs to one download. */
-export class Comparison {
+export class SourceComparison {
   /** Peers that took long while the source's rate was not known, with the most that they can have given. */
   readonly #compared = new Map<string, number>();
   readonly #source: string;
@@ -128,7 +128,7 @@ export class Comparison {
 
   #conclude(): void {
     const { rate = 0 } = this;
-    for (const [peer, peerRate] of this.#compared) if (isSlow(peerRate, rate)) this.#world.drop(peer);
+    for (const [peer, peerRate] of this.#compared) if (isPeerTooSlow(peerRate, rate)) this.#world.drop(peer);
     this.#compared.clear();
   }
 }

@@ -4,7 +4,7 @@ import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { isAddressWithin } from "../../src/util/address-within.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { ReadWanted, Wanted } from "./grants.ts";
+import type { AssignedModel, ReadAssignedModels } from "./grants.ts";
 
 export interface PeerHost {
   readonly name: string;
@@ -26,7 +26,7 @@ export interface PeerCluster {
   readonly watch: WatchHosts;
   /** Undefined where there is none; rejects where the API server does not answer. */
   readonly readHost: (name: string) => Promise<Host | undefined>;
-  readonly readWanted: ReadWanted;
+  readonly readWanted: ReadAssignedModels;
 }
 
 export interface Directory extends Pick<PeerCluster, "readHost" | "readWanted"> {
@@ -80,7 +80,7 @@ class WatchedDirectory implements Directory {
     return this.#cluster?.readHost(name);
   }
 
-  async readWanted(name: string): Promise<readonly Wanted[]> {
+  async readWanted(name: string): Promise<readonly AssignedModel[]> {
     return (await this.#cluster?.readWanted(name)) ?? [];
   }
 

@@ -4,25 +4,25 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { Provenance } from "../store/content/giving.ts";
+import type { Provenance } from "../store/content/content-sharing.ts";
 
 /** A model that a host is to have. */
-export interface Wanted {
+export interface AssignedModel {
   readonly source: string;
   readonly sha256?: string | undefined;
 }
 
 /** The models of a host's replicas; rejects where the API server does not say. */
-export type ReadWanted = (host: string) => Promise<readonly Wanted[]>;
+export type ReadAssignedModels = (host: string) => Promise<readonly AssignedModel[]>;
 
 /** What the operator, or the controller for Models with spec.prefetch, wants on a host. Only they write these fields. */
-export function wantedByHost({ spec, status }: Host): readonly Wanted[] {
+export function assignedToHost({ spec, status }: Host): readonly AssignedModel[] {
   const { pinned = [], prefetch = [] } = spec.models ?? {};
   const ordered = (status?.prefetch?.wanted ?? []).map(({ model }) => model);
   return [...pinned.map((source) => ({ source })), ...prefetch, ...ordered];
 }
 
-export function wantedByReplica({ spec }: InferenceReplica): readonly Wanted[] {
+export function neededByReplica({ spec }: InferenceReplica): readonly AssignedModel[] {
   const { model, draft, loraAdapters = [] } = spec.template;
   return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
 }
@@ -36,8 +36,8 @@ export function addressDigest(address: string): string {
  * Content that took credentials is given for an address that gave it, to a host that is to have the model; other content
  * also by its checksum.
  */
-export function mayHave(
-  wanted: readonly Wanted[],
+export function mayFetch(
+  wanted: readonly AssignedModel[],
   sha256: string,
   { sources, addresses, isPublic }: Provenance,
   askedFrom: string | undefined,
@@ -61,9 +61,12 @@ const KEPT_MS = 60_000;
 const AGAIN_MS = 2_000;
 const MAX_HOSTS = 256;
 
-export function createGrants(readWanted: ReadWanted, clock: Clock): Grants {
-  const known = new Map<string, { readonly atMs: number; readonly wanted: Promise<readonly Wanted[]> }>();
-  const read = (host: string, maxAgeMs: number): Promise<readonly Wanted[]> => {
+export function createGrants(readWanted: ReadAssignedModels, clock: Clock): Grants {
+  const known = new Map<
+    string,
+    { readonly atMs: number; readonly wanted: Promise<readonly AssignedModel[]> }
+  >();
+  const read = (host: string, maxAgeMs: number): Promise<readonly AssignedModel[]> => {
     const nowMs = clock.monotonicMs();
     const before = known.get(host);
     if (before !== undefined && nowMs - before.atMs < maxAgeMs) return before.wanted;
@@ -77,8 +80,8 @@ export function createGrants(readWanted: ReadWanted, clock: Clock): Grants {
   };
   return {
     mayHave: async ({ host, sha256, provenance, askedFrom }) => {
-      const isGiven = (wanted: readonly Wanted[]) => mayHave(wanted, sha256, provenance, askedFrom);
-      if (isGiven(wantedByHost(host))) return true;
+      const isGiven = (wanted: readonly AssignedModel[]) => mayFetch(wanted, sha256, provenance, askedFrom);
+      if (isGiven(assignedToHost(host))) return true;
       for (const maxAgeMs of [KEPT_MS, AGAIN_MS])
         if (isGiven(await read(host.metadata.name, maxAgeMs))) return true;
       return false;

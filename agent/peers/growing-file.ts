@@ -1,12 +1,12 @@
 /** The part that a content is taken into: chunks of several peers, in order, each verified before it is written. */
-import type { Received } from "../store/remote/attempt.ts";
+import type { ReceivedFile } from "../store/remote/attempt.ts";
 import type { DownloadContext } from "../store/remote/download-context.ts";
 import { firstBytesCheck } from "../store/remote/first-bytes.ts";
 import type { OpenPart, PartMemory } from "../store/remote/part.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { writeAll } from "../store/remote/sink.ts";
+import { writeAll } from "../store/remote/response-writer.ts";
 import type { SharedFile } from "../store/types.ts";
-import { PeerLie } from "./client.ts";
+import { PeerProtocolError } from "./client.ts";
 
 /** Bytes between two checks of the free space. */
 const ADMIT_EVERY_BYTES = 64 << 20;
@@ -70,7 +70,7 @@ export class GrowingFile {
     if (chunk === 0) this.#checkStart(bytes);
     await this.#admit();
     signal.throwIfAborted();
-    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerLie("it sent wrong bytes");
+    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerProtocolError("it sent wrong bytes");
     this.#hashed += bytes.length;
     // One after the other: a part that breaks off is resumed with all that it has, so it must have no holes.
     const written = this.#written.then(async () => {
@@ -86,7 +86,7 @@ export class GrowingFile {
   }
 
   /** Undefined if it is not the content; then nothing of it is kept. */
-  async finish(): Promise<Received | undefined> {
+  async finish(): Promise<ReceivedFile | undefined> {
     const { file, hash } = this.#opened;
     await file.datasync();
     if (hash.digest() === this.#file.sha256)
@@ -102,7 +102,7 @@ export class GrowingFile {
     try {
       firstBytesCheck(this.#file, undefined)(bytes);
     } catch (error) {
-      throw new PeerLie(error instanceof Error ? error.message : String(error));
+      throw new PeerProtocolError(error instanceof Error ? error.message : String(error));
     }
   }
 

@@ -6,23 +6,29 @@ import { expect, onTestFinished, test } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
 import { startHostile } from "./fixtures/hostile.ts";
-import { createIdentity } from "./identity.ts";
+import {
+  createPeerFleet,
+  hostOf,
+  type Member,
+  type MemberOptions,
+  type PeerFleet,
+} from "./fixtures/peer-fleet.ts";
+import { createPeerIdentity } from "./identity.ts";
 
 const PATIENCE = { timeout: 120_000 };
 const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
 const sum = sha256(content);
 const impatient = { chunkMs: 20, reserveMs: 200, sampleBytes: 1 << 20, sampleMs: 20_000 };
 
-async function begin(): Promise<{ farm: Farm; origin: Origin; source: string }> {
+async function begin(): Promise<{ farm: PeerFleet; origin: Origin; source: string }> {
   const origin = await startOrigin();
   onTestFinished(() => origin[Symbol.asyncDispose]());
   origin.serve("/model.gguf", content);
-  return { farm: createFarm(), origin, source: `${origin.url}/model.gguf` };
+  return { farm: createPeerFleet(), origin, source: `${origin.url}/model.gguf` };
 }
 
-async function join(farm: Farm, name: string, options?: MemberOptions): Promise<Member> {
+async function join(farm: PeerFleet, name: string, options?: MemberOptions): Promise<Member> {
   const member = await farm.add(name, options);
   onTestFinished(() => member[Symbol.asyncDispose]());
   return member;
@@ -235,11 +241,11 @@ test(
 );
 
 test("an address that the operator does not allow for a host is not connected to", async () => {
-  const farm = createFarm();
+  const farm = createPeerFleet();
   const taker = await join(farm, "taker");
   const done = taker.directory.use();
   onTestFinished(done);
-  const { fingerprint } = createIdentity("other");
+  const { fingerprint } = createPeerIdentity("other");
   const portOf = (...addresses: string[]): string[] => {
     const { status, ...host } = hostOf("other", 4_000, fingerprint);
     const spec = { ...host.spec, addresses: ["10.1.0.0/16", "10.2.0.7"] };

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
 import { createCertificate, type KeyedCertificate } from "../../src/crypto/certificate.ts";
 
-export interface Identity extends KeyedCertificate {
+export interface PeerIdentity extends KeyedCertificate {
   /** SHA-256 of the certificate: 64 hex digits in lower case. */
   readonly fingerprint: string;
 }
@@ -12,7 +12,7 @@ export interface Identity extends KeyedCertificate {
  * Self-signed: the API server vouches for it, since only this host may write the status of its Host. Nothing reads its
  * dates: the fingerprint in the Host's status decides, and hosts' clocks may be wrong.
  */
-export function createIdentity(hostName: string): Identity {
+export function createPeerIdentity(hostName: string): PeerIdentity {
   const keyed = createCertificate({ name: hostName });
   return { ...keyed, fingerprint: plain(new X509Certificate(keyed.cert).fingerprint256) };
 }

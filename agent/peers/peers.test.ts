@@ -5,8 +5,14 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES, PrefixHash } from "../store/remote/prefix-hash.ts";
-import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
-import { createIdentity } from "./identity.ts";
+import {
+  createPeerFleet,
+  hostOf,
+  type Member,
+  type MemberOptions,
+  type PeerFleet,
+} from "./fixtures/peer-fleet.ts";
+import { createPeerIdentity } from "./identity.ts";
 
 const PATIENCE = { timeout: 180_000 };
 /** Five chunks, the last one short. */
@@ -14,15 +20,15 @@ const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
 const sum = sha256(content);
 const updateIfBefore = PrefixHash.prototype.updateIf;
 
-async function begin(): Promise<{ farm: Farm; origin: Origin; source: string; bytes: () => number }> {
+async function begin(): Promise<{ farm: PeerFleet; origin: Origin; source: string; bytes: () => number }> {
   const origin = await startOrigin();
   onTestFinished(() => origin[Symbol.asyncDispose]());
   origin.serve("/model.gguf", content);
   const bytes = (): number => origin.seen.filter(({ method }) => method === "GET").length;
-  return { farm: createFarm(), origin, source: `${origin.url}/model.gguf`, bytes };
+  return { farm: createPeerFleet(), origin, source: `${origin.url}/model.gguf`, bytes };
 }
 
-async function join(farm: Farm, name: string, options?: MemberOptions): Promise<Member> {
+async function join(farm: PeerFleet, name: string, options?: MemberOptions): Promise<Member> {
   const member = await farm.add(name, options);
   onTestFinished(() => member[Symbol.asyncDispose]());
   return member;
@@ -285,7 +291,7 @@ test(
     const liar = await join(farm, "liar");
     const offers = [{ sha256: sum, since: "2026-01-01T00:00:00Z", complete: true }];
     farm.publish(hostOf("liar", liar.port, liar.identity.fingerprint, { offers }));
-    farm.publish(hostOf("gone", 1, createIdentity("gone").fingerprint, { offers }));
+    farm.publish(hostOf("gone", 1, createPeerIdentity("gone").fingerprint, { offers }));
     const taker = await join(farm, "taker");
     expect((await fetchOn(taker, source)).equals(content)).toBe(true);
     expect(bytes()).toBe(1);
@@ -319,7 +325,9 @@ test("another machine on the address of a peer is not asked for anything", PATIE
   await fetchOn(peer, source);
   const taker = await join(farm, "taker");
   farm.publish(
-    hostOf("peer", peer.port, createIdentity("peer").fingerprint, { models: [...(await peer.store.list())] }),
+    hostOf("peer", peer.port, createPeerIdentity("peer").fingerprint, {
+      models: [...(await peer.store.list())],
+    }),
   );
   expect((await fetchOn(taker, source)).equals(content)).toBe(true);
   expect(dropped(taker)).toEqual(["another certificate than its Host's"]);

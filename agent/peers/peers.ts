@@ -6,14 +6,14 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { Contents } from "../store/content/giving.ts";
-import { createPace } from "../store/remote/host-limits.ts";
-import type { PeerTaker } from "../store/types.ts";
+import type { ContentLookup } from "../store/content/content-sharing.ts";
+import { createRateLimiter } from "../store/remote/host-limits.ts";
+import type { PeerFetcher } from "../store/types.ts";
 import { createDirectory, type PeerCluster } from "./directory.ts";
-import { startGiver } from "./giver.ts";
-import { wantedByReplica } from "./grants.ts";
-import { createIdentity } from "./identity.ts";
-import { createTaker } from "./taker.ts";
+import { neededByReplica } from "./grants.ts";
+import { createPeerIdentity } from "./identity.ts";
+import { createPeerFetcher } from "./peer-fetcher.ts";
+import { startPeerServer } from "./peer-server.ts";
 
 export interface PeersOptions {
   readonly hostName: string;
@@ -26,32 +26,32 @@ export interface PeersOptions {
 }
 
 export interface Peers {
-  readonly taker: PeerTaker;
+  readonly taker: PeerFetcher;
   /** For the Host's status. */
   readonly status: () => HostPeer;
   /** Lets this host see the others, from the first connection to the cluster on. */
   readonly connect: (connection: KubeConnection) => void;
   /** Gives on this address from now on, and on no other; undefined: on none. */
-  readonly giveOn: (address: string | undefined, contents: Contents) => void;
+  readonly giveOn: (address: string | undefined, contents: ContentLookup) => void;
 }
 
 const RETRY_MS = 10_000;
 
 export function createPeers(options: PeersOptions): Peers {
   const { hostName, clock, log, signal } = options;
-  const identity = createIdentity(hostName);
+  const identity = createPeerIdentity(hostName);
   const directory = createDirectory(hostName, clock, signal);
-  const pace = createPace(options.maxRate, clock);
-  let contents: Contents | undefined;
+  const pace = createRateLimiter(options.maxRate, clock);
+  let contents: ContentLookup | undefined;
   let address: string | undefined;
   let listening: AbortController | undefined;
   let port: number | undefined;
   let said: string | undefined;
 
-  const listen = async (on: string, given: Contents, stop: AbortSignal): Promise<void> => {
+  const listen = async (on: string, given: ContentLookup, stop: AbortSignal): Promise<void> => {
     try {
       const shared = { identity, directory, pace, clock, log, signal: stop };
-      const bound = await startGiver({ ...shared, address: on, port: options.port, contents: given });
+      const bound = await startPeerServer({ ...shared, address: on, port: options.port, contents: given });
       if (stop.aborted) return;
       port = bound;
       said = undefined;
@@ -70,7 +70,7 @@ export function createPeers(options: PeersOptions): Peers {
     }
   };
   return {
-    taker: createTaker({ self: hostName, identity, directory, clock, log }),
+    taker: createPeerFetcher({ self: hostName, identity, directory, clock, log }),
     status: () => {
       const offers = contents?.offers() ?? [];
       return {
@@ -116,7 +116,7 @@ function clusterOf(connection: KubeConnection, clock: Clock, log: Log): PeerClus
       const fieldSelector = `spec.template.hostName=${name}`;
       const answer = await client.list<InferenceReplica>(INFERENCE_REPLICAS, { fieldSelector });
       if (!answer.ok) throw new Error(answer.error.message);
-      return answer.value.items.flatMap(wantedByReplica);
+      return answer.value.items.flatMap(neededByReplica);
     },
   };
 }

@@ -1,11 +1,11 @@
 /** Reads the machine's memory at every beat and carries out what the pressure governor decides. */
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { untilBeat } from "../../src/util/shared-ticks.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import type { ReplicaRunner, StartPermission } from "../replicas/ports.ts";
-import { calm, govern } from "./governor/govern.ts";
+import { govern, INITIAL_GOVERNOR_STATE } from "./governor/govern.ts";
 import type { GovernorLimits } from "./governor/limits.ts";
-import type { GovernorPlan, Level } from "./governor/types.ts";
+import type { GovernorPlan, PressureLevel } from "./governor/types.ts";
 
 export interface PressureWatchOptions {
   readonly reader: Pick<HostReader, "memory">;
@@ -18,8 +18,8 @@ export interface PressureWatchOptions {
   readonly limits?: GovernorLimits;
 }
 
-export interface MemoryJudgement {
-  readonly level: Level;
+export interface MemoryAssessment {
+  readonly level: PressureLevel;
   readonly because: string;
 }
 
@@ -36,7 +36,7 @@ export interface PressureWatch {
   /** The last reading; undefined before the first. */
   readonly latest: () => TimedReading | undefined;
   /** Undefined before the first reading that succeeded. */
-  readonly judgement: () => MemoryJudgement | undefined;
+  readonly judgement: () => MemoryAssessment | undefined;
   readonly mayStart: (uid: string) => StartPermission;
 }
 
@@ -70,11 +70,11 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     const now = clock.monotonicMs();
     const before = plan;
     const input = { now, reading: seen, ...options.runner.governed(), mayEvict: options.mayEvict() };
-    plan = govern(before?.state ?? calm, input, options.limits);
+    plan = govern(before?.state ?? INITIAL_GOVERNOR_STATE, input, options.limits);
     isKnown ||= seen.pressure !== "Unknown" || plan.level !== "Normal";
     obey(plan, before, options);
     options.runner.memoryRead();
-    cancel = clock.after(untilBeat(now, plan.readAgainMs), () => void watch());
+    cancel = clock.after(msToAlignedTime(now, plan.readAgainMs), () => void watch());
   };
   return {
     start: watch,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOST_MODELS_MAX, type Host, hostSchema, INSTALLED_MAX } from "../../src/api/host.ts";
-import { hostStatusBody, type ObservedHost, unobservedBody } from "./host-status.ts";
+import { hostStatusBody, type ObservedHost, unknownHostBody } from "./host-status.ts";
 
 const GIB = 2 ** 30;
 
@@ -220,7 +220,7 @@ test("without an observation, Ready is Unknown and the rest of what the agent pu
     "ObservationFailed",
     "cannot read the disk of the model store: no answer",
   );
-  const body = unobservedBody(host(status), error, "2026-01-02T00:00:00.000Z");
+  const body = unknownHostBody(host(status), error, "2026-01-02T00:00:00.000Z");
   expect(condition(body, "Ready")).toMatchObject({
     status: "Unknown",
     reason: "ObservationFailed",

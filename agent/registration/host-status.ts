@@ -6,7 +6,7 @@ import {
   getCondition,
   setCondition,
 } from "../../src/api/conditions.ts";
-import { fitter } from "../../src/api/crd/fit.ts";
+import { createTrimmer } from "../../src/api/crd/fit.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import {
@@ -15,7 +15,6 @@ import {
   HOST_MODELS_MAX,
   type Host,
   type HostCompute,
-  type HostInfo,
   type HostInstalled,
   type HostMemory,
   type HostModel,
@@ -23,6 +22,7 @@ import {
   type HostRemote,
   type HostRuntime,
   type HostStatus,
+  type HostSystemInfo,
   hostStatusSchema,
   INSTALLED_MAX,
   INSTALLED_NAME_MAX,
@@ -38,14 +38,14 @@ import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
+import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
 
 export interface ObservedHost {
-  readonly info: HostInfo;
+  readonly info: HostSystemInfo;
   readonly address: AddressAnswer;
   readonly memory: MemoryReading & { readonly wiredBytes?: number | undefined };
   /** Absent before the governor's first reading. */
-  readonly judgement?: MemoryJudgement | undefined;
+  readonly judgement?: MemoryAssessment | undefined;
   readonly gpuBudgetBytes: number | undefined;
   /** Measured on this host, or one like it. */
   readonly compute?: HostCompute | undefined;
@@ -76,7 +76,7 @@ export interface ObservedHost {
 }
 
 /** An installed engine that cannot be used: not executable, too old, broken. */
-export interface RuntimeTrouble {
+export interface RuntimeProblem {
   readonly runtime: string;
   readonly code: ErrorCode;
   readonly message: string;
@@ -84,11 +84,11 @@ export interface RuntimeTrouble {
 
 export interface FoundRuntimes {
   readonly found: readonly HostRuntime[];
-  readonly troubles: readonly RuntimeTrouble[];
+  readonly troubles: readonly RuntimeProblem[];
 }
 
 const MIB = 2 ** 20;
-const fitStatus = fitter(hostStatusSchema);
+const fitStatus = createTrimmer(hostStatusSchema);
 const CREDENTIAL_RENEWED = "CredentialRenewed";
 const OWN_CONDITIONS = [
   CREDENTIAL_RENEWED,
@@ -148,7 +148,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
 }
 
 /** As it was published last, with Ready Unknown: nothing newer is known of this host. */
-export function unobservedBody(host: Host, error: MetalbridgeError, nowIso: string): Host {
+export function unknownHostBody(host: Host, error: MetalbridgeError, nowIso: string): Host {
   const { reachableChanges: _, prefetch, ...published } = host.status ?? {};
   const { name, uid, generation } = host.metadata;
   const message = truncate(describeError(error), 1_000);
@@ -222,7 +222,7 @@ function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: s
 }
 
 /** Why no engine can be served here, for the Host's condition, its Event, the log and /readyz; undefined when one can. */
-export function hostTrouble(
+export function hostProblemOf(
   host: Host,
   { address, runtimes }: Pick<ObservedHost, "address" | "runtimes">,
 ): { readonly code: ErrorCode; readonly message: string } | undefined {
@@ -234,7 +234,7 @@ export function hostTrouble(
   return runtimes.found.length > 0 ? undefined : runtimeTrouble(runtimes.troubles);
 }
 
-function runtimeTrouble(troubles: readonly RuntimeTrouble[]): { code: ErrorCode; message: string } {
+function runtimeTrouble(troubles: readonly RuntimeProblem[]): { code: ErrorCode; message: string } {
   const [first] = troubles;
   if (first === undefined) {
     const code = "RuntimeNotInstalled";
@@ -244,7 +244,7 @@ function runtimeTrouble(troubles: readonly RuntimeTrouble[]): { code: ErrorCode;
 }
 
 function readiness(host: Host, seen: ObservedHost): ConditionUpdate {
-  const trouble = hostTrouble(host, seen);
+  const trouble = hostProblemOf(host, seen);
   if (trouble !== undefined)
     return { type: "Ready", status: "False", reason: trouble.code, message: trouble.message };
   const { address, isWorking } = seen;

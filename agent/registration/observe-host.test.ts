@@ -13,7 +13,7 @@ import { createEngineDrivers } from "../engines/registry.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
 import { createInstances } from "../instances/instances.ts";
 import { processPorts } from "../instances/process/fixtures/run.ts";
-import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
+import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
 import type { DiskReading } from "../store/types.ts";
 import { createHostObserver, type HostObserverOptions } from "./observe-host.ts";
 
@@ -51,7 +51,7 @@ const roomy = { totalBytes: 100, freeBytes: 50, storeBytes: 20 };
 const calm: MemoryReading = { totalBytes: 8, availableBytes: 1, pressure: "Normal" };
 
 test("metrics show the pressure that status reports: the governor's where it sees pressure", async () => {
-  let judgement: MemoryJudgement | undefined;
+  let judgement: MemoryAssessment | undefined;
   const observer = observerOf({ memory: calm, disk: roomy }, { judgement: () => judgement });
   expect(observer.latest()).toBeUndefined();
   expect(observer.pending()).toBe("unread");

@@ -2,16 +2,16 @@
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { HostCompute, HostInfo, HostRuntime } from "../../src/api/host.ts";
+import type { HostCompute, HostRuntime, HostSystemInfo } from "../../src/api/host.ts";
 import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import { installedElsewhere } from "../inventory/elsewhere.ts";
-import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
+import { installedElsewhere } from "../inventory/outside-store.ts";
+import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
-import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeTrouble } from "./host-status.ts";
+import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeProblem } from "./host-status.ts";
 
 export interface HostObserverOptions {
   readonly reader: HostReader;
@@ -27,7 +27,7 @@ export interface HostObserverOptions {
   /** What this host offers to other hosts, and to users of the cluster. */
   readonly offered?: () => Pick<ObservedHost, "peer" | "remote">;
   /** What the pressure governor makes of the readings. */
-  readonly judgement: () => MemoryJudgement | undefined;
+  readonly judgement: () => MemoryAssessment | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
   /** What is prefetched, and what became of it; how the last renewal of the credential went. */
@@ -82,8 +82,8 @@ const INSTALLED_MS = 300_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;
-  let info: HostInfo = {};
-  const readInfo = remembered(
+  let info: HostSystemInfo = {};
+  const readInfo = cacheUntilStale(
     clock,
     () => (isWhole(info) ? Number.POSITIVE_INFINITY : INFO_RETRY_MS),
     async () => {
@@ -96,9 +96,9 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     troubles.length > 0 || !names.every((name) => found.some((one) => one.name === name))
       ? CORRECTION_MS
       : RUNTIMES_MS;
-  const runtimes = remembered(clock, runtimesMs, createDetector(drivers, log));
+  const runtimes = cacheUntilStale(clock, runtimesMs, createDetector(drivers, log));
   const budget = gpuBudget(options);
-  const disk = remembered(
+  const disk = cacheUntilStale(
     clock,
     (reading) => {
       if (!options.mayCollect()) return UNTIDY_MS;
@@ -174,13 +174,13 @@ function bounded<T>(clock: Clock, observe: (reading: Reading) => Promise<T>): ()
 }
 
 function rememberedFor<T>(ms: number, clock: Clock, read: () => Promise<T>): () => Promise<T> {
-  return remembered(clock, () => ms, read);
+  return cacheUntilStale(clock, () => ms, read);
 }
 
 /** What was found last: nothing waits for large folders, or for a server that hangs. */
 function inBackground({ elsewhere, clock, log }: HostObserverOptions): () => ObservedHost["installed"] {
   let last: ObservedHost["installed"];
-  const read = remembered(
+  const read = cacheUntilStale(
     clock,
     () => INSTALLED_MS,
     async () => {
@@ -195,7 +195,7 @@ function inBackground({ elsewhere, clock, log }: HostObserverOptions): () => Obs
 
 /** Reads again when it is stale, or was forgotten. */
 function forgettable<T>(clock: Clock, ask: () => Promise<T>) {
-  const fresh = () => remembered(clock, () => STORE_MS, ask);
+  const fresh = () => cacheUntilStale(clock, () => STORE_MS, ask);
   let read = fresh();
   return {
     read: () => read(),
@@ -217,14 +217,14 @@ async function readTidyDisk({
   return store.disk().catch(() => undefined);
 }
 
-function isWhole(info: HostInfo): boolean {
+function isWhole(info: HostSystemInfo): boolean {
   const { machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime } = info;
   const expected = [machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime];
   return !expected.includes(undefined) && hasGpus(info);
 }
 
 /** On Linux, a driver may be loaded after the agent has started. */
-function hasGpus({ os, gpuCores, gpus }: HostInfo): boolean {
+function hasGpus({ os, gpuCores, gpus }: HostSystemInfo): boolean {
   if (os === "darwin") return gpuCores !== undefined;
   return gpus?.every(({ unified, memoryBytes }) => unified || memoryBytes !== undefined) === true;
 }
@@ -250,7 +250,7 @@ function keptBudget(clock: Clock, ask: () => Promise<number | undefined>): () =>
     retryMs = bytes === undefined ? Math.min(BUDGET_MS, retryMs * 2) : BUDGET_RETRY_MS;
     return bytes === undefined ? waitMs : BUDGET_MS;
   };
-  const read = remembered(clock, ageMs, ask);
+  const read = cacheUntilStale(clock, ageMs, ask);
   return async () => {
     good = (await read()) ?? good;
     return good;
@@ -284,7 +284,7 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
   let said: string | undefined;
   return async () => {
     const found: HostRuntime[] = [];
-    const troubles: RuntimeTrouble[] = [];
+    const troubles: RuntimeProblem[] = [];
     for (const { runtime, detect } of drivers) {
       try {
         const detected = await detect();
@@ -304,7 +304,7 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
 }
 
 /** Reads again once the result is older than `maxAgeMs`; one read at a time. */
-export function remembered<T>(
+export function cacheUntilStale<T>(
   clock: Clock,
   maxAgeMs: (answer: T) => number,
   ask: () => Promise<T>,

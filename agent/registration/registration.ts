@@ -12,11 +12,11 @@ import type { EventInput } from "../../src/kube/event/series.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
 import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
-import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { untilBeat } from "../../src/util/shared-ticks.ts";
-import { hostStatusBody, type ObservedHost, unobservedBody } from "./host-status.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
+import { hostStatusBody, type ObservedHost, unknownHostBody } from "./host-status.ts";
 
 export interface RegistrationOptions {
   readonly connection: KubeConnection;
@@ -41,14 +41,14 @@ export interface RegistrationOptions {
   readonly onHost: (host: Host | undefined) => void;
 }
 
-export type Trouble = { readonly code: string; readonly message: string };
+export type HostProblem = { readonly code: string; readonly message: string };
 
-export interface Registration {
+export interface HostRegistration {
   readonly isNameOurs: () => boolean;
   /** The watch of the Host. */
-  readonly hosts: () => Watched | undefined;
+  readonly hosts: () => WatchedReflector | undefined;
   /** What keeps this host from being registered; empty if nothing does. */
-  readonly troubles: () => readonly Trouble[];
+  readonly troubles: () => readonly HostProblem[];
   /** Writes the status soon if it changed. */
   readonly report: () => void;
   /** After a sleep: renews the Lease, rereads the Host and writes its status. */
@@ -64,7 +64,7 @@ const CREATE_RETRY_MS = 5_000;
 /** Half the timeout of other requests: two requests lost by the network must not cost the host its Lease. */
 const LEASE_TIMEOUT_MS = 5_000;
 
-export function startRegistration(options: RegistrationOptions): Registration {
+export function startRegistration(options: RegistrationOptions): HostRegistration {
   const registrar = new Registrar(options);
   registrar.start();
   return {
@@ -77,7 +77,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
 }
 
 class Registrar {
-  readonly troubles = new Map<string, Trouble>([
+  readonly troubles = new Map<string, HostProblem>([
     ["registered", { code: STARTING, message: "the Host object has not been read yet" }],
     ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
   ]);
@@ -264,7 +264,7 @@ class Registrar {
       this.#options.log.error({ err }, "cannot build the Host status");
     } finally {
       this.#isReporting = false;
-      this.reportIn(untilBeat(this.#options.clock.monotonicMs(), OBSERVE_MS));
+      this.reportIn(msToAlignedTime(this.#options.clock.monotonicMs(), OBSERVE_MS));
     }
   }
 
@@ -276,7 +276,7 @@ class Registrar {
     const nowIso = new Date(clock.nowMs()).toISOString();
     const body =
       seen instanceof MetalbridgeError
-        ? unobservedBody(host, seen, nowIso)
+        ? unknownHostBody(host, seen, nowIso)
         : hostStatusBody(host, seen, nowIso);
     this.#sayReady(body);
     const applied = await client.apply(HOSTS, body, {

@@ -5,12 +5,12 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
 /** `unknown`: the review failed, and the request is refused. */
-export type Asker =
+export type Requester =
   | { readonly at: "account"; readonly namespace: string; readonly name: string }
   | { readonly at: "stranger" }
   | { readonly at: "unknown"; readonly why: string };
 
-export type Authorize = (token: string) => Promise<Asker>;
+export type AuthorizeToken = (token: string) => Promise<Requester>;
 
 export interface AuthorizeOptions {
   readonly hostName: string;
@@ -23,15 +23,18 @@ export interface AuthorizeOptions {
 /** Limits the load on the API server when someone guesses tokens. */
 export const REVIEW_LIMITS = { atOnce: 4, burst: 20, perSecond: 1 };
 const ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
-const BUSY: Asker = { at: "unknown", why: "too many tokens are being reviewed: try again in a few seconds" };
+const BUSY: Requester = {
+  at: "unknown",
+  why: "too many tokens are being reviewed: try again in a few seconds",
+};
 
 /** Reviews are not cached: a revoked token is refused at once. */
-export function createAuthorize({
+export function createTokenAuthorizer({
   hostName,
   client,
   clock,
   limits = REVIEW_LIMITS,
-}: AuthorizeOptions): Authorize {
+}: AuthorizeOptions): AuthorizeToken {
   const audience = remoteAudience(hostName);
   const { atOnce, burst, perSecond } = limits;
   let asking = 0;
@@ -58,7 +61,7 @@ export function createAuthorize({
   };
 }
 
-async function review(client: KubeClient, token: string, audience: string): Promise<Asker> {
+async function review(client: KubeClient, token: string, audience: string): Promise<Requester> {
   const spec = { token, audiences: [audience] };
   const answer = await client.create(TOKEN_REVIEWS, { metadata: { name: "" }, spec });
   if (!answer.ok) {

@@ -4,7 +4,7 @@ import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { rotateLog } from "../instances/process/log-rotation.ts";
-import { LogReader, type Wanted } from "./log-reader.ts";
+import { type LogRange, LogReader } from "./log-reader.ts";
 
 let dir = "";
 beforeEach(() => {
@@ -23,7 +23,7 @@ function textOf(reader: LogReader): string {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-const readerFrom = (wanted: Wanted, signal = new AbortController().signal) =>
+const readerFrom = (wanted: LogRange, signal = new AbortController().signal) =>
   LogReader.open(dir, wanted, signal);
 
 describe("reading on", () => {
@@ -160,7 +160,7 @@ async function play({ operations, keep, maxBytes }: Run) {
 }
 
 describe("where reading begins", () => {
-  const startText = async (wanted: Wanted) => textOf(await readerFrom(wanted));
+  const startText = async (wanted: LogRange) => textOf(await readerFrom(wanted));
 
   beforeEach(() => {
     for (const [from, count] of [

@@ -8,7 +8,7 @@ import { setImmediate } from "node:timers/promises";
 import { openPlainFile } from "../../src/util/plain-file.ts";
 
 /** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
-export type Wanted = "all" | "current" | { readonly lines: number };
+export type LogRange = "all" | "current" | { readonly lines: number };
 
 const CHUNK_BYTES = 256 * 1024;
 /** The last bytes read: they mark the place in a copy whose head was left out. Many, because logs repeat themselves. */
@@ -49,7 +49,7 @@ export class LogReader {
   }
 
   /** Finds where to begin. The signal ends the search early, for a reader that has left. */
-  static async open(dir: string, wanted: Wanted, signal: AbortSignal): Promise<LogReader> {
+  static async open(dir: string, wanted: LogRange, signal: AbortSignal): Promise<LogReader> {
     return new LogReader(dir, await startOf(dir, wanted, signal));
   }
 
@@ -120,7 +120,7 @@ export class LogReader {
 
 async function startOf(
   dir: string,
-  wanted: Wanted,
+  wanted: LogRange,
   signal: AbortSignal,
   searches = MAX_SEARCHES,
 ): Promise<Place> {
@@ -228,7 +228,7 @@ function endsAt(file: string, offset: number, bytes: Buffer): boolean {
  * another machine, and engines can write to this folder.
  */
 function openLog(file: string): number | undefined {
-  return orNothing(() => openPlainFile(file));
+  return undefinedIfMissing(() => openPlainFile(file));
 }
 
 function readAt(fd: number, start: number, end: number): Buffer {
@@ -237,7 +237,7 @@ function readAt(fd: number, start: number, end: number): Buffer {
 }
 
 /** Undefined if there is no such file. Other errors are thrown. */
-export function orNothing<T>(read: () => T): T | undefined {
+export function undefinedIfMissing<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {

@@ -1,14 +1,14 @@
 /** This host's remote access: off by default; if on, for users whom the cluster authorizes. */
 import type { HostRemote } from "../../src/api/host.ts";
-import { keepTrying } from "../../src/http/listener.ts";
+import { retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { createIdentity } from "../peers/identity.ts";
+import { createPeerIdentity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
-import { createAuthorize } from "./authorize.ts";
+import { createTokenAuthorizer } from "./authorize.ts";
 import type { RunDoctor } from "./server.ts";
 
 export interface RemoteOptions {
@@ -32,12 +32,12 @@ export interface RemoteAccess {
 export function createRemoteAccess({ config, doctor, onChange, ...options }: RemoteOptions): RemoteAccess {
   const { hostName, stateDir, remoteAccess } = config;
   const { clock, log, signal } = options;
-  const identity = createIdentity(hostName);
+  const identity = createPeerIdentity(hostName);
   let client: KubeClient | undefined;
   let address: string | undefined;
   let port: number | undefined;
   let listening: AbortController | undefined;
-  const authorize = createAuthorize({ hostName, clock, client: () => client });
+  const authorize = createTokenAuthorizer({ hostName, clock, client: () => client });
   return {
     status: () => {
       if (port === undefined) return undefined;
@@ -81,7 +81,7 @@ export function createRemoteAccess({ config, doctor, onChange, ...options }: Rem
         onChange();
       };
       const place = { address: next, port: remoteAccess.port, signal: stop };
-      keepTrying(attempt, place, { clock, log, what: "remote access", onListening });
+      retryListen(attempt, place, { clock, log, what: "remote access", onListening });
     },
   };
 }

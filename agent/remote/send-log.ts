@@ -4,8 +4,8 @@ import type { ServerResponse } from "node:http";
 import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { Pace } from "../store/remote/host-limits.ts";
-import { LogReader, type Wanted } from "./log-reader.ts";
+import type { RateLimiter } from "../store/remote/host-limits.ts";
+import { type LogRange, LogReader } from "./log-reader.ts";
 
 export interface LogLimits {
   /** Maximum size of one answer. */
@@ -19,10 +19,10 @@ export interface LogLimits {
 export interface SentLog {
   /** The engine's folder; it may not exist yet. */
   readonly dir: string;
-  readonly wanted: Wanted;
+  readonly wanted: LogRange;
   readonly follow: boolean;
   readonly limits: LogLimits;
-  readonly pace: Pace;
+  readonly pace: RateLimiter;
   readonly clock: Clock;
   /** The reader has left, or the agent stops. */
   readonly signal: AbortSignal;

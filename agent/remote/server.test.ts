@@ -13,8 +13,8 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { createIdentity } from "../peers/identity.ts";
-import type { Asker } from "./authorize.ts";
+import { createPeerIdentity } from "../peers/identity.ts";
+import type { Requester } from "./authorize.ts";
 import { REMOTE_LIMITS, type RemoteServerOptions, startRemoteServer } from "./server.ts";
 
 const PATIENTLY = { timeout: 10_000, interval: 10 };
@@ -31,13 +31,13 @@ async function host(changes: Partial<RemoteServerOptions> = {}) {
   const dir = path.join(folder.path, "engines", "u1");
   mkdirSync(dir, { recursive: true });
   const port = await startRemoteServer({
-    identity: createIdentity("mini"),
+    identity: createPeerIdentity("mini"),
     address: "127.0.0.1",
     port: 0,
     stateDir: folder.path,
     replicas: () => ["u1", "u2"].map((uid) => ({ uid, namespace: "team" })),
     doctor: undefined,
-    authorize: async (token): Promise<Asker> => {
+    authorize: async (token): Promise<Requester> => {
       const [namespace = "", name = ""] = token.split("/");
       return { at: "account", namespace, name };
     },
@@ -124,7 +124,7 @@ test("a client that leaves while its token is reviewed takes no place", async ()
   const connections = { total: 1, perAddress: 1 };
   const { promise: isAsked, resolve: asked } = Promise.withResolvers<void>();
   const { promise: review, resolve: finish } = Promise.withResolvers<void>();
-  const authorize = async (): Promise<Asker> => {
+  const authorize = async (): Promise<Requester> => {
     asked();
     await review;
     return { at: "account", namespace: "team", name: LOGS_ACCOUNT };

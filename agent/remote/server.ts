@@ -9,18 +9,18 @@ import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
-import type { Identity } from "../peers/identity.ts";
+import type { PeerIdentity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
-import { createPace } from "../store/remote/host-limits.ts";
-import type { Authorize } from "./authorize.ts";
-import type { Wanted } from "./log-reader.ts";
+import { createRateLimiter } from "../store/remote/host-limits.ts";
+import type { AuthorizeToken } from "./authorize.ts";
+import type { LogRange } from "./log-reader.ts";
 import { type LogLimits, sendLog } from "./send-log.ts";
 
 /** Doctor's report as JSON; rejects if it printed none. */
 export type RunDoctor = (signal: AbortSignal) => Promise<string>;
 
 export interface RemoteServerOptions {
-  readonly identity: Identity;
+  readonly identity: PeerIdentity;
   readonly address: string;
   readonly port: number;
   readonly stateDir: string;
@@ -28,7 +28,7 @@ export interface RemoteServerOptions {
   readonly replicas: (() => readonly Pick<ReplicaSnapshot, "uid" | "namespace">[]) | undefined;
   /** Absent: doctor is off. */
   readonly doctor: RunDoctor | undefined;
-  readonly authorize: Authorize;
+  readonly authorize: AuthorizeToken;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -142,7 +142,7 @@ function off(what: "logs" | "doctor"): Refusal {
 
 /** A replica of another namespace gets the same answer as one that does not exist. */
 function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions) {
-  const pace = createPace(limits.bytesPerSecond, clock);
+  const pace = createRateLimiter(limits.bytesPerSecond, clock);
   const reading: string[] = [];
   return (uid: string, query: URLSearchParams): Handle =>
     async (response, namespace, name) => {
@@ -177,7 +177,7 @@ function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS 
     };
 }
 
-function wantedOf(query: URLSearchParams): Wanted | undefined {
+function wantedOf(query: URLSearchParams): LogRange | undefined {
   const tail = query.get("tail");
   if (tail === null) return query.has("all") ? "all" : "current";
   return /^\d{1,9}$/.test(tail) ? { lines: Number(tail) } : undefined;

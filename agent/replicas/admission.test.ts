@@ -1,9 +1,9 @@
 import { expect, test, vi } from "vitest";
-import { createAdmission } from "./admission.ts";
+import { createMemoryAdmission } from "./admission.ts";
 
 function setup(budget: number | undefined = 100, available: () => number | undefined = () => undefined) {
   const onFreed = vi.fn();
-  const admission = createAdmission({
+  const admission = createMemoryAdmission({
     budget: () => budget,
     available,
     address: () => undefined,
@@ -69,7 +69,7 @@ test("within the budget, what other programs hold is still not given away", asyn
 
 test("nothing is admitted while the budget is unknown", async () => {
   const onFreed = vi.fn();
-  const admission = createAdmission({
+  const admission = createMemoryAdmission({
     budget: () => undefined,
     available: () => undefined,
     address: () => undefined,

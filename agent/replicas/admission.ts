@@ -1,12 +1,12 @@
 /** Memory and ports of this host: who holds what, and one serial step that reserves more. */
-import { choosePort } from "../engines/ports.ts";
+import { chooseEnginePort } from "../engines/ports.ts";
 
 export interface Reservation {
   readonly claimBytes: number;
   readonly port: number;
 }
 
-export interface Admission {
+export interface MemoryAdmission {
   /** Counts what a running engine holds, without asking whether it fits. */
   readonly adopt: (uid: string, reservation: Reservation) => void;
   /** "refused" when the sum no longer fits; the next plan says so with the figures. Throws when no port is free. */
@@ -24,7 +24,7 @@ export interface Admission {
 }
 
 /** `onFreed` is called when something was released. */
-export function createAdmission(ports: {
+export function createMemoryAdmission(ports: {
   readonly budget: () => number | undefined;
   /** Bytes that engines take beside all claims. */
   readonly unclaimed?: () => number;
@@ -33,7 +33,7 @@ export function createAdmission(ports: {
   readonly address: () => string | undefined;
   readonly portRange: readonly [number, number];
   readonly onFreed: () => void;
-}): Admission {
+}): MemoryAdmission {
   const held = new Map<string, Reservation>();
   const kept = new Map<string, number>();
   let last: Promise<unknown> = Promise.resolve();
@@ -49,12 +49,12 @@ export function createAdmission(ports: {
     for (const [other, port] of kept) if (other !== uid) taken.add(port);
     return taken;
   };
-  const admit: Admission["reserve"] = async (uid, { claimBytes, previousPort }) => {
+  const admit: MemoryAdmission["reserve"] = async (uid, { claimBytes, previousPort }) => {
     const budget = ports.budget();
     if (budget === undefined || sum(uid) + claimBytes > budget) return "refused";
     if (claimBytes > (ports.available(uid) ?? claimBytes)) return "refused";
     const address = ports.address();
-    const port = await choosePort({
+    const port = await chooseEnginePort({
       address,
       range: ports.portRange,
       taken: takenBy(uid),

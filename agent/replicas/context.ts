@@ -1,9 +1,9 @@
 /** What the parts of the runner share. */
 import type { Log } from "../../src/util/ports.ts";
-import type { Admission } from "./admission.ts";
+import type { MemoryAdmission } from "./admission.ts";
 import type { HostCounts } from "./metrics/counts.ts";
 import type { Moment } from "./plan/desired.ts";
-import type { Observed } from "./plan/observed.ts";
+import type { ObservedReplica } from "./plan/observed.ts";
 import type { Timings } from "./plan/timings.ts";
 import type { ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
@@ -14,7 +14,7 @@ export interface RunnerContext {
   readonly ports: ReplicaRunnerPorts;
   readonly log: Log;
   readonly timings: Timings;
-  readonly admission: Admission;
+  readonly admission: MemoryAdmission;
   readonly runtimes: Runtimes;
   readonly desiredFiles: DesiredFiles;
   readonly counts: HostCounts;
@@ -22,7 +22,7 @@ export interface RunnerContext {
   readonly signal: AbortSignal;
   readonly wasListed: () => boolean;
   /** Set once the agent was asked to stop its engines when it exits. */
-  readonly agentEnds: () => Observed["agentEnds"];
+  readonly agentEnds: () => ObservedReplica["agentEnds"];
   readonly enqueue: (uid: string) => void;
   /** When an engine last freed memory, on the monotonic clock. */
   readonly freedAt: () => number;

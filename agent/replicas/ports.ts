@@ -5,7 +5,7 @@ import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import type { Engine, Level } from "../pressure/governor/types.ts";
+import type { GovernedEngine, PressureLevel } from "../pressure/governor/types.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { EngineReading, HostCounts, ReplicaCounts } from "./metrics/counts.ts";
 import type { SliceState } from "./plan/observed.ts";
@@ -65,7 +65,7 @@ export interface ReplicaRunnerPorts {
   /** The machine's memory; absent: the budget alone decides. */
   readonly memory?: MachineMemory;
   /** The governor's judgement of the machine's memory; undefined before its first reading. */
-  readonly memoryLevel?: () => Level | undefined;
+  readonly memoryLevel?: () => PressureLevel | undefined;
   /** Whether the governor lets this replica start now. */
   readonly mayStart?: (uid: string) => StartPermission;
   readonly timings?: Partial<Timings>;
@@ -133,7 +133,10 @@ export interface ReplicaRunner {
   /** Reads the gauges of all serving engines, each with a timeout of `timeoutMs`. */
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
   /** The engines as the pressure governor sees them, and when the OS last killed one. */
-  readonly governed: () => { readonly engines: readonly Engine[]; readonly killedAt: number | undefined };
+  readonly governed: () => {
+    readonly engines: readonly GovernedEngine[];
+    readonly killedAt: number | undefined;
+  };
   /** Stops it, to free its memory, until it is readmitted. Kept on disk. */
   readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
   /** The machine's memory was read: replicas that wait for some are planned again. */

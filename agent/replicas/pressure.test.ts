@@ -7,13 +7,13 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { silentLog } from "../store/fixtures/store.ts";
 import { openState } from "./act/adopt.ts";
-import { createAdmission } from "./admission.ts";
+import { createMemoryAdmission } from "./admission.ts";
 import type { RunnerContext } from "./context.ts";
 import { defaultTimings } from "./plan/timings.ts";
 import type { MachineMemory } from "./ports.ts";
-import { availableToStart, evict, governed, readmit } from "./pressure.ts";
+import { availableToStart, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { type HistoryExit, writeHistory } from "./state/history.ts";
-import type { Run } from "./state/state.ts";
+import type { EngineRun } from "./state/state.ts";
 
 const HOUR = 3_600_000;
 const UID = "u1";
@@ -39,7 +39,7 @@ function openAgent(memory?: MachineMemory) {
     ports: { stateDir, clock, memory },
     log: silentLog,
     timings: defaultTimings,
-    admission: createAdmission({
+    admission: createMemoryAdmission({
       budget: () => 1,
       available: () => undefined,
       address,
@@ -69,11 +69,11 @@ test("an evicted engine has been away for as long as it was, whatever the wall c
   pass(60_000);
   for (const stepMs of [-24 * HOUR, 48 * HOUR]) {
     wallMs += stepMs;
-    const [engine] = governed(context).engines;
+    const [engine] = governedEngines(context).engines;
     expect(engine).toMatchObject({ standing: { at: "evicted", since: monotonicMs - 60_000 }, evictions: 1 });
   }
-  readmit(state);
-  expect(governed(context).engines).toEqual([]);
+  clearEviction(state);
+  expect(governedEngines(context).engines).toEqual([]);
 });
 
 test("a fresh agent counts on, and from its own start where the wall clock was set back", () => {
@@ -82,23 +82,25 @@ test("a fresh agent counts on, and from its own start where the wall clock was s
   pass(60_000);
   monotonicMs = 1_000;
   const second = openAgent();
-  expect(governed(second.context).engines).toMatchObject([
+  expect(governedEngines(second.context).engines).toMatchObject([
     { standing: { at: "evicted", since: 1_000 - 60_000 }, evictions: 1 },
   ]);
   wallMs -= 24 * HOUR;
   const third = openAgent();
   pass(60_000);
-  expect(governed(third.context).engines).toMatchObject([{ standing: { since: 1_000 }, evictions: 1 }]);
+  expect(governedEngines(third.context).engines).toMatchObject([
+    { standing: { since: 1_000 }, evictions: 1 },
+  ]);
 });
 
 test("evictions are forgotten after six hours of the engine's own time", () => {
   const { state, context } = openAgent();
   evict(state, context, "evict", "memory is critical");
   wallMs += 7 * HOUR;
-  expect(governed(context).engines[0]?.evictions).toBe(1);
+  expect(governedEngines(context).engines[0]?.evictions).toBe(1);
   wallMs -= 24 * HOUR;
   pass(6 * HOUR);
-  expect(governed(context).engines[0]?.evictions).toBe(0);
+  expect(governedEngines(context).engines[0]?.evictions).toBe(0);
 });
 
 test("a kill by the system was as long ago as it was, whatever the wall clock is set to", () => {
@@ -113,7 +115,7 @@ test("a kill by the system was as long ago as it was, whatever the wall clock is
   pass(10_000);
   for (const stepMs of [-24 * HOUR, 48 * HOUR]) {
     wallMs += stepMs;
-    expect(governed(context).killedAt).toBe(monotonicMs - 40_000);
+    expect(governedEngines(context).killedAt).toBe(monotonicMs - 40_000);
   }
 });
 
@@ -163,7 +165,7 @@ test("an engine that was not ready when the reading began still counts with its 
   context.states.set("u2", other);
   context.admission.adopt("u2", { claimBytes: 450, port: 21_001 });
   pass(500);
-  other.engine = { at: "run", record: { readyAt: monotonicMs } } as Run;
+  other.engine = { at: "run", record: { readyAt: monotonicMs } } as EngineRun;
   expect(await availableToStart(state, context)).toBe(50);
   pass(2_000);
   expect(await availableToStart(state, context)).toBe(500);

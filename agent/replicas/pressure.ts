@@ -1,9 +1,9 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
 import type { RunAtEnd } from "../../src/engines/last-run.ts";
-import type { Engine, Standing } from "../pressure/governor/types.ts";
+import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
 import type { Moment } from "./plan/desired.ts";
-import { needOf } from "./plan/need.ts";
+import { memoryNeedOf } from "./plan/need.ts";
 import type { PressureState } from "./plan/observed.ts";
 import { type History, type HistoryExit, keepHistory } from "./state/history.ts";
 import { type PressureTimes, type ReplicaState, replicaOf, runOf } from "./state/state.ts";
@@ -35,7 +35,7 @@ export async function availableToStart(
   const replica = replicaOf(state);
   const available = availableFor(uid, context);
   if (memory === undefined || replica === undefined || available === undefined) return available;
-  const need = needOf(replica.spec.memory, { model: weights });
+  const need = memoryNeedOf(replica.spec.memory, { model: weights });
   if (need.at === "unknown" || need.bytes <= available) return available;
   const readAt = memory.latest()?.at ?? 0;
   if (readAt > context.freedAt() && clock.monotonicMs() - readAt < FRESH_MS) return available;
@@ -60,7 +60,7 @@ export function availableFor(uid: string, { ports, states, admission }: RunnerCo
  * How short the machine's memory is now; absent if it is not short or unknown. Recorded with an engine's
  * exit.
  */
-export function memoryTrouble({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
+export function memoryShortage({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
   switch (ports.memoryLevel?.()) {
     case "Critical":
       return { memory: "critical" };
@@ -86,7 +86,7 @@ export function evict(
   keepHistory(state, { ...past.history, eviction: { atMs, how, because }, evictedAtMs });
 }
 
-export function readmit(state: ReplicaState): void {
+export function clearEviction(state: ReplicaState): void {
   const { eviction, ...rest } = state.past.history;
   if (eviction === undefined) return;
   state.log.info({}, "engine may start again after its eviction");
@@ -117,12 +117,12 @@ function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
 }
 
 /** Everything that holds memory, or would if it were admitted. */
-export function governed(context: RunnerContext): {
-  readonly engines: readonly Engine[];
+export function governedEngines(context: RunnerContext): {
+  readonly engines: readonly GovernedEngine[];
   readonly killedAt: number | undefined;
 } {
   const now = context.ports.clock.monotonicMs();
-  const engines: Engine[] = [];
+  const engines: GovernedEngine[] = [];
   let killedAt: number | undefined;
   for (const state of context.states.values()) {
     const { pressure } = state.past;
@@ -146,7 +146,7 @@ export function governed(context: RunnerContext): {
   return { engines, killedAt };
 }
 
-function standingOf(state: ReplicaState, now: number): Standing | undefined {
+function standingOf(state: ReplicaState, now: number): GovernedEngineState | undefined {
   const { history, pressure } = state.past;
   const run = runOf(state);
   const isLeaving = state.wish.at === "gone" || replicaOf(state)?.metadata.deletionTimestamp !== undefined;

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { layoutOf } from "../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
@@ -12,7 +12,7 @@ const it = findLlamaServer() === undefined ? test.skip : test;
 
 it("an engine that was drained after the backup serves again once the list says so", async () => {
   const dir = mkdtempSync(join(tmpdir(), "metalbridge-restored-"));
-  const data = layoutOf(dir).etcdData;
+  const data = controlPlaneLayoutOf(dir).etcdData;
   const copy = `${dir}-copy`;
   const begin = () => startCluster({ dir });
   let cluster = await begin();

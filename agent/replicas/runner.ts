@@ -6,26 +6,26 @@ import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import { adoptAll, openState } from "./act/adopt.ts";
-import { applySteps } from "./act/apply.ts";
+import { applyReplicaSteps } from "./act/apply.ts";
 import { endEngines } from "./act/end-engines.ts";
 import { noteDamage } from "./act/fetch.ts";
-import { refresh } from "./act/refresh.ts";
+import { refreshFromDisk } from "./act/refresh.ts";
 import { report } from "./act/report.ts";
-import { createAdmission } from "./admission.ts";
+import { createMemoryAdmission } from "./admission.ts";
 import type { RunnerContext } from "./context.ts";
 import { createHostCounts } from "./metrics/counts.ts";
 import { readEngines } from "./metrics/engine-gauges.ts";
-import type { Observed } from "./plan/observed.ts";
+import type { ObservedReplica } from "./plan/observed.ts";
 import { planReplica } from "./plan/plan.ts";
 import { defaultTimings } from "./plan/timings.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
-import { availableFor, evict, governed, readmit } from "./pressure.ts";
+import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { createRuntimes } from "./runtimes.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
 import { hasEngineFile } from "./state/engine-record.ts";
-import { recordSettled } from "./state/keep-record.ts";
-import { observe, wantedOf } from "./state/observe.ts";
+import { whenRecordWritten } from "./state/keep-record.ts";
+import { desiredStateOf, observeReplica } from "./state/observe.ts";
 import {
   forgetPause,
   newerOf,
@@ -33,8 +33,8 @@ import {
   refOf,
   replicaOf,
   runOf,
+  setDesiredObject,
   setGone,
-  setWish,
 } from "./state/state.ts";
 
 /** Plans that may follow one another at once, before other keys get their turn. */
@@ -57,7 +57,7 @@ class Runner implements ReplicaRunner {
   /** Until engines were adopted nothing is planned, so nothing is done either. */
   #isSupervising = false;
   #freedAt = Number.NEGATIVE_INFINITY;
-  #agentEnds: Observed["agentEnds"];
+  #agentEnds: ObservedReplica["agentEnds"];
 
   constructor(ports: ReplicaRunnerPorts) {
     const { clock, log } = ports;
@@ -69,7 +69,7 @@ class Runner implements ReplicaRunner {
       log,
       signal,
       timings: { ...defaultTimings, ...ports.timings },
-      admission: createAdmission({
+      admission: createMemoryAdmission({
         budget: () => {
           const bytes = ports.memoryBudget();
           return bytes === "unread" ? undefined : bytes;
@@ -138,7 +138,12 @@ class Runner implements ReplicaRunner {
     this.#wasListed = true;
     for (const [uid, state] of states) if (!there.has(uid)) setGone(state);
     for (const [uid, replica] of there)
-      setWish(states.get(uid) ?? openState(uid, this.#context), "seen", replica, this.#context.moment());
+      setDesiredObject(
+        states.get(uid) ?? openState(uid, this.#context),
+        "seen",
+        replica,
+        this.#context.moment(),
+      );
   }
 
   enqueue(uid: string): void {
@@ -189,7 +194,7 @@ class Runner implements ReplicaRunner {
   }
 
   governed(): ReturnType<ReplicaRunner["governed"]> {
-    return governed(this.#context);
+    return governedEngines(this.#context);
   }
 
   evict(uid: string, how: "evict" | "unload", because: string): void {
@@ -212,7 +217,7 @@ class Runner implements ReplicaRunner {
   readmit(uid: string): void {
     const state = this.#context.states.get(uid);
     if (state === undefined) return;
-    readmit(state);
+    clearEviction(state);
     this.enqueue(uid);
   }
 
@@ -253,13 +258,13 @@ class Runner implements ReplicaRunner {
   async stop(): Promise<void> {
     this.#end.abort();
     await Promise.allSettled(this.#passes);
-    await Promise.all([...this.#context.states.values()].map(recordSettled));
+    await Promise.all([...this.#context.states.values()].map(whenRecordWritten));
     await this.#context.desiredFiles.settled();
     for (const state of this.#context.states.values()) runOf(state)?.instance.close();
   }
 
   #take(state: ReplicaState, replica: InferenceReplica): void {
-    setWish(state, "seen", replica, this.#context.moment());
+    setDesiredObject(state, "seen", replica, this.#context.moment());
     this.#context.desiredFiles.save(state.uid, replica);
   }
 
@@ -271,7 +276,7 @@ class Runner implements ReplicaRunner {
       if (this.#end.signal.aborted) return undefined;
       state.shown.plan = plan;
       state.shown.observed = observed;
-      const isChanged = await applySteps(plan.steps, state, this.#context);
+      const isChanged = await applyReplicaSteps(plan.steps, state, this.#context);
       if (isChanged) continue;
       report(state, plan, observed, this.#context);
       return { recheckAfterMs: plan.recheckAfterMs };
@@ -281,9 +286,14 @@ class Runner implements ReplicaRunner {
 
   async #plan(state: ReplicaState) {
     const { timings, ports } = this.#context;
-    await refresh(state, this.#context);
-    const observed = observe(state, this.#context);
-    const plan = planReplica(wantedOf(state, this.#context), observed, ports.clock.monotonicMs(), timings);
+    await refreshFromDisk(state, this.#context);
+    const observed = observeReplica(state, this.#context);
+    const plan = planReplica(
+      desiredStateOf(state, this.#context),
+      observed,
+      ports.clock.monotonicMs(),
+      timings,
+    );
     return { observed, plan };
   }
 

@@ -4,7 +4,7 @@ import { publicSource } from "../../src/models/source/source.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import type { FetchProgress, ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
-import type { ModelAnswer, ModelCommand } from "./protocol.ts";
+import type { ModelCommand, ModelResult } from "./protocol.ts";
 
 export interface CommandPorts {
   readonly store: Pick<ModelStore, "list" | "fetch" | "pin" | "unpin" | "remove" | "clean" | "verify">;
@@ -24,7 +24,7 @@ export async function runModelCommand(
   command: ModelCommand,
   ports: CommandPorts,
   run: CommandRun,
-): Promise<ModelAnswer> {
+): Promise<ModelResult> {
   const { store } = ports;
   switch (command.do) {
     case "list":
@@ -70,13 +70,13 @@ async function find(source: string, store: Pick<ModelStore, "list">) {
   return found;
 }
 
-async function pin(source: string, store: CommandPorts["store"]): Promise<ModelAnswer> {
+async function pin(source: string, store: CommandPorts["store"]): Promise<ModelResult> {
   const { pinned } = await find(source, store);
   await store.pin(source);
   return { at: "changed", isChanged: !pinned };
 }
 
-async function unpin(source: string, store: CommandPorts["store"]): Promise<ModelAnswer> {
+async function unpin(source: string, store: CommandPorts["store"]): Promise<ModelResult> {
   const result = await store.unpin(source);
   if (result === "declared")
     throw new MetalbridgeError(

@@ -7,7 +7,7 @@ import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { createTurns } from "../../src/util/serial.ts";
+import { createSerializer } from "../../src/util/serializer.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { ObservedHost } from "../registration/host-status.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
@@ -57,7 +57,7 @@ export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
     prefetcher.lookAgain();
   };
   const verifier = createRequestedVerification({ ...options, onDamaged });
-  const inTurn = createTurns();
+  const inTurn = createSerializer();
   let lastPinned = "";
   return {
     report: () => ({ prefetches: prefetcher.states(), ...verifier.done() }),

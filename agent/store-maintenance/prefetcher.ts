@@ -6,13 +6,13 @@ import { waitMs } from "../../src/kube/wait.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
-import { isCorrected, requestFor, roomOf } from "../replicas/act/fetch.ts";
+import { isCorrected, requestFor, storeRoomBytes } from "../replicas/act/fetch.ts";
 import { readSourceSecret } from "../replicas/act/secrets.ts";
-import { type CorrectedBy, correctedBy } from "../replicas/plan/corrections.ts";
+import { type Correction, findCorrection } from "../replicas/plan/corrections.ts";
 import { defaultTimings, fetchRetryMs } from "../replicas/plan/timings.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
-import { type AwaitSecret, createSecretLooks } from "./secret-looks.ts";
+import { type AwaitSecret, createSecretPoller } from "./secret-poller.ts";
 
 export interface PrefetcherOptions {
   readonly store: Pick<ModelStore, "disk" | "fetch" | "list" | "resolve">;
@@ -53,7 +53,7 @@ interface Task {
   /** That its last attempt used. */
   secret?: SecretVersion | undefined;
   /** Until then the source is asked again only once there is room. */
-  waits?: { readonly for: CorrectedBy; readonly until: number } | undefined;
+  waits?: { readonly for: Correction; readonly until: number } | undefined;
   stopAwaiting: () => void;
   readonly end: AbortController;
 }
@@ -75,7 +75,7 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
   let isRunning = false;
   let waking = new AbortController();
   const wake = (): void => waking.abort();
-  const context = { ...options, awaitSecret: createSecretLooks(options), wake };
+  const context = { ...options, awaitSecret: createSecretPoller(options), wake };
   const start = (task: Task, work: Promise<void>, end: () => void): void => {
     work
       .catch((err: unknown) => options.log.error({ err, ...aboutOf(task) }, "prefetching ended unexpectedly"))
@@ -213,12 +213,12 @@ async function look(task: Task, context: Context): Promise<void> {
 
 async function noteFailure(task: Task, error: unknown, context: Context): Promise<void> {
   const { clock, log, onChange, signal, store } = context;
-  const roomBytes = await roomOf(store);
+  const roomBytes = await storeRoomBytes(store);
   if (task.end.signal.aborted || signal.aborted) return;
   task.failures += 1;
   const isKnown = error instanceof MetalbridgeError;
   const by = isKnown
-    ? correctedBy(error.code, { isOnHost: false, secret: task.secret, roomBytes })
+    ? findCorrection(error.code, { isOnHost: false, secret: task.secret, roomBytes })
     : undefined;
   const now = clock.monotonicMs();
   const until = now + fetchRetryMs(defaultTimings, task.failures, Math.random());

@@ -33,7 +33,7 @@ export const modelCommandSchema = z.discriminatedUnion("do", [
 
 export type ModelCommand = z.output<typeof modelCommandSchema>;
 
-export type ModelAnswer =
+export type ModelResult =
   | { readonly at: "models"; readonly models: readonly StoredModelInfo[] }
   | { readonly at: "verified"; readonly files: readonly VerifiedFile[] }
   | { readonly at: "changed"; readonly isChanged: boolean; readonly sizeBytes?: number };
@@ -42,4 +42,4 @@ export type ModelAnswer =
 export type ModelReply =
   | { readonly at: "progress"; readonly progress: FetchProgress }
   | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string; readonly remedy: Remedy }
-  | ModelAnswer;
+  | ModelResult;

@@ -8,7 +8,7 @@ import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { silentLog, startStore } from "../store/fixtures/store.ts";
 import { COMMAND_BYTES_MAX, type ModelCommand, modelCommandSchema, REPLY_BYTES_MAX } from "./protocol.ts";
-import { askAgent, type ModelSocketOptions, serveModelCommands } from "./socket.ts";
+import { type ModelSocketOptions, sendModelCommand, serveModelCommands } from "./socket.ts";
 
 const content = ggufBytes(300_000);
 
@@ -29,7 +29,7 @@ async function startHost(more: Partial<ModelSocketOptions> = {}) {
     store: at.store,
     place,
     ask: (command: ModelCommand, signal = new AbortController().signal) =>
-      askAgent(place, command, { signal }),
+      sendModelCommand(place, command, { signal }),
     [Symbol.asyncDispose]: async () => {
       end.abort();
       await at[Symbol.asyncDispose]();
@@ -101,7 +101,7 @@ test("no agent is found where none listens", async () => {
   await using folder = await temporaryFolder();
   const place = { stateDir: folder.path, tempDir: folder.path };
   const { signal } = new AbortController();
-  expect(await askAgent(place, { do: "list" }, { signal })).toBeUndefined();
+  expect(await sendModelCommand(place, { do: "list" }, { signal })).toBeUndefined();
 });
 
 test("every list and text of a command has a limit, and the longest command fits into a line", () => {
@@ -162,7 +162,7 @@ test("an answer without end is refused after 16 MiB", async () => {
   });
   await once(server.listen(path.join(folder.path, "models.sock")), "listening");
   const { signal } = new AbortController();
-  await expect(askAgent(place, { do: "list" }, { signal })).rejects.toMatchObject({
+  await expect(sendModelCommand(place, { do: "list" }, { signal })).rejects.toMatchObject({
     code: "ModelCommandFailed",
     message: `a line is longer than ${REPLY_BYTES_MAX} bytes`,
   });

@@ -6,14 +6,14 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createLineSplitter } from "../../src/kube/watch/lines.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { placeOfSocket, socketPathFor } from "../single.ts";
+import { existingSocketPath, socketPathFor } from "../state-dir-lock.ts";
 import type { FetchProgress } from "../store/types.ts";
 import { type CommandPorts, runModelCommand } from "./commands.ts";
 import {
   COMMAND_BYTES_MAX,
-  type ModelAnswer,
   type ModelCommand,
   type ModelReply,
+  type ModelResult,
   modelCommandSchema,
   REPLY_BYTES_MAX,
 } from "./protocol.ts";
@@ -110,12 +110,12 @@ function everySoOften(report: (progress: FetchProgress) => void): (progress: Fet
 }
 
 /** Asks the agent of a state folder. Undefined when none listens; throws what the agent refuses, and StoreUnreadable for other users. */
-export async function askAgent(
+export async function sendModelCommand(
   place: { readonly stateDir: string; readonly tempDir: string },
   command: ModelCommand,
   run: { readonly signal: AbortSignal; readonly onProgress?: (progress: FetchProgress) => void },
-): Promise<ModelAnswer | undefined> {
-  const socket = connect(placeOfSocket(besideOf(place.stateDir), place.tempDir));
+): Promise<ModelResult | undefined> {
+  const socket = connect(existingSocketPath(besideOf(place.stateDir), place.tempDir));
   const failed = new Promise<"none" | "refused">((resolve, reject) => {
     socket.on("error", (error) => {
       const code = systemCode(error);
@@ -136,8 +136,8 @@ export async function askAgent(
 
 async function readReplies(
   socket: Socket,
-  { onProgress }: Parameters<typeof askAgent>[2],
-): Promise<ModelAnswer> {
+  { onProgress }: Parameters<typeof sendModelCommand>[2],
+): Promise<ModelResult> {
   for await (const line of linesOf(socket, REPLY_BYTES_MAX)) {
     // The other end is the agent of this very user.
     const reply = jsonOf(line) as ModelReply;

@@ -2,7 +2,7 @@
 
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { untilBeat } from "../../src/util/shared-ticks.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
 
@@ -26,7 +26,7 @@ const LOOK_MS = 600_000;
 export async function verifyInBackground(options: VerifierOptions): Promise<void> {
   const { clock, log, signal, everyDays, mayRun } = options;
   while (everyDays > 0 && !signal.aborted) {
-    await waitMs(clock, untilBeat(clock.monotonicMs(), LOOK_MS), signal);
+    await waitMs(clock, msToAlignedTime(clock.monotonicMs(), LOOK_MS), signal);
     if (signal.aborted || !mayRun()) continue;
     await verifyDue(options).catch((err: unknown) => {
       if (!signal.aborted) log.warn({ err }, "cannot verify stored models");

@@ -1,9 +1,9 @@
 /** Decides whether a download may take more disk: the reserve, the quota, and what other downloads still need. */
 
 import { MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
-import { diskFull, formatBytes, type ReadSpace } from "./disk.ts";
+import { diskFull, formatDiskBytes, type ReadSpace } from "./disk.ts";
 
-export interface Admission {
+export interface DiskAdmission {
   /** Throws DiskFull when `neededBytes` more do not fit, after unused models were removed. */
   readonly admit: (
     key: string,
@@ -15,13 +15,13 @@ export interface Admission {
 }
 
 /** What cannot be evicted: models in use, and pinned ones that are not. */
-export interface Kept {
+export interface UnevictableModels {
   readonly inUse: number;
   readonly pinned: number;
   readonly bytes: number;
 }
 
-export interface AdmissionOptions {
+export interface DiskAdmissionOptions {
   readonly readSpace: ReadSpace;
   readonly reserveBytes: number;
   readonly quotaBytes: () => number | undefined;
@@ -29,10 +29,10 @@ export interface AdmissionOptions {
   readonly usedBytes: () => Promise<number>;
   /** Removes unused models worth at least so many bytes if it can. */
   readonly makeRoom: (bytes: number, sparesPrefetched: boolean) => Promise<void>;
-  readonly kept: () => Kept;
+  readonly kept: () => UnevictableModels;
 }
 
-export function createAdmission(options: AdmissionOptions): Admission {
+export function createDiskAdmission(options: DiskAdmissionOptions): DiskAdmission {
   const needs = new Map<string, number>();
 
   const shortage = async (key: string, neededBytes: number): Promise<Shortage> => {
@@ -72,16 +72,21 @@ interface Shortage {
   readonly quota: number | undefined;
 }
 
-function overQuota(what: string, neededBytes: number, quota: number, kept: Kept): MetalbridgeError {
-  const message = `${what} needs ${formatBytes(neededBytes)} more, which exceeds the store's quota of ${formatBytes(quota)}`;
+function overQuota(
+  what: string,
+  neededBytes: number,
+  quota: number,
+  kept: UnevictableModels,
+): MetalbridgeError {
+  const message = `${what} needs ${formatDiskBytes(neededBytes)} more, which exceeds the store's quota of ${formatDiskBytes(quota)}`;
   return new MetalbridgeError("DiskFull", message, remedyOf(kept));
 }
 
 /** Where pins are in the way, they are what to look at first; otherwise the catalog's remedy. */
-function remedyOf({ inUse, pinned, bytes }: Kept): Remedy | undefined {
+function remedyOf({ inUse, pinned, bytes }: UnevictableModels): Remedy | undefined {
   if (pinned === 0) return undefined;
   return {
-    summary: `all ${formatBytes(bytes)} that are left in the store are pinned (${pinned} models) or in use (${inUse}), so nothing can be evicted: unpin a model, free space outside the store, or raise the quota`,
+    summary: `all ${formatDiskBytes(bytes)} that are left in the store are pinned (${pinned} models) or in use (${inUse}), so nothing can be evicted: unpin a model, free space outside the store, or raise the quota`,
     command: "metalbridge models list",
   };
 }

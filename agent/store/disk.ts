@@ -45,15 +45,15 @@ export function diskFull(facts: {
   remedy?: Remedy | undefined;
   cause?: unknown;
 }): MetalbridgeError {
-  const needed = facts.neededBytes === undefined ? "more room" : `${formatBytes(facts.neededBytes)} more`;
+  const needed = facts.neededBytes === undefined ? "more room" : `${formatDiskBytes(facts.neededBytes)} more`;
   const message =
-    `${facts.what} needs ${needed}, the disk has ${formatBytes(facts.freeBytes)} free ` +
-    `and ${formatBytes(facts.reserveBytes)} of it stay reserved`;
+    `${facts.what} needs ${needed}, the disk has ${formatDiskBytes(facts.freeBytes)} free ` +
+    `and ${formatDiskBytes(facts.reserveBytes)} of it stay reserved`;
   return new MetalbridgeError("DiskFull", message, facts.remedy, { cause: facts.cause });
 }
 
 /** Bytes for people, in binary units. */
-export function formatBytes(bytes: number): string {
+export function formatDiskBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = Math.max(0, bytes);
   let unit = 0;

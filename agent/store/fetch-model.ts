@@ -5,21 +5,21 @@ import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
 import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
-import type { Credentials } from "../../src/models/source/credentials.ts";
-import { isRemote, publicSource, type Source } from "../../src/models/source/source.ts";
+import type { SourceCredentials } from "../../src/models/source/credentials.ts";
+import { isRemote, type ModelSource, publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
-import { type Content, forgetFinished } from "./content/finished.ts";
-import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
-import { mayUse, type Origins } from "./content/origins.ts";
+import { type Content, forgetFinished } from "./content/finished-downloads.ts";
+import { contentKey, requestKey, type StoreLayout, viewKey } from "./content/layout.ts";
+import { type ContentOrigins, mayReuseContent } from "./content/origins.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { ReportBytes, StoreFile } from "./remote/download-context.ts";
-import { type RetryLimits, retrying } from "./remote/retrying.ts";
+import { type RetryLimits, withRetries } from "./remote/retry.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
 export interface ModelFetcher {
-  readonly layout: Layout;
+  readonly layout: StoreLayout;
   readonly refs: Refs;
   readonly clock: Clock;
   readonly log: Log;
@@ -27,16 +27,16 @@ export interface ModelFetcher {
   readonly limits: RetryLimits;
   readonly hfEndpoint: string;
   readonly ollamaRegistry: string | undefined;
-  readonly machineCredentials: Credentials | undefined;
+  readonly machineCredentials: SourceCredentials | undefined;
   readonly fetchContent: FetchContent;
-  readonly origins: Origins;
+  readonly origins: ContentOrigins;
   /** Puts content that is on disk into use by an owner. */
   readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
 
 /** Downloads what is missing; files that are as in the content that the source had last are not fetched again. */
 export async function fetchModel(
-  source: Source,
+  source: ModelSource,
   request: ModelRequest,
   options: FetchOptions,
   fetcher: ModelFetcher,
@@ -51,7 +51,7 @@ export async function fetchModel(
     take: (content) => fetcher.take(owner, content),
   };
   const resolve = () => resolveSource(ask.source, request, signal);
-  const resolved = await retrying(resolve, fetcher.limits, { ...fetcher, signal });
+  const resolved = await withRetries(resolve, fetcher.limits, { ...fetcher, signal });
   await checkMarker(request, resolved, ask, fetcher);
   const listing = toListing(resolved, request);
   const files: RefFile[] = [];
@@ -79,7 +79,7 @@ async function checkMarker(
 ): Promise<void> {
   if (changeMarker === undefined) return;
   const read = () => readMark(ask.source, resolved, ask.signal);
-  const now = await retrying(read, fetcher.limits, { ...fetcher, signal: ask.signal });
+  const now = await withRetries(read, fetcher.limits, { ...fetcher, signal: ask.signal });
   if (now.changeMarker === changeMarker) return;
   const [wanted, found] = [changeMarker, now.changeMarker].map((marker) => marker.slice(0, 12));
   throw new MetalbridgeError(
@@ -133,13 +133,13 @@ async function isStillThere(
   if (listing.revision !== undefined && /^[0-9a-f]{40}$/.test(listing.revision)) {
     if (before?.revision !== listing.revision) return false;
     const origin = await fetcher.origins.of(old.sha256);
-    return mayUse(origin, file, { ...fetcher.limits, clock: fetcher.clock, source, signal });
+    return mayReuseContent(origin, file, { ...fetcher.limits, clock: fetcher.clock, source, signal });
   }
   if (old.etag === undefined && old.lastModified === undefined) return false;
   const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
   const isSame = () => isUnchanged(source, file.url, validator, signal);
-  return retrying(isSame, fetcher.limits, { ...fetcher, signal });
+  return withRetries(isSame, fetcher.limits, { ...fetcher, signal });
 }
 
 async function publish(
@@ -186,7 +186,7 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
 
 /** Sends nothing yet. */
 export function openRemote(
-  source: Source,
+  source: ModelSource,
   { credentials, revision }: ModelRequest,
   { rules, hfEndpoint, ollamaRegistry, machineCredentials }: ModelFetcher,
 ): OpenSource {

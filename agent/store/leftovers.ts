@@ -3,8 +3,8 @@ import { rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Log } from "../../src/util/ports.ts";
 import { listBlobs } from "./content/blobs.ts";
-import { finishedContents } from "./content/finished.ts";
-import { type Layout, namesIn } from "./content/layout.ts";
+import { finishedContents } from "./content/finished-downloads.ts";
+import { listFolder, type StoreLayout } from "./content/layout.ts";
 import type { Refs } from "./refs.ts";
 
 export interface RunningFetch {
@@ -24,7 +24,7 @@ export interface Leftovers {
 const PART = ".part";
 
 export function createLeftovers(
-  layout: Layout,
+  layout: StoreLayout,
   refs: Refs,
   holds: ReadonlyMap<string, readonly string[]>,
   log: Log,
@@ -69,12 +69,12 @@ interface Unnamed {
 }
 
 async function unnamedIn(
-  layout: Layout,
+  layout: StoreLayout,
   keepsBlobs: boolean,
   { isPartUsed, isBlobUsed }: Record<"isPartUsed" | "isBlobUsed", (name: string) => boolean>,
 ): Promise<readonly Unnamed[]> {
   const found: Unnamed[] = [];
-  for (const name of await namesIn(layout.partial)) {
+  for (const name of await listFolder(layout.partial)) {
     const path = join(layout.partial, name);
     const info = name.endsWith(PART) ? await stat(path).catch(() => undefined) : undefined;
     if (info !== undefined) found.push({ path, modifiedMs: info.mtimeMs, isUsed: () => isPartUsed(name) });

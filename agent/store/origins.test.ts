@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { Credentials } from "../../src/models/source/credentials.ts";
+import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import {
   cutAfter,
   ggufBytes,
@@ -31,7 +31,7 @@ interface Kind {
   readonly kind: string;
   readonly source: string;
   readonly path: string;
-  readonly endpoint: (url: string) => Credentials;
+  readonly endpoint: (url: string) => SourceCredentials;
   readonly list?: readonly [string, object];
 }
 

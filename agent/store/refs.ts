@@ -4,7 +4,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { namesIn } from "./content/layout.ts";
+import { listFolder } from "./content/layout.ts";
 
 const fileSchema = z.strictObject({
   name: z.string(),
@@ -54,7 +54,7 @@ export interface Refs {
 export async function openRefs(folder: string, log: Log, isReadOnly = false): Promise<Refs> {
   const refs = new Map<string, Ref>();
   let hasNewer = false;
-  for (const name of await namesIn(folder)) {
+  for (const name of await listFolder(folder)) {
     const path = join(folder, name);
     const ref = name.endsWith(".json") ? await readRef(path) : undefined;
     if (ref === "newer") hasNewer = true;

@@ -4,28 +4,28 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { transient } from "../../src/hub/failure.ts";
-import { parseSource, publicSource, type Source } from "../../src/models/source/source.ts";
+import { type ModelSource, parseSource, publicSource } from "../../src/models/source/source.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { type Admission, createAdmission, type Kept } from "./admission.ts";
+import { createDiskAdmission, type DiskAdmission, type UnevictableModels } from "./admission.ts";
 import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
+import { type ContentSharing, createContentSharing, sweepPrefixes } from "./content/content-sharing.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
-import { createGiving, type Giving, sweepPrefixes } from "./content/giving.ts";
-import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
+import { makeFolders, requestKey, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
 import { createOrigins, sweepOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createSpaceReader, type ReadSpace } from "./disk.ts";
 import { fetchModel, type ModelFetcher, openRemote } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
-import { type Keeping, openKeeping } from "./keeping.ts";
+import { type ModelRetention, openModelRetention } from "./model-retention.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
-import { createPace, createQueue } from "./remote/host-limits.ts";
+import { createDownloadQueue, createRateLimiter } from "./remote/host-limits.ts";
 import type {
   DiskReading,
   FetchOptions,
   ModelRequest,
   ModelStore,
-  Removal,
+  RemovalResult,
   StoredModel,
   StoredModelInfo,
   StoreLimits,
@@ -51,10 +51,10 @@ const USE_STEP_MS = 3_600_000;
 
 export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const { clock, log, isReadOnly = false } = options;
-  const layout = layoutOf(options.dir);
+  const layout = storeLayoutOf(options.dir);
   if (!isReadOnly) await makeFolders(layout);
   const refs = await openRefs(layout.refs, log, isReadOnly);
-  const keeping = await openKeeping(layout.pins, log);
+  const keeping = await openModelRetention(layout.pins, log);
   const usage = createUsage(layout, refs, keeping, log);
   const verification = await openVerification({ layout, refs, usage, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
@@ -62,7 +62,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     await usage.sweep(clock.nowMs()).then(() => Promise.all([sweepPrefixes(layout), sweepOrigins(layout)]));
   let quotaBytes = options.quotaBytes;
   const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
-  const admission = createAdmission({
+  const admission = createDiskAdmission({
     readSpace,
     reserveBytes: options.reserveBytes,
     quotaBytes: () => quotaBytes,
@@ -82,7 +82,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return withSpeed({ ...describeRef(ref, flags), ...at }, speeds);
     });
   };
-  const giving = createGiving(layout, refs, clock);
+  const giving = createContentSharing(layout, refs, clock);
   giving.onOffers(() => options.onOffers?.());
   const fetcher = createFetcher(options, layout, refs, { admission, usage, giving });
   return {
@@ -129,9 +129,9 @@ async function readDisk(
   return { ...(await space), storeBytes: await used, quotaBytes };
 }
 
-type Keep = Pick<Keeping, "isPinned" | "isPrefetched">;
+type Keep = Pick<ModelRetention, "isPinned" | "isPrefetched">;
 
-async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): Promise<Removal> {
+async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): Promise<RemovalResult> {
   if (found.length === 0) return { at: "absent" };
   if (found.some(keeping.isPinned)) return { at: "pinned" };
   const owners = [...new Set(found.flatMap(usage.ownersOf))];
@@ -143,7 +143,7 @@ async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): P
 }
 
 /** What cannot be evicted, for the message of a full disk. */
-function keptOf(refs: Refs, usage: Usage, keeping: Keep): Kept {
+function keptOf(refs: Refs, usage: Usage, keeping: Keep): UnevictableModels {
   const kept = refs.all().filter((ref) => usage.isInUse(ref) || keeping.isPinned(ref));
   const contents = new Map(
     kept.flatMap(({ files }) => files.map(({ sha256, sizeBytes }) => [sha256, sizeBytes])),
@@ -160,12 +160,12 @@ function withSpeed(info: StoredModelInfo, speeds: Speeds): StoredModelInfo {
 
 function createFetcher(
   options: StoreOptions,
-  layout: Layout,
+  layout: StoreLayout,
   refs: Refs,
   parts: {
-    readonly admission: Admission;
+    readonly admission: DiskAdmission;
     readonly usage: Usage;
-    readonly giving: Giving;
+    readonly giving: ContentSharing;
   },
 ): ModelFetcher {
   const { clock, log, hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } =
@@ -180,8 +180,8 @@ function createFetcher(
   // After a boot, bytes that were not synced may be holes.
   const boot = options.bootId ?? randomUUID();
   const { bytesPerSecond, downloads } = limits;
-  const pace = bytesPerSecond === undefined ? undefined : createPace(bytesPerSecond, clock);
-  const shared = { ranges: limits, pace, queue: createQueue(downloads, Math.floor(downloads / 2)) };
+  const pace = bytesPerSecond === undefined ? undefined : createRateLimiter(bytesPerSecond, clock);
+  const shared = { ranges: limits, pace, queue: createDownloadQueue(downloads, Math.floor(downloads / 2)) };
   const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
   const origins = createOrigins(layout, refs);
   const fetchContent = createFetchContent(
@@ -212,7 +212,7 @@ function createFetcher(
 }
 
 interface Readable {
-  readonly layout: Layout;
+  readonly layout: StoreLayout;
   readonly refs: Refs;
   readonly isReadOnly: boolean;
   readonly isOfOrigin: (ref: Ref, request: ModelRequest) => boolean;
@@ -242,7 +242,7 @@ function createReaders(
     return found?.ref;
   };
   const fetchRemote = async (
-    source: Source,
+    source: ModelSource,
     request: ModelRequest,
     fetchOptions: FetchOptions & { readonly owner: string },
   ): Promise<StoredModel> => {

@@ -2,13 +2,13 @@
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
-import type { Credentials } from "../../src/models/source/credentials.ts";
+import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { Contents } from "./content/giving.ts";
-import type { Keeping } from "./keeping.ts";
-import type { Received } from "./remote/attempt.ts";
+import type { ContentLookup } from "./content/content-sharing.ts";
+import type { ModelRetention } from "./model-retention.ts";
+import type { ReceivedFile } from "./remote/attempt.ts";
 import type { DownloadContext, StoreFile } from "./remote/download-context.ts";
-import type { Part, PartMemory } from "./remote/part.ts";
+import type { DownloadPart, PartMemory } from "./remote/part.ts";
 import type { RangeLimits } from "./remote/ranges.ts";
 import type { Verification } from "./verification.ts";
 
@@ -30,7 +30,7 @@ export interface ModelRequest {
   /** `namespace/name` of the Model's Secret. What it opened is found without reading it again, by requests that name it. */
   readonly secret?: string | undefined;
   /** Of the Model's Secret; for the source's own host only. */
-  readonly credentials?: Credentials | undefined;
+  readonly credentials?: SourceCredentials | undefined;
 }
 
 export interface StoredFile {
@@ -114,15 +114,15 @@ export interface DiskReading {
 }
 
 /** What became of a removal. `owners`: uids of the replicas that use the model, and other holders. */
-export type Removal =
+export type RemovalResult =
   | { readonly at: "removed"; readonly sizeBytes: number }
   | { readonly at: "inUse"; readonly owners: readonly string[] }
   | { readonly at: "pinned" | "absent" };
 
 /** Takes content from other hosts before the origin is asked for it. */
-export interface PeerTaker {
+export interface PeerFetcher {
   /** One per download; `since` is when it began, as other hosts see it. */
-  readonly begin: (file: SharedFile, since: string) => PeerFlight;
+  readonly begin: (file: SharedFile, since: string) => PeerFetch;
 }
 
 /** A file whose content its source, or the Model, has named by checksum. */
@@ -133,9 +133,13 @@ export interface SharedFile extends StoreFile {
   readonly source: string;
 }
 
-export interface PeerFlight {
+export interface PeerFetch {
   /** Adds to the part while peers are the better choice. The whole content, or undefined: now the origin. Throws MetalbridgeError for the disk. */
-  readonly take: (part: Part, context: DownloadContext, memory: PartMemory) => Promise<Received | undefined>;
+  readonly take: (
+    part: DownloadPart,
+    context: DownloadContext,
+    memory: PartMemory,
+  ) => Promise<ReceivedFile | undefined>;
   readonly whileOrigin: () => OriginPhase;
   readonly end: () => void;
 }
@@ -150,9 +154,11 @@ export interface OriginPhase {
   readonly end: () => void;
 }
 
-export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, Pick<Verification, "verify"> {
+export interface ModelStore
+  extends Pick<ModelRetention, "pin" | "unpin" | "declare">,
+    Pick<Verification, "verify"> {
   /** What other hosts may have. */
-  readonly contents: Contents;
+  readonly contents: ContentLookup;
   /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
   readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
   /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
@@ -168,7 +174,7 @@ export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, 
   /** Records a speed measured with the content of this checksum; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
   /** Removes every ref of a source (that was fetched by then), and the blobs that nothing else names; none of it while a part is in use or pinned. */
-  readonly remove: (source: string, fetchedBy?: string) => Promise<Removal>;
+  readonly remove: (source: string, fetchedBy?: string) => Promise<RemovalResult>;
   /** Removes what is neither in use nor pinned nor prefetched, what is in quarantine, and what abandoned downloads left. */
   readonly clean: () => Promise<readonly StoredModelInfo[]>;
   /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */
@@ -200,11 +206,11 @@ export interface StoreOptions {
   /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
   readonly ollamaRegistry?: string | undefined;
   /** Used where the request brings none, by sources that are not just any web server. */
-  readonly machineCredentials?: Credentials | undefined;
+  readonly machineCredentials?: SourceCredentials | undefined;
   /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** Absent: every byte comes from the origin. */
-  readonly peers?: PeerTaker | undefined;
+  readonly peers?: PeerFetcher | undefined;
   /** What `contents.offers` lists changed. */
   readonly onOffers?: (() => void) | undefined;
   readonly allowLoopback?: boolean;

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { publicSource } from "../../src/models/source/source.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { createTurns } from "../../src/util/serial.ts";
+import { createSerializer } from "../../src/util/serializer.ts";
 import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
-import { type Layout, namesIn } from "./content/layout.ts";
-import type { Keeping } from "./keeping.ts";
+import { listFolder, type StoreLayout } from "./content/layout.ts";
 import { createLeftovers, type Leftovers } from "./leftovers.ts";
+import type { ModelRetention } from "./model-retention.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
@@ -48,16 +48,16 @@ const STALE_MS = 7 * 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
 
 export function createUsage(
-  layout: Layout,
+  layout: StoreLayout,
   refs: Refs,
-  keeping: Pick<Keeping, "isPinned" | "isPrefetched">,
+  keeping: Pick<ModelRetention, "isPinned" | "isPrefetched">,
   log: Log,
 ): Usage {
   const holds = new Map<string, readonly string[]>();
   const ownersOf = ({ files }: Ref): readonly string[] =>
     [...holds].flatMap(([owner, held]) => (files.some(({ sha256 }) => held.includes(sha256)) ? [owner] : []));
   const isInUse = (ref: Ref): boolean => ownersOf(ref).length > 0;
-  const inTurn = createTurns();
+  const inTurn = createSerializer();
   const leftovers = createLeftovers(layout, refs, holds, log);
   const removeUnused = async (ref: Ref): Promise<boolean> => {
     if (isInUse(ref)) return false;
@@ -152,11 +152,11 @@ export function describeRef(
   };
 }
 
-async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promise<void> {
+async function sweep(layout: StoreLayout, refs: Refs, nowMs: number, log: Log): Promise<void> {
   // Content in quarantine has the mtime of its download; its ctime is that of the move.
   const stale = { [layout.partial]: "mtimeMs", [layout.quarantine]: "ctimeMs" } as const;
   for (const folder of [layout.partial, layout.views, layout.quarantine]) {
-    for (const name of await namesIn(folder)) {
+    for (const name of await listFolder(folder)) {
       const path = join(folder, name);
       const since = stale[folder];
       const isStale = since !== undefined && (await ageMs(path, since, nowMs)) > STALE_MS;
@@ -168,7 +168,7 @@ async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promi
   await sweepBlobs(layout, refs, nowMs);
 }
 
-async function sweepBlobs(layout: Layout, refs: Refs, nowMs: number): Promise<void> {
+async function sweepBlobs(layout: StoreLayout, refs: Refs, nowMs: number): Promise<void> {
   const named = new Set(refs.all().flatMap((ref) => ref.files.map((file) => file.sha256)));
   for (const blob of await listBlobs(layout)) {
     // A young blob without a ref may be a shard of a model that is still being fetched.
@@ -184,12 +184,12 @@ async function ageMs(path: string, since: "mtimeMs" | "ctimeMs", nowMs: number):
 }
 
 async function emptyFolder(folder: string): Promise<void> {
-  for (const name of await namesIn(folder)) await rm(join(folder, name), { recursive: true, force: true });
+  for (const name of await listFolder(folder)) await rm(join(folder, name), { recursive: true, force: true });
 }
 
 async function folderBytes(folder: string): Promise<number> {
   let sum = 0;
-  for (const name of await namesIn(folder))
+  for (const name of await listFolder(folder))
     sum += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
   return sum;
 }

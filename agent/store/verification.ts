@@ -7,8 +7,8 @@ import { publicSource } from "../../src/models/source/source.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { blobPath, listBlobs } from "./content/blobs.ts";
-import { openKeptJson } from "./content/kept-json.ts";
-import type { Layout } from "./content/layout.ts";
+import type { StoreLayout } from "./content/layout.ts";
+import { openPersistedJson } from "./content/persisted-json.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { Usage } from "./usage.ts";
 
@@ -61,7 +61,7 @@ export interface Verified {
 }
 
 interface Parts {
-  readonly layout: Layout;
+  readonly layout: StoreLayout;
   readonly refs: Refs;
   readonly usage: Pick<Usage, "quarantine">;
   readonly clock: Clock;
@@ -73,7 +73,7 @@ interface Parts {
 export async function openVerification(parts: Parts): Promise<Verification> {
   const { layout, refs, log, clock, isReadOnly } = parts;
   const unreadable = "cannot read when the models were verified; they will be verified again";
-  const file = await openKeptJson(layout.verified, knownSchema, log, unreadable);
+  const file = await openPersistedJson(layout.verified, knownSchema, log, unreadable);
   const known = new Map(Object.entries(file.before?.blobs ?? {}));
   const note = async (sha256: string, found: VerifiedFile["state"]): Promise<void> => {
     if (found === "missing" || isReadOnly) return;

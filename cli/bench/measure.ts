@@ -3,11 +3,11 @@ import type { Agent } from "node:http";
 import { z } from "zod";
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { newAgent, readAnswer, streamEvents } from "../endpoint/request.ts";
-import type { Endpoint, Target } from "../endpoint/target.ts";
+import { newAgent, readJsonResponse, streamEvents } from "../endpoint/request.ts";
+import type { EndpointTarget, ServerEndpoint } from "../endpoint/target.ts";
 
-export interface Load {
-  readonly target: Target;
+export interface BenchLoad {
+  readonly target: EndpointTarget;
   readonly mode: Mode;
   readonly requests: number;
   readonly promptWords: number;
@@ -16,7 +16,7 @@ export interface Load {
 }
 
 /** Times in milliseconds. `gapsMs` are the times between two pieces of an answer. */
-export interface Sample {
+export interface RequestSample {
   readonly totalMs: number;
   readonly firstMs?: number;
   readonly gapsMs: readonly number[];
@@ -27,7 +27,7 @@ export interface Sample {
 export interface LevelRun {
   readonly concurrency: number;
   readonly wallMs: number;
-  readonly samples: readonly Sample[];
+  readonly samples: readonly RequestSample[];
   /** Requests that failed, by what they said. */
   readonly failures: ReadonlyMap<string, number>;
 }
@@ -40,15 +40,15 @@ const eventSchema = z.looseObject({
 });
 
 /** Keeps `concurrency` requests under way until all are sent. Rejects only where `signal` is aborted. */
-export async function runLevel(load: Load, concurrency: number): Promise<LevelRun> {
+export async function runLevel(load: BenchLoad, concurrency: number): Promise<LevelRun> {
   const agent = newAgent(load.target);
-  const samples: Sample[] = [];
+  const samples: RequestSample[] = [];
   const failures = new Map<string, number>();
   let sent = 0;
   const client = async (): Promise<void> => {
     while (sent < load.requests && !load.signal.aborted) {
       const index = sent++;
-      const endpoint = load.target.endpoints[index % load.target.endpoints.length] as Endpoint;
+      const endpoint = load.target.endpoints[index % load.target.endpoints.length] as ServerEndpoint;
       try {
         samples.push(await oneRequest(load, endpoint, index, agent));
       } catch (error) {
@@ -66,7 +66,12 @@ export async function runLevel(load: Load, concurrency: number): Promise<LevelRu
   return { concurrency, wallMs: performance.now() - startedMs, samples, failures };
 }
 
-function oneRequest(load: Load, endpoint: Endpoint, index: number, agent: Agent): Promise<Sample> {
+function oneRequest(
+  load: BenchLoad,
+  endpoint: ServerEndpoint,
+  index: number,
+  agent: Agent,
+): Promise<RequestSample> {
   const { target, mode, signal } = load;
   const prompt = promptOf(load.promptWords, index);
   const call = (path: string, body: object) => ({
@@ -92,7 +97,7 @@ function oneRequest(load: Load, endpoint: Endpoint, index: number, agent: Agent)
   }
 }
 
-async function streamed(call: Parameters<typeof streamEvents>[0]): Promise<Sample> {
+async function streamed(call: Parameters<typeof streamEvents>[0]): Promise<RequestSample> {
   const startedMs = performance.now();
   const times: number[] = [];
   let counted: number | undefined;
@@ -112,9 +117,9 @@ async function streamed(call: Parameters<typeof streamEvents>[0]): Promise<Sampl
   };
 }
 
-async function whole(call: Parameters<typeof readAnswer>[0]): Promise<Sample> {
+async function whole(call: Parameters<typeof readJsonResponse>[0]): Promise<RequestSample> {
   const startedMs = performance.now();
-  await readAnswer(call);
+  await readJsonResponse(call);
   return { totalMs: performance.now() - startedMs, gapsMs: [], tokens: 0 };
 }
 

@@ -1,6 +1,6 @@
 /** The figures of a benchmark, as a table, Markdown or JSON. Pure. */
 import { alignColumns, type Row } from "../program/table.ts";
-import type { LevelRun, Sample } from "./measure.ts";
+import type { LevelRun, RequestSample } from "./measure.ts";
 
 export interface Percentiles {
   readonly p50: number;
@@ -26,7 +26,7 @@ export function reportOf({ concurrency, wallMs, samples, failures }: LevelRun): 
   const failed = [...failures.values()].reduce((sum, count) => sum + count, 0);
   const first = samples.flatMap(({ firstMs }) => (firstMs === undefined ? [] : [firstMs]));
   const gaps = samples.flatMap(({ gapsMs }) => gapsMs);
-  const tokens = samples.reduce((sum: number, sample: Sample) => sum + sample.tokens, 0);
+  const tokens = samples.reduce((sum: number, sample: RequestSample) => sum + sample.tokens, 0);
   const perSecond = (count: number) => (wallMs > 0 ? round((count * 1_000) / wallMs) : 0);
   return {
     concurrency,

@@ -1,32 +1,32 @@
 /** Architectures that can be made without weights: the tensors that llama-server insists on, layer by layer. */
 import {
-  type Architecture,
   attention,
+  type BuildArchitecture,
   expertKeys,
   experts,
   feedForward,
   headNorms,
   norm,
-  output,
+  outputLayer,
   perLayer,
 } from "./blocks.ts";
 import { granitehybrid, jamba, mamba } from "./recurrent.ts";
 import { f32, matrix, u32, vector } from "./shape.ts";
 
 /** Its experts are as wide as `feed_forward_length` says. */
-const llama: Architecture = (given) => {
+const llama: BuildArchitecture = (given) => {
   const { experts: some, feedForward: width } = given;
   const shape = some === undefined ? given : { ...given, experts: { ...some, width } };
   return {
     keys: expertKeys(shape),
     tensors: [
       ...perLayer(shape, (layer) => [...attention(shape, layer), ...experts(shape, layer)]),
-      output(shape),
+      outputLayer(shape),
     ],
   };
 };
 
-const qwen2: Architecture = (shape) => ({
+const qwen2: BuildArchitecture = (shape) => ({
   keys: {},
   tensors: [
     ...perLayer(shape, (layer) => [
@@ -36,11 +36,11 @@ const qwen2: Architecture = (shape) => ({
       vector(`blk.${layer}.attn_v.bias`, shape.kvHeads * shape.headSize),
       ...feedForward(shape, layer),
     ]),
-    output(shape),
+    outputLayer(shape),
   ],
 });
 
-const qwen3: Architecture = (shape) => ({
+const qwen3: BuildArchitecture = (shape) => ({
   keys: expertKeys(shape),
   tensors: [
     ...perLayer(shape, (layer) => [
@@ -48,11 +48,11 @@ const qwen3: Architecture = (shape) => ({
       ...headNorms(shape, layer),
       ...experts(shape, layer),
     ]),
-    output(shape),
+    outputLayer(shape),
   ],
 });
 
-const gemma2: Architecture = (shape) => ({
+const gemma2: BuildArchitecture = (shape) => ({
   keys: {
     "attention.sliding_window": u32(shape.window ?? 4096),
     attn_logit_softcapping: f32(50),
@@ -66,7 +66,7 @@ const gemma2: Architecture = (shape) => ({
   ]),
 });
 
-const gemma3: Architecture = (shape) => ({
+const gemma3: BuildArchitecture = (shape) => ({
   keys: { "attention.sliding_window": u32(shape.window ?? 1024) },
   tensors: perLayer(shape, (layer) => [
     ...attention(shape, layer),
@@ -77,7 +77,7 @@ const gemma3: Architecture = (shape) => ({
   ]),
 });
 
-const phi3: Architecture = (shape) => {
+const phi3: BuildArchitecture = (shape) => {
   const { width, heads, kvHeads, headSize, feedForward } = shape;
   return {
     keys: {},
@@ -90,13 +90,13 @@ const phi3: Architecture = (shape) => {
         matrix(shape, `blk.${layer}.ffn_up`, width, 2 * feedForward),
         matrix(shape, `blk.${layer}.ffn_down`, feedForward, width),
       ]),
-      output(shape),
+      outputLayer(shape),
     ],
   };
 };
 
 /** Multi-head latent attention: `headSize` is that of values and of the part of keys without positions. */
-const deepseek2: Architecture = (shape) => {
+const deepseek2: BuildArchitecture = (shape) => {
   const { width, heads, headSize } = shape;
   const [rope, latent, query] = [64, 512, 768];
   return {
@@ -141,12 +141,12 @@ const deepseek2: Architecture = (shape) => {
               ]),
         ];
       }),
-      output(shape),
+      outputLayer(shape),
     ],
   };
 };
 
-export const ARCHITECTURES = {
+export const MODEL_ARCHITECTURES = {
   llama,
   qwen2,
   qwen3,
@@ -158,6 +158,6 @@ export const ARCHITECTURES = {
   mamba,
   jamba,
   granitehybrid,
-} as const satisfies Record<string, Architecture>;
+} as const satisfies Record<string, BuildArchitecture>;
 
-export type SparseArchitecture = keyof typeof ARCHITECTURES;
+export type SparseArchitecture = keyof typeof MODEL_ARCHITECTURES;

@@ -2,7 +2,7 @@
 import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
 import { matrix, type SparseParts, type SparseShape, u32, vector } from "./shape.ts";
 
-export type Architecture = (shape: SparseShape) => SparseParts;
+export type BuildArchitecture = (shape: SparseShape) => SparseParts;
 
 export const norm = (name: string, size: number) => vector(`${name}.weight`, size);
 
@@ -62,4 +62,4 @@ export function perLayer(
   return Array.from({ length: shape.layers }, (_, layer) => of(layer)).flat();
 }
 
-export const output = (shape: SparseShape) => matrix(shape, "output", shape.width, shape.vocabulary);
+export const outputLayer = (shape: SparseShape) => matrix(shape, "output", shape.width, shape.vocabulary);

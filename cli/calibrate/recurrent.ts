@@ -1,6 +1,6 @@
 /** Recurrent and hybrid architectures without weights. */
 import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
-import { type Architecture, attention, feedForward, norm, output, perLayer } from "./blocks.ts";
+import { attention, type BuildArchitecture, feedForward, norm, outputLayer, perLayer } from "./blocks.ts";
 import { matrix, type SparseShape, u32, vector } from "./shape.ts";
 
 const SSM = { kernel: 4, state: 16 } as const;
@@ -31,9 +31,9 @@ const mambaKeys = ({ width }: SparseShape) => ({
   "ssm.time_step_rank": u32(width / 16),
 });
 
-export const mamba: Architecture = (shape) => ({
+export const mamba: BuildArchitecture = (shape) => ({
   keys: { ...mambaKeys(shape), "attention.head_count": u32(0), feed_forward_length: u32(0) },
-  tensors: [...perLayer(shape, (layer) => mambaLayer(shape, layer)), output(shape)],
+  tensors: [...perLayer(shape, (layer) => mambaLayer(shape, layer)), outputLayer(shape)],
 });
 
 /** Every so many layers of a hybrid model one has attention. */
@@ -46,7 +46,7 @@ const hybridHeads = ({ layers, kvHeads }: SparseShape) => ({
 
 const isAttention = (layer: number) => layer % HYBRID_PERIOD === HYBRID_PERIOD - 1;
 
-export const jamba: Architecture = (shape) => ({
+export const jamba: BuildArchitecture = (shape) => ({
   keys: { ...mambaKeys(shape), "attention.head_count_kv": hybridHeads(shape) },
   tensors: [
     ...perLayer(shape, (layer) => [
@@ -60,13 +60,13 @@ export const jamba: Architecture = (shape) => ({
           ]),
       ...feedForward(shape, layer),
     ]),
-    output(shape),
+    outputLayer(shape),
   ],
 });
 
 const SSM2 = { kernel: 4, state: 128, groups: 1, headSize: 64 } as const;
 
-export const granitehybrid: Architecture = (shape) => {
+export const granitehybrid: BuildArchitecture = (shape) => {
   const { width } = shape;
   const inner = 2 * width;
   const heads = inner / SSM2.headSize;
@@ -99,7 +99,7 @@ export const granitehybrid: Architecture = (shape) => {
         ...(isAttention(layer) ? attention(shape, layer) : recurrent(layer)),
         ...feedForward(shape, layer),
       ]),
-      output(shape),
+      outputLayer(shape),
     ],
   };
 };

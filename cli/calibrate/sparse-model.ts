@@ -1,7 +1,7 @@
 /** Writes models whose weights are holes in the file: gigabytes in an instant, which the real engine loads like any other. */
 import { type GgufWriteValue, writeGguf } from "../../local/demo/gguf-writer.ts";
 import { tinyVocabulary } from "../../local/demo/tiny-vocabulary.ts";
-import { ARCHITECTURES, type SparseArchitecture } from "./architectures.ts";
+import { MODEL_ARCHITECTURES, type SparseArchitecture } from "./architectures.ts";
 import { f32, matrix, SPARSE_TYPES, type SparseShape, u32, vector } from "./shape.ts";
 
 export interface SparseModel extends SparseShape {
@@ -10,7 +10,7 @@ export interface SparseModel extends SparseShape {
 
 /** Returns the file's apparent size in bytes. */
 export async function writeSparseModel(path: string, model: SparseModel): Promise<number> {
-  const { keys, tensors } = ARCHITECTURES[model.architecture](model);
+  const { keys, tensors } = MODEL_ARCHITECTURES[model.architecture](model);
   const metadata = new Map<string, GgufWriteValue>();
   const add = (values: Readonly<Record<string, GgufWriteValue | undefined>>, prefix = "") => {
     for (const [key, value] of Object.entries(values)) {
@@ -38,7 +38,7 @@ export async function writeSparseModel(path: string, model: SparseModel): Promis
 
 /** Bytes of all tensors, without writing them. */
 export function sparseWeightsBytes(model: SparseModel): number {
-  const { tensors } = ARCHITECTURES[model.architecture](model);
+  const { tensors } = MODEL_ARCHITECTURES[model.architecture](model);
   const embedding = matrix(model, "token_embd", model.width, model.vocabulary);
   return [embedding, ...tensors].reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }

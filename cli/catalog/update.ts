@@ -5,7 +5,7 @@ import { z } from "zod";
 import { type HubModel, hubModelSchema, recordFromHub } from "../../fitness/catalog/from-hub.ts";
 import { type CatalogRecord, readCatalog } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type HttpRules, readText, send } from "../../src/hub/client.ts";
+import { type HttpRules, readResponseText, sendSourceRequest } from "../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure } from "../../src/hub/failure.ts";
 import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
@@ -110,10 +110,14 @@ async function openHub({ endpoint, tokenFile }: UpdateFlags): Promise<Hub> {
   const json = async (path: string): Promise<unknown> => {
     const url = new URL(`${base}${path}`);
     const { signal } = new AbortController();
-    const answer = await send(url, { headers: { accept: "application/json" }, authorize, signal }, RULES);
+    const answer = await sendSourceRequest(
+      url,
+      { headers: { accept: "application/json" }, authorize, signal },
+      RULES,
+    );
     try {
       if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-      return JSON.parse(await readText(answer, MAX_ANSWER_BYTES, signal));
+      return JSON.parse(await readResponseText(answer, MAX_ANSWER_BYTES, signal));
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
       throw permanent("SourceRefused", `${plainUrl(url)} does not answer with JSON`, error);

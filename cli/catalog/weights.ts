@@ -4,7 +4,7 @@ import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
 import type { Catalog, CatalogRecord } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 
-export interface Weights {
+export interface WeightsRef {
   readonly source: string;
   readonly quantization?: string | undefined;
   /** `embedding` where the catalog says that the model is for nothing else. */
@@ -13,7 +13,7 @@ export interface Weights {
   readonly model?: string | undefined;
 }
 
-export interface Wish {
+export interface WeightsOptions {
   readonly runtime?: string | undefined;
   readonly quantization?: string | undefined;
 }
@@ -27,7 +27,7 @@ export function isAddress(text: string): boolean {
  * Throws CatalogModelUnknown, SourceInvalid or CatalogModelWithoutFiles. A name with an owner is only ever that
  * repository: `someone/Qwen3-8B` is not Qwen's.
  */
-export function weightsOf({ records }: Catalog, text: string, wish: Wish): Weights {
+export function weightsOf({ records }: Catalog, text: string, wish: WeightsOptions): WeightsRef {
   if (isAddress(text)) return { source: text, quantization: wish.quantization };
   if (/^\.{1,2}\//.test(text) || /^([^/:]+\/)?[^/:]+\.gguf$/i.test(text)) throw notAbsolute(text);
   if (wish.runtime === "ollama" && /^[^/:]+:[^/:]+$/.test(text)) return { source: `ollama://${text}` };
@@ -61,7 +61,7 @@ function recordOf(records: readonly CatalogRecord[], text: string): CatalogRecor
 }
 
 /** GGUF for llama-server and Ollama, MLX for oMLX, the publisher's own files for the engines of GPUs. */
-function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: Wish): Weights {
+function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: WeightsOptions): WeightsRef {
   const [gguf] = record.gguf_sources;
   const [mlx] = record.mlx_sources;
   const found = {

@@ -1,9 +1,9 @@
 /** Asks every node and every Host, after it is known that it may. */
 
-import { failed } from "../../controller/workload/one-shot-pod.ts";
+import { probeFailed } from "../../controller/workload/one-shot-pod.ts";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
-import { placeOfHost } from "../../fitness/density/place.ts";
+import { machineFromHost } from "../../fitness/density/place.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -17,11 +17,18 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { CONTROLLER } from "../doctor/from-cluster.ts";
-import { need } from "../host/access.ts";
-import { type ProbeEnds, type ProbeOptions, probeNodes } from "./probe.ts";
-import { hostResult, nodeResult, type Payload, payloadOf, type RankWish, wantedRecords } from "./rank.ts";
+import { unwrapResult } from "../host/access.ts";
+import { type FitProbeResults, type ProbeOptions, probeNodes } from "./probe.ts";
+import {
+  hostResult,
+  matchingRecords,
+  nodeResult,
+  type RankPayload,
+  type RankRequest,
+  rankPayload,
+} from "./rank.ts";
 
-export interface ClusterFitOptions extends RankWish, Pick<ClusterFlags, "namespace"> {
+export interface ClusterFitOptions extends RankRequest, Pick<ClusterFlags, "namespace"> {
   readonly timeout: number;
   readonly concurrency: number;
   readonly probeImage?: string;
@@ -33,13 +40,13 @@ export async function clusterFit(
   cluster: Cluster,
   records: readonly CatalogRecord[],
   options: ClusterFitOptions,
-): Promise<Payload | undefined> {
+): Promise<RankPayload | undefined> {
   const { signal, namespace = NAMESPACE_SYSTEM } = options;
-  const wanted = wantedRecords(records, options.model);
+  const wanted = matchingRecords(records, options.model);
   if (wanted.size === 0) throw unknownModel(records, options.model);
   await requireRights(cluster, namespace, options.probeImage === undefined ? [...RIGHTS, OF_IMAGE] : RIGHTS);
   const [nodes, hosts] = await Promise.all([listAll(cluster, NODES), listHosts(cluster)]);
-  let ends: ProbeEnds | undefined = new Map();
+  let ends: FitProbeResults | undefined = new Map();
   if (nodes.length > 0) {
     const image = await imageFor(cluster, namespace, options.probeImage);
     const { concurrency, timeout: timeoutMs } = options;
@@ -48,12 +55,12 @@ export async function clusterFit(
   if (ends === undefined) return undefined;
   const results = [
     ...nodes.map((node) => {
-      const end = ends.get(node.metadata.name) ?? failed("NotProbed", "the node was not asked");
+      const end = ends.get(node.metadata.name) ?? probeFailed("NotProbed", "the node was not asked");
       return nodeResult(node, end, records, wanted, options);
     }),
-    ...hosts.map((host) => hostResult(placeOfHost(host), records, wanted, options)),
+    ...hosts.map((host) => hostResult(machineFromHost(host), records, wanted, options)),
   ];
-  return payloadOf(results, options);
+  return rankPayload(results, options);
 }
 
 function unknownModel(records: readonly CatalogRecord[], model: string): MetalbridgeError {
@@ -95,7 +102,7 @@ async function requireRights(
       const place = namespaced ? { namespace } : {};
       const spec = { resourceAttributes: { group, resource, verb, ...place } };
       const review: AccessReview = { metadata: { name: "" }, spec };
-      const { status } = need(
+      const { status } = unwrapResult(
         { verb: "create", kind: ACCESS_REVIEWS },
         await client.create(ACCESS_REVIEWS, review),
       );

@@ -2,14 +2,14 @@
 
 import { randomUUID } from "node:crypto";
 import {
-  failed,
-  fitPod,
-  isLeftOver,
+  fitProbePod,
+  isStaleProbePod,
   LABEL_RUN,
-  LABELS,
-  nodeTrouble,
   type PodEnd,
-  type PodPlan,
+  PROBE_LABELS,
+  type ProbePodPlan,
+  probeFailed,
+  probeNodeFailure,
   readFitPod,
 } from "../../controller/workload/one-shot-pod.ts";
 import { NODES, PODS } from "../../src/kube/kinds.ts";
@@ -20,15 +20,15 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { type Follower, follow } from "../cluster/follow.ts";
 import { writeErr } from "../program/output.ts";
 
-export interface ProbeOptions extends Pick<PodPlan, "namespace" | "image" | "pullSecrets"> {
+export interface ProbeOptions extends Pick<ProbePodPlan, "namespace" | "image" | "pullSecrets"> {
   readonly concurrency: number;
   /** Of one pod. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-export type ProbeEnd = Exclude<PodEnd, { readonly at: "waiting" }>;
-export type ProbeEnds = ReadonlyMap<string, ProbeEnd>;
+export type FitProbeResult = Exclude<PodEnd, { readonly at: "waiting" }>;
+export type FitProbeResults = ReadonlyMap<string, FitProbeResult>;
 
 interface Running {
   readonly name: string;
@@ -42,12 +42,12 @@ export async function probeNodes(
   cluster: Cluster,
   nodes: readonly Node[],
   options: ProbeOptions,
-): Promise<ProbeEnds | undefined> {
+): Promise<FitProbeResults | undefined> {
   await removeLeftovers(cluster, options.namespace);
   const run = new Run(cluster, nodes, options);
   const following = { signal: options.signal, timeoutMs: 0, tellTrouble: tell };
   try {
-    const followed = await follow<ProbeEnds>(cluster, following, (follower) => run.begin(follower));
+    const followed = await follow<FitProbeResults>(cluster, following, (follower) => run.begin(follower));
     return followed.how === "finished" ? followed.value : undefined;
   } finally {
     await run.end();
@@ -60,25 +60,25 @@ class Run {
   readonly #id = randomUUID().slice(0, 8);
   readonly #waiting: Node[];
   readonly #running = new Map<string, Running>();
-  readonly #ends = new Map<string, ProbeEnd>();
+  readonly #ends = new Map<string, FitProbeResult>();
   readonly #creations = new Set<Promise<void>>();
   readonly #removals = new Set<Promise<unknown>>();
   #count = 0;
   #isOver = false;
-  #finish: (ends: ProbeEnds) => void = () => {};
+  #finish: (ends: FitProbeResults) => void = () => {};
   #look: () => void = () => {};
 
   constructor(cluster: Cluster, nodes: readonly Node[], options: ProbeOptions) {
     this.#cluster = cluster;
     this.#options = options;
     this.#waiting = nodes.filter((node) => {
-      const trouble = nodeTrouble(node);
+      const trouble = probeNodeFailure(node);
       if (trouble !== undefined) this.#ends.set(node.metadata.name, trouble);
       return trouble === undefined;
     });
   }
 
-  begin({ watch, finish }: Follower<ProbeEnds>): void {
+  begin({ watch, finish }: Follower<FitProbeResults>): void {
     this.#finish = finish;
     const { namespace } = this.#options;
     const pods = watch(PODS, { namespace, labelSelector: `${LABEL_RUN}=${this.#id}` }, () => this.#look());
@@ -111,13 +111,13 @@ class Run {
       this.#settle(node, seen);
       return;
     }
-    const trouble = nodeTrouble(object);
+    const trouble = probeNodeFailure(object);
     if (trouble !== undefined) this.#settle(node, trouble);
     else if (pod === undefined && running.wasSeen)
-      this.#settle(node, failed("PodDeleted", "the pod was deleted before it had answered"));
+      this.#settle(node, probeFailed("PodDeleted", "the pod was deleted before it had answered"));
   }
 
-  #settle(node: string, end: ProbeEnd): void {
+  #settle(node: string, end: FitProbeResult): void {
     const running = this.#running.get(node);
     this.#running.delete(node);
     running?.cancel();
@@ -142,13 +142,13 @@ class Run {
     const name = `metalbridge-fit-${this.#id}-${this.#count}`;
     const late = () => {
       const why = this.#running.get(node)?.why ?? "";
-      this.#settle(node, failed("DeadlineExceeded", why, "Timeout"));
+      this.#settle(node, probeFailed("DeadlineExceeded", why, "Timeout"));
       this.#next();
     };
     const running = { name, why: "the pod has not started", wasSeen: false };
     this.#running.set(node, { ...running, cancel: systemClock.after(timeoutMs, late) });
     const deadlineSeconds = Math.max(1, Math.ceil(timeoutMs / 1_000));
-    const pod = fitPod({ name, namespace, node, run: this.#id, image, pullSecrets, deadlineSeconds });
+    const pod = fitProbePod({ name, namespace, node, run: this.#id, image, pullSecrets, deadlineSeconds });
     const creation = this.#cluster.client.create(PODS, pod).then((made) => {
       this.#creations.delete(creation);
       if (!made.ok) this.#refused(node, name, made.error);
@@ -161,7 +161,7 @@ class Run {
   /** It may exist all the same where only the answer was lost, so it is deleted too. */
   #refused(node: string, name: string, { reason, message }: ApiFailure): void {
     if (this.#running.get(node)?.name !== name) return;
-    this.#settle(node, failed(reason, message));
+    this.#settle(node, probeFailed(reason, message));
     this.#next();
   }
 
@@ -179,11 +179,11 @@ class Run {
 
 /** Pods of runs that were killed: they stop at their own deadline, and stay otherwise. */
 async function removeLeftovers({ client, connection }: Cluster, namespace: string): Promise<void> {
-  const labelSelector = `app.kubernetes.io/name=${LABELS["app.kubernetes.io/name"]}`;
+  const labelSelector = `app.kubernetes.io/name=${PROBE_LABELS["app.kubernetes.io/name"]}`;
   const found = await client.list(PODS, { namespace, labelSelector });
   if (!found.ok) return;
   const nowMs = Date.now() + (connection.serverAheadMs() ?? 0);
-  const left = found.value.items.filter((pod) => isLeftOver(pod, nowMs));
+  const left = found.value.items.filter((pod) => isStaleProbePod(pod, nowMs));
   await Promise.all(left.map(({ metadata: { name } }) => client.remove(PODS, { name, namespace })));
 }
 

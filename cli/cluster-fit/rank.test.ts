@@ -1,19 +1,26 @@
 import { expect, test } from "vitest";
 import {
-  failed,
-  fitPod,
-  isLeftOver,
-  nodeTrouble,
+  fitProbePod,
+  isStaleProbePod,
+  probeFailed,
+  probeNodeFailure,
   readFitPod,
 } from "../../controller/workload/one-shot-pod.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../fitness/density/place.ts";
+import { machineFromHost } from "../../fitness/density/place.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { hostResult, nodeResult, payloadOf, type RankWish, renderPayload, wantedRecords } from "./rank.ts";
+import {
+  hostResult,
+  matchingRecords,
+  nodeResult,
+  type RankRequest,
+  rankPayload,
+  renderPayload,
+} from "./rank.ts";
 
 const records = catalogRecords();
 const GIB = 1024 ** 3;
-const wish = (more: Partial<RankWish> = {}): RankWish => ({
+const wish = (more: Partial<RankRequest> = {}): RankRequest => ({
   ...{ model: "Qwen2.5-7B", minFit: "good", limit: 5 },
   ...more,
 });
@@ -24,20 +31,20 @@ const answer = (totalGib: number, availableGib = totalGib * 0.9) =>
     ...{ gpus: [], runtimes: [], models: [], leftOut: [] },
   });
 
-function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankWish> = {}) {
+function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankRequest> = {}) {
   const asked = wish(more);
-  const wanted = wantedRecords(records, asked.model);
+  const wanted = matchingRecords(records, asked.model);
   return nodeResult(node, { at: "answered", text }, records, wanted, asked);
 }
 
 test("a name means its model or its family, never a specialized model", () => {
-  const names = (model: string) => [...wantedRecords(records, model)].map(({ name }) => name);
+  const names = (model: string) => [...matchingRecords(records, model)].map(({ name }) => name);
   expect(names("Qwen2.5-7B")).toEqual(["Qwen/Qwen2.5-7B-Instruct"]);
   expect(names("Qwen2.5").length).toBeGreaterThan(1);
   expect(names("Qwen2.5").filter((name) => /coder|vl|math/i.test(name))).toEqual([]);
   expect(names("Qwen2.5-.*")).toEqual([]);
   expect(names("x".repeat(1 << 20))).toEqual([]);
-  for (const every of ["any", "Any", "*"]) expect(wantedRecords(records, every).size).toBe(records.length);
+  for (const every of ["any", "Any", "*"]) expect(matchingRecords(records, every).size).toBe(records.length);
 });
 
 test("the best node comes first, and only nodes that a match fits are ranked", () => {
@@ -45,9 +52,9 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
     ask(aNode("small"), answer(128, 2)),
     ask(aNode("cpu"), answer(64)),
     ask(aNode("gpu", { labels: A100S.labels, allocatable: A100S.allocatable }), answer(256)),
-    hostResult(placeOfHost(aHost("mac")), records, wantedRecords(records, "Qwen2.5-7B"), wish()),
+    hostResult(machineFromHost(aHost("mac")), records, matchingRecords(records, "Qwen2.5-7B"), wish()),
   ];
-  const payload = payloadOf(results, wish());
+  const payload = rankPayload(results, wish());
   expect(payload).toMatchObject({
     ...{ requested_model: "Qwen2.5-7B", min_fit: "good", use_case: null, node_count: 4 },
   });
@@ -95,13 +102,13 @@ test("the answer is held against the Node: a lie is refused, and GPUs count as t
 
 test("a cordoned node is ranked, and named as one", () => {
   const cordoned = { ...aNode("cpu"), spec: { unschedulable: true } };
-  const wanted = wantedRecords(records, "Qwen2.5-7B");
+  const wanted = matchingRecords(records, "Qwen2.5-7B");
   const drained = aHost("mac");
   drained.spec.drain = true;
-  const payload = payloadOf(
+  const payload = rankPayload(
     [
       ask(cordoned, answer(128)),
-      hostResult(placeOfHost(drained), records, wanted, wish()),
+      hostResult(machineFromHost(drained), records, wanted, wish()),
       ask(aNode("open"), answer(128)),
     ],
     wish(),
@@ -147,10 +154,10 @@ test("a node without memory in its answer is unusable, a silent Host is not rank
   });
   expect(ask(aNode("n"), without)).toMatchObject({ error: "machine is unusable", reason: "MachineUnusable" });
   const silent = aHost("mac", { status: { info: {}, memory: {}, conditions: [] } });
-  const place = { ...placeOfHost(silent), silence: "its Lease expired" };
-  const result = hostResult(place, records, wantedRecords(records, "any"), wish());
+  const place = { ...machineFromHost(silent), silence: "its Lease expired" };
+  const result = hostResult(place, records, matchingRecords(records, "any"), wish());
   expect(result).toMatchObject({ node: "mac", kind: "Host", message: "its Lease expired" });
-  expect(payloadOf([result], wish()).ranked_nodes).toEqual([]);
+  expect(rankPayload([result], wish()).ranked_nodes).toEqual([]);
 });
 
 const plan = {
@@ -158,7 +165,7 @@ const plan = {
   deadlineSeconds: 180,
 };
 const pod = (status: Pod["status"]): Pod => {
-  const planned = fitPod(plan);
+  const planned = fitProbePod(plan);
   return status === undefined ? planned : { ...planned, status };
 };
 const ended = (exitCode: number, message: string): Pod["status"] => ({
@@ -167,18 +174,18 @@ const ended = (exitCode: number, message: string): Pod["status"] => ({
 });
 
 test("a pod with a runtime class asks NVIDIA's runtime for its tools; others ask for nothing", () => {
-  const own = fitPod({ ...plan, runtimeClassName: "nvidia" }).spec;
+  const own = fitProbePod({ ...plan, runtimeClassName: "nvidia" }).spec;
   expect(own).toMatchObject({ runtimeClassName: "nvidia" });
   expect(own.containers[0]?.env).toContainEqual({ name: "NVIDIA_DRIVER_CAPABILITIES", value: "utility" });
-  expect(JSON.stringify(fitPod(plan))).not.toMatch(/nvidia/i);
+  expect(JSON.stringify(fitProbePod(plan))).not.toMatch(/nvidia/i);
 });
 
 test("a pod's status is an answer, a failure, or waiting", () => {
   expect(readFitPod(pod(ended(0, "{}")))).toEqual({ at: "answered", text: "{}" });
-  expect(readFitPod(pod(ended(1, "no /proc")))).toEqual(failed("Error", "no /proc"));
-  expect(readFitPod(pod(ended(137, "")))).toEqual(failed("Error", "exit code 137"));
+  expect(readFitPod(pod(ended(1, "no /proc")))).toEqual(probeFailed("Error", "no /proc"));
+  expect(readFitPod(pod(ended(137, "")))).toEqual(probeFailed("Error", "exit code 137"));
   const late = { phase: "Failed", reason: "DeadlineExceeded", message: "was active too long" } as const;
-  expect(readFitPod(pod(late))).toEqual(failed("DeadlineExceeded", "was active too long"));
+  expect(readFitPod(pod(late))).toEqual(probeFailed("DeadlineExceeded", "was active too long"));
   const waiting = (reason: string): Pod["status"] => ({
     phase: "Pending",
     containerStatuses: [{ name: "probe", state: { waiting: { reason, message: "not found" } } }],
@@ -189,19 +196,19 @@ test("a pod's status is an answer, a failure, or waiting", () => {
 });
 
 test("a node that cannot answer is not asked", () => {
-  expect(nodeTrouble(aNode("n"))).toBeUndefined();
-  expect(nodeTrouble(aNode("n", { isReady: false }))).toMatchObject({ reason: "NodeNotReady" });
-  expect(nodeTrouble({ metadata: { name: "n" } })).toMatchObject({ reason: "NodeNotReady" });
-  expect(nodeTrouble(undefined)).toMatchObject({ reason: "NodeDeleted" });
+  expect(probeNodeFailure(aNode("n"))).toBeUndefined();
+  expect(probeNodeFailure(aNode("n", { isReady: false }))).toMatchObject({ reason: "NodeNotReady" });
+  expect(probeNodeFailure({ metadata: { name: "n" } })).toMatchObject({ reason: "NodeNotReady" });
+  expect(probeNodeFailure(undefined)).toMatchObject({ reason: "NodeDeleted" });
   const windows = { ...aNode("n"), status: { nodeInfo: { operatingSystem: "windows" } } };
-  expect(nodeTrouble(windows)).toMatchObject({ reason: "NodeNotLinux" });
+  expect(probeNodeFailure(windows)).toMatchObject({ reason: "NodeNotLinux" });
 });
 
 test("a pod is left over a minute after its own deadline", () => {
   const creationTimestamp = "2026-01-01T00:00:00Z";
-  const old = { ...fitPod(plan), metadata: { name: "p", creationTimestamp } };
+  const old = { ...fitProbePod(plan), metadata: { name: "p", creationTimestamp } };
   const at = Date.parse(creationTimestamp);
-  expect(isLeftOver(old, at + 240_000)).toBe(false);
-  expect(isLeftOver(old, at + 240_001)).toBe(true);
-  expect(isLeftOver(fitPod(plan), at)).toBe(false);
+  expect(isStaleProbePod(old, at + 240_000)).toBe(false);
+  expect(isStaleProbePod(old, at + 240_001)).toBe(true);
+  expect(isStaleProbePod(fitProbePod(plan), at)).toBe(false);
 });

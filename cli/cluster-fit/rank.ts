@@ -3,7 +3,7 @@
 import { createMatcher } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type Fit, fitOn } from "../../fitness/density/fits.ts";
-import { type Place, placeOfNode } from "../../fitness/density/place.ts";
+import { type DensityMachine, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
 import { type FitRow, fitRow } from "../../fitness/density/views.ts";
 import type { System } from "../../fitness/llmfit/system.ts";
@@ -13,9 +13,9 @@ import { type FitLevel, isFor, type UseCase } from "../../fitness/scoring/score.
 import { type NodeReport, readNodeReport } from "../../src/api/node-report.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { alignColumns } from "../program/table.ts";
-import type { ProbeEnd } from "./probe.ts";
+import type { FitProbeResult } from "./probe.ts";
 
-export interface RankWish {
+export interface RankRequest {
   readonly model: string;
   readonly useCase?: UseCase | undefined;
   readonly minFit: FitLevel;
@@ -59,7 +59,7 @@ export interface RankedNode {
   readonly estimated_tps: number;
 }
 
-export interface Payload {
+export interface RankPayload {
   readonly requested_model: string;
   readonly min_fit: FitLevel;
   readonly use_case: UseCase | null;
@@ -74,14 +74,20 @@ const MOST_RAW = 512;
 const UNSCHEDULABLE = "unschedulable: it is cordoned or drained, and gets no new replicas";
 
 /** The models that the name means; a family, where it means one. Empty where it means none. */
-export function wantedRecords(records: readonly CatalogRecord[], model: string): ReadonlySet<CatalogRecord> {
+export function matchingRecords(
+  records: readonly CatalogRecord[],
+  model: string,
+): ReadonlySet<CatalogRecord> {
   if (EVERY.has(model.toLowerCase())) return new Set(records);
   const match = createMatcher(records)(model);
   return new Set(match.at === "one" ? [match.record] : match.at === "several" ? match.records : []);
 }
 
 /** The best first, and by name where scores are equal. */
-export function payloadOf(results: readonly NodeResult[], { model, useCase, minFit }: RankWish): Payload {
+export function rankPayload(
+  results: readonly NodeResult[],
+  { model, useCase, minFit }: RankRequest,
+): RankPayload {
   const ranked = results.flatMap((result) => {
     const best = "error" in result ? undefined : result.top[0];
     if (best === undefined || "error" in result) return [];
@@ -103,10 +109,10 @@ export function payloadOf(results: readonly NodeResult[], { model, useCase, minF
 
 /** What a Host's status says, without a pod. */
 export function hostResult(
-  place: Place,
+  place: DensityMachine,
   records: readonly CatalogRecord[],
   wanted: ReadonlySet<CatalogRecord>,
-  wish: RankWish,
+  wish: RankRequest,
 ): NodeResult {
   const { name: node, silence, system, machine, isSchedulable: schedulable } = place;
   if (silence !== undefined)
@@ -117,10 +123,10 @@ export function hostResult(
 /** What the pod on a node has answered, with the GPUs that the node's device plugin announces. */
 export function nodeResult(
   object: Node,
-  end: ProbeEnd,
+  end: FitProbeResult,
   records: readonly CatalogRecord[],
   wanted: ReadonlySet<CatalogRecord>,
-  wish: RankWish,
+  wish: RankRequest,
 ): NodeResult {
   const about = { node: object.metadata.name, kind: "Node" as const };
   if (end.at === "failed") {
@@ -138,7 +144,7 @@ export function nodeResult(
       raw,
     };
   }
-  const place = placeOfNode(object);
+  const place = machineFromNode(object);
   const { system, machine } = withReport(place, read);
   const answered = {
     ...{ ...about, schedulable: place.isSchedulable, system },
@@ -168,7 +174,7 @@ function scored(
   { machine, system, schedulable, ...about }: Read,
   records: readonly CatalogRecord[],
   wanted: ReadonlySet<CatalogRecord>,
-  wish: RankWish,
+  wish: RankRequest,
 ): NodeResult {
   if (machine.at === "unusable")
     return { ...about, error: "machine is unusable", reason: "MachineUnusable", message: machine.why };
@@ -183,7 +189,7 @@ function scored(
   };
 }
 
-function fitFor(record: CatalogRecord, machine: Machine, { useCase }: RankWish): Fit | undefined {
+function fitFor(record: CatalogRecord, machine: Machine, { useCase }: RankRequest): Fit | undefined {
   if (useCase === undefined) return fitOn(record, machine);
   return isFor(record, useCase) ? fitOn(record, machine, { useCase }) : undefined;
 }
@@ -192,7 +198,7 @@ function byScore(a: Fit, b: Fit): number {
   return b.score - a.score || (a.record.name < b.record.name ? -1 : 1);
 }
 
-export function renderPayload({ node_count, ranked_nodes, node_results, ...asked }: Payload): string {
+export function renderPayload({ node_count, ranked_nodes, node_results, ...asked }: RankPayload): string {
   if (node_count === 0) return "no Kubernetes nodes found";
   const rows = ranked_nodes.map((one) => [
     ...[one.node, one.best_model, one.best_score.toFixed(1), one.best_fit, one.best_quant],

@@ -1,13 +1,13 @@
 /** The density state as it is now, read once with the rights of the kubeconfig. */
 
 import type { Density } from "../../fitness/density/density.ts";
-import { placeOfHost, placeOfNode } from "../../fitness/density/place.ts";
+import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
-import { heldByPod, heldByReplica, isOver } from "../../server/cluster.ts";
+import { hasPodEnded, memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { nodeReportName, reportIn } from "../../src/api/node-report.ts";
+import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
 import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Cluster } from "./cluster.ts";
@@ -23,21 +23,21 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
     listAll(cluster, INFERENCE_SERVICES),
     listAll(cluster, MODELS),
   ]);
-  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   const reports = await listReports(cluster);
   for (const node of nodes) {
     const { name } = node.metadata;
-    const report = reportIn(reports.get(nodeReportName(name)));
-    density.setPlace("Node", name, withReport(placeOfNode(node), report));
+    const report = reportInConfigMap(reports.get(nodeReportName(name)));
+    density.setPlace("Node", name, withReport(machineFromNode(node), report));
   }
   for (const replica of replicas) {
     const on = { kind: "Host", name: replica.spec.template.hostName } as const;
-    density.setHeld(keyOf(replica.metadata), on, heldByReplica(replica));
+    density.setHeld(keyOf(replica.metadata), on, memoryOfReplica(replica));
   }
-  for (const pod of pods.filter((one) => !isOver(one))) {
+  for (const pod of pods.filter((one) => !hasPodEnded(one))) {
     const { nodeName: name } = pod.spec;
     if (name !== undefined)
-      density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, heldByPod(pod));
+      density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, memoryOfPod(pod));
   }
   for (const { metadata, spec } of services) density.setService(keyOf(metadata), spec.modelRef);
   for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);

@@ -4,7 +4,7 @@ import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../src/kube/types.ts";
 
 /** What was tried: shown in the message, and in the command that asks for the right to it. */
-export interface Attempt {
+export interface ApiAttempt {
   readonly verb: "get" | "list" | "watch" | "patch" | "create" | "delete";
   readonly kind: Kind<KubeObject>;
   readonly name?: string | undefined;
@@ -12,14 +12,14 @@ export interface Attempt {
 }
 
 /** The catalog's error for a failed call, with what was tried and what to do about it here. */
-export function explainAttempt(attempt: Attempt, failure: ApiFailure): MetalbridgeError {
+export function explainAttempt(attempt: ApiAttempt, failure: ApiFailure): MetalbridgeError {
   const { code, message, remedy } = explainFailure(failure);
   const { verb, kind, name } = attempt;
   const what = `cannot ${verb} ${name === undefined ? kind.plural : `${kind.kind} ${name}`}`;
   return new MetalbridgeError(code, `${what}: ${message}`, remedyOf(attempt, failure) ?? remedy);
 }
 
-function remedyOf({ verb, kind, namespace }: Attempt, failure: ApiFailure): Remedy | undefined {
+function remedyOf({ verb, kind, namespace }: ApiAttempt, failure: ApiFailure): Remedy | undefined {
   switch (failure.kind) {
     case "forbidden": {
       const place = kind.namespaced && namespace !== undefined ? ` -n ${namespace}` : "";

@@ -11,25 +11,25 @@ import { explainAttempt } from "./failure.ts";
 
 /** Throws ServiceNotFound. */
 export async function findService(cluster: Cluster, name: string): Promise<InferenceService> {
-  const found = await lookUp(cluster, INFERENCE_SERVICES, name);
+  const found = await findIfPresent(cluster, INFERENCE_SERVICES, name);
   return found ?? notFound(cluster, INFERENCE_SERVICES, "ServiceNotFound", name);
 }
 
 /** Throws HostNotFound. */
 export async function findHost(cluster: Cluster, name: string): Promise<Host> {
-  const found = await lookUp(cluster, HOSTS, name);
+  const found = await findIfPresent(cluster, HOSTS, name);
   if (found !== undefined) return found;
   throw new MetalbridgeError("HostNotFound", `there is no Host ${name}`);
 }
 
 /** Throws ReplicaNotFound. */
 export async function findReplica(cluster: Cluster, name: string): Promise<InferenceReplica> {
-  const found = await lookUp(cluster, INFERENCE_REPLICAS, name);
+  const found = await findIfPresent(cluster, INFERENCE_REPLICAS, name);
   return found ?? notFound(cluster, INFERENCE_REPLICAS, "ReplicaNotFound", name);
 }
 
 /** Undefined where there is none in the namespace. */
-export async function lookUp<T extends KubeObject>(
+export async function findIfPresent<T extends KubeObject>(
   { client, namespace }: Cluster,
   kind: Kind<T>,
   name: string,

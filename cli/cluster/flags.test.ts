@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { expect, test } from "vitest";
-import { parseCount, parseDuration, parseHostName, parseName, parseServiceName } from "./flags.ts";
+import { countParser, parseDuration, parseHostName, parseName, parseServiceName } from "./flags.ts";
 
 test.each([
   ["90s", 90_000],
@@ -32,10 +32,10 @@ test("names may have their kind before them, as kubectl prints them", () => {
 });
 
 test.each(["-1", "1.5", "", "1e3", "9999999999", "０"])("%j is no count", (text) => {
-  expect(() => parseCount(0)(text)).toThrow(InvalidArgumentError);
+  expect(() => countParser(0)(text)).toThrow(InvalidArgumentError);
 });
 
 test("a count has a least", () => {
-  expect(parseCount(0)("0")).toBe(0);
-  expect(() => parseCount(1)("0")).toThrow(/at least 1/);
+  expect(countParser(0)("0")).toBe(0);
+  expect(() => countParser(1)("0")).toThrow(/at least 1/);
 });

@@ -8,7 +8,7 @@ export interface ClusterFlags {
   readonly namespace?: string;
 }
 
-export type Output = "text" | "json";
+export type OutputFormat = "text" | "json";
 
 const OBJECT_NAME_MAX = 253;
 const UNITS_MS = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as const;
@@ -36,7 +36,7 @@ export function outputFlag(...others: readonly string[]): Option {
 }
 
 /** An option such as `--wait=false`. */
-export function yesOrNo(flags: string, what: string): Option {
+export function booleanOption(flags: string, what: string): Option {
   const read = (text: string) => {
     if (text === "true" || text === "false") return text === "true";
     throw new InvalidArgumentError("It has to be true or false.");
@@ -58,7 +58,7 @@ export function parseDuration(text: string): number {
 }
 
 /** A whole number of at least `least`. */
-export function parseCount(least: number): (text: string) => number {
+export function countParser(least: number): (text: string) => number {
   return (text) => {
     if (!/^\d{1,9}$/.test(text) || Number(text) < least)
       throw new InvalidArgumentError(`It has to be a whole number of at least ${least}.`);

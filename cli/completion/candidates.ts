@@ -17,7 +17,7 @@ const NAMED: Readonly<Record<string, Kind<KubeObject>>> = {
 const NAMES_MS = 2_000;
 
 /** `words` are those after the program's name; the last is the one being typed, and may be empty. */
-export async function candidatesFor(
+export async function completionsFor(
   verbs: readonly Verb[],
   words: readonly string[],
 ): Promise<readonly string[]> {

@@ -4,14 +4,15 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
-import { lookUp } from "../cluster/find.ts";
+import { findIfPresent } from "../cluster/find.ts";
 import type { DeployObjects } from "./objects.ts";
 
 /** Checks both before it creates either. Throws ServiceExists where a name is taken. */
 export async function createObjects(cluster: Cluster, { model, service }: DeployObjects): Promise<void> {
   await create(cluster, INFERENCE_SERVICES, service, { isDryRun: true });
   const { name } = service.metadata;
-  const existing = model === undefined ? undefined : await lookUp(cluster, MODELS, model.metadata.name);
+  const existing =
+    model === undefined ? undefined : await findIfPresent(cluster, MODELS, model.metadata.name);
   if (model !== undefined && existing !== undefined && existing.spec.source !== model.spec.source)
     throw new MetalbridgeError(
       "ServiceExists",

@@ -4,11 +4,11 @@ import { API_VERSION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
-import { fileNameOf, parseSource, type Source } from "../../src/models/source/source.ts";
+import { fileNameOf, type ModelSource, parseSource } from "../../src/models/source/source.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
-import { type Weights, weightsOf } from "../catalog/weights.ts";
+import { type WeightsRef, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { lookUp } from "../cluster/find.ts";
+import { findIfPresent } from "../cluster/find.ts";
 
 export interface DeployFlags {
   readonly name?: string;
@@ -60,13 +60,13 @@ export async function objectsOf(
 
 /** A Model's name is a DNS name: it has neither slash nor colon. */
 async function isModel(cluster: Cluster, weights: string): Promise<boolean> {
-  return /^[a-z0-9.-]+$/.test(weights) && (await lookUp(cluster, MODELS, weights)) !== undefined;
+  return /^[a-z0-9.-]+$/.test(weights) && (await findIfPresent(cluster, MODELS, weights)) !== undefined;
 }
 
 function modelOf(
   namespace: string,
   name: string,
-  { source, quantization }: Weights,
+  { source, quantization }: WeightsRef,
   flags: DeployFlags,
 ): Model {
   return {
@@ -99,7 +99,7 @@ function given(fields: Readonly<Record<string, unknown>>): object {
 }
 
 /** The name of the file, repository or tag, as an object may have it: "qwen3-0.6b-q8-0". */
-export function nameOf(source: Source): string {
+export function nameOf(source: ModelSource): string {
   const name = rawName(source)
     .replace(/\.(gguf|safetensors)$/i, "")
     .toLowerCase()
@@ -109,7 +109,7 @@ export function nameOf(source: Source): string {
   return name === "" ? "model" : name;
 }
 
-function rawName(source: Source): string {
+function rawName(source: ModelSource): string {
   if (source.kind === "ollama") return `${source.name.split("/").at(-1)}-${source.tag}`;
   if (source.kind === "oci") {
     const name = source.repository.split("/").at(-1) ?? "";

@@ -5,10 +5,10 @@ import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { testScreens } from "../../test/golden/text.ts";
 import { printable } from "../program/table.ts";
-import { type HostFacts, renderHost } from "./host.ts";
+import { type HostDetails, renderHost } from "./host.ts";
 import { type ReplicaFacts, renderReplica } from "./replica.ts";
-import { renderService, type ServiceFacts } from "./service.ts";
-import { readTarget } from "./target.ts";
+import { renderServiceDetails, type ServiceFacts } from "./service.ts";
+import { parseDescribeTarget } from "./target.ts";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 
@@ -23,7 +23,7 @@ function screenOf(input: Input): string {
   }
   const service = inferenceServiceSchema.parse(input.service);
   const replicas = (input.replicas ?? []).map((one) => inferenceReplicaSchema.parse(one));
-  return renderService({ service, replicas, pods, model, events }, NOW);
+  return renderServiceDetails({ service, replicas, pods, model, events }, NOW);
 }
 
 describe("screens", () => {
@@ -31,7 +31,7 @@ describe("screens", () => {
 });
 
 describe("screens of hosts", () => {
-  testScreens(path.join(import.meta.dirname, "golden/host"), (facts: HostFacts) =>
+  testScreens(path.join(import.meta.dirname, "golden/host"), (facts: HostDetails) =>
     renderHost({ ...facts, host: hostSchema.parse(facts.host) }, NOW),
   );
 });
@@ -51,6 +51,6 @@ describe("names", () => {
     ["host/mini-1", "host", "mini-1"],
     ["mbhosts/mini-1", "host", "mini-1"],
   ])("%s means %s %s", (text, kind, name) => {
-    expect(readTarget(text)).toEqual({ kind, name });
+    expect(parseDescribeTarget(text)).toEqual({ kind, name });
   });
 });

@@ -8,9 +8,9 @@ import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
 import { overviewOf } from "../status/overview.ts";
 import { conditionSection, eventSection } from "./parts.ts";
-import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
+import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
-export interface HostFacts {
+export interface HostDetails {
   readonly host: Host;
   /** Undefined where there is none, or it may not be read. */
   readonly lease: Lease | undefined;
@@ -19,9 +19,9 @@ export interface HostFacts {
   readonly events: readonly KubeEvent[] | "forbidden";
 }
 
-export function renderHost(facts: HostFacts, nowMs: number): string {
+export function renderHost(facts: HostDetails, nowMs: number): string {
   const { host, replicas, events } = facts;
-  return layOut(fieldLines(headOf(facts, nowMs)), [
+  return renderSections(fieldLines(headOf(facts, nowMs)), [
     memorySection(host),
     diskSection(host),
     engineSection(host),
@@ -31,7 +31,7 @@ export function renderHost(facts: HostFacts, nowMs: number): string {
   ]);
 }
 
-function headOf({ host, lease }: HostFacts, nowMs: number): readonly Field[] {
+function headOf({ host, lease }: HostDetails, nowMs: number): readonly Field[] {
   const { metadata, spec, status } = host;
   const { info, addresses = [] } = status ?? {};
   const [line] = overviewOf([host], [], []).hosts;
@@ -109,7 +109,7 @@ function engineSection({ status }: Host): Section {
   return { title: "Engines", lines: tableLines(["RUNTIME", "VERSION", "PATH"], rows) };
 }
 
-function replicaSection(replicas: HostFacts["replicas"]): Section {
+function replicaSection(replicas: HostDetails["replicas"]): Section {
   const title = "Replicas";
   if (replicas === "forbidden") return { title, lines: ["this credential may not list replicas"] };
   const rows = overviewOf([], [], replicas).replicas.map((replica) => [

@@ -10,16 +10,16 @@ import { EVENTS, LEASES, PODS } from "../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { listAll, lookUp } from "../cluster/find.ts";
-import type { HostFacts } from "./host.ts";
+import { findIfPresent, listAll } from "../cluster/find.ts";
+import type { HostDetails } from "./host.ts";
 import type { ReplicaFacts } from "./replica.ts";
 import type { ServiceFacts } from "./service.ts";
 
 export async function readReplicaFacts(cluster: Cluster, replica: InferenceReplica): Promise<ReplicaFacts> {
   const { hostName, serviceName } = replica.spec.template;
   const [service, host, events] = await Promise.all([
-    ifAllowed(lookUp(cluster, INFERENCE_SERVICES, serviceName)),
-    ifAllowed(lookUp(cluster, HOSTS, hostName)),
+    ifAllowed(findIfPresent(cluster, INFERENCE_SERVICES, serviceName)),
+    ifAllowed(findIfPresent(cluster, HOSTS, hostName)),
     eventsOf(cluster, replica),
   ]);
   const isOwner = service?.metadata.uid === replica.spec.template.serviceUid;
@@ -36,17 +36,17 @@ export async function readServiceFacts(cluster: Cluster, service: InferenceServi
     ifAllowed(
       listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE_UID}=${service.metadata.uid}` }),
     ),
-    ifAllowed(lookUp(cluster, MODELS, service.spec.modelRef)),
+    ifAllowed(findIfPresent(cluster, MODELS, service.spec.modelRef)),
     eventsOf(cluster, service),
   ]);
   const own = replicas.filter(({ spec }) => spec.template.serviceUid === service.metadata.uid);
   return { service, replicas: own, pods: pods ?? [], model, events };
 }
 
-export async function readHostFacts(cluster: Cluster, host: Host): Promise<HostFacts> {
+export async function readHostFacts(cluster: Cluster, host: Host): Promise<HostDetails> {
   const { name } = host.metadata;
   const [lease, replicas, events] = await Promise.all([
-    ifAllowed(lookUp({ ...cluster, namespace: NAMESPACE_HOSTS }, LEASES, name)),
+    ifAllowed(findIfPresent({ ...cluster, namespace: NAMESPACE_HOSTS }, LEASES, name)),
     ifAllowed(listAll(cluster, INFERENCE_REPLICAS, { fieldSelector: `spec.template.hostName=${name}` })),
     eventsOf(cluster, host),
   ]);

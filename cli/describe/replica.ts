@@ -11,7 +11,7 @@ import { overviewOf } from "../status/overview.ts";
 import { engineSection } from "./engine.ts";
 import { memorySection } from "./memory.ts";
 import { conditionSection, eventSection } from "./parts.ts";
-import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
+import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface ReplicaFacts {
   readonly replica: InferenceReplica;
@@ -23,7 +23,7 @@ export interface ReplicaFacts {
 
 export function renderReplica(facts: ReplicaFacts, nowMs: number): string {
   const { replica, events } = facts;
-  return layOut(fieldLines(headOf(facts, nowMs)), [
+  return renderSections(fieldLines(headOf(facts, nowMs)), [
     engineSection(replica),
     memorySection(replica),
     transitionSection(replica, nowMs),

@@ -23,7 +23,7 @@ export function tableLines(titles: Row, rows: readonly Row[]): readonly string[]
   return rows.length === 0 ? [] : alignColumns([titles, ...rows]);
 }
 
-export function layOut(head: readonly string[], sections: readonly Section[]): string {
+export function renderSections(head: readonly string[], sections: readonly Section[]): string {
   const parts = sections
     .filter(({ lines }) => lines.length > 0)
     .map(({ title, lines }) => [title, ...lines.map((line) => `${INDENT}${line}`.trimEnd())]);

@@ -11,7 +11,7 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
 import { conditionSection, eventSection } from "./parts.ts";
-import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
+import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface ServiceFacts {
   readonly service: InferenceService;
@@ -23,9 +23,9 @@ export interface ServiceFacts {
   readonly events: readonly KubeEvent[] | "forbidden";
 }
 
-export function renderService(facts: ServiceFacts, nowMs: number): string {
+export function renderServiceDetails(facts: ServiceFacts, nowMs: number): string {
   const { service, events } = facts;
-  return layOut(fieldLines(headOf(facts, nowMs)), [
+  return renderSections(fieldLines(headOf(facts, nowMs)), [
     specSection(facts),
     replicaSection(facts, nowMs),
     podSection(facts, nowMs),

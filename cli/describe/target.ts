@@ -6,14 +6,14 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findHost, findReplica, findService, lookUp, notFound } from "../cluster/find.ts";
+import { findHost, findIfPresent, findReplica, findService, notFound } from "../cluster/find.ts";
 
 export interface TargetName {
   readonly kind: "replica" | "service" | "host" | "either";
   readonly name: string;
 }
 
-export type Target =
+export type DescribeTarget =
   | { readonly kind: "replica"; readonly replica: InferenceReplica }
   | { readonly kind: "service"; readonly service: InferenceService }
   | { readonly kind: "host"; readonly host: Host };
@@ -23,7 +23,7 @@ const SERVICE = /^(services?|isvc|inferenceservices?)\//;
 const HOST = /^(hosts?|mbhosts?)\//;
 
 /** `chat`, `irep/chat-0-abc`, `isvc/chat`, `host/mini-1`. Pure. */
-export function readTarget(text: string): TargetName {
+export function parseDescribeTarget(text: string): TargetName {
   if (REPLICA.test(text)) return { kind: "replica", name: text.replace(REPLICA, "") };
   if (SERVICE.test(text)) return { kind: "service", name: text.replace(SERVICE, "") };
   if (HOST.test(text)) return { kind: "host", name: text.replace(HOST, "") };
@@ -31,13 +31,16 @@ export function readTarget(text: string): TargetName {
 }
 
 /** Throws ReplicaNotFound, ServiceNotFound, HostNotFound or NameAmbiguous. */
-export async function findTarget(cluster: Cluster, { kind, name }: TargetName): Promise<Target> {
+export async function findDescribeTarget(
+  cluster: Cluster,
+  { kind, name }: TargetName,
+): Promise<DescribeTarget> {
   if (kind === "replica") return { kind, replica: await findReplica(cluster, name) };
   if (kind === "service") return { kind, service: await findService(cluster, name) };
   if (kind === "host") return { kind, host: await findHost(cluster, name) };
   const [replica, service] = await Promise.all([
-    lookUp(cluster, INFERENCE_REPLICAS, name),
-    lookUp(cluster, INFERENCE_SERVICES, name),
+    findIfPresent(cluster, INFERENCE_REPLICAS, name),
+    findIfPresent(cluster, INFERENCE_SERVICES, name),
   ]);
   if (replica !== undefined && service !== undefined) {
     throw new MetalbridgeError("NameAmbiguous", `${name} is a replica and a service`, {

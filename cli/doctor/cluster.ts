@@ -2,7 +2,7 @@
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { chooseAddress } from "../../agent/host/addresses.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
-import { preflight } from "../../agent/preflight.ts";
+import { runPreflight } from "../../agent/preflight.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -78,7 +78,7 @@ export async function readCluster(
   );
   const serverAheadMs = connection.serverAheadMs();
   const seen = { host, address, runtimes: await runtimes, server, serverAheadMs };
-  const checks = await preflight(client, config, seen);
+  const checks = await runPreflight(client, config, seen);
   return { api: { value: api }, preflight: { value: checks }, routed };
 }
 

@@ -1,11 +1,13 @@
 /** The life of the credential in a kubeconfig, as the credential itself says it. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { Credential, Reading } from "../../src/doctor/readings.ts";
+import type { CredentialReading, Reading } from "../../src/doctor/readings.ts";
 import { type KubeconfigSource, loadKubeconfig } from "../../src/kube/client/kubeconfig.ts";
 
 /** Undefined for a plugin, which renews what it gives. Throws MetalbridgeError where the kubeconfig cannot work. */
-export async function readCredential(source: KubeconfigSource): Promise<Reading<Credential> | undefined> {
+export async function readCredential(
+  source: KubeconfigSource,
+): Promise<Reading<CredentialReading> | undefined> {
   const user = loadKubeconfig(source).getCurrentUser();
   if (user === null || user.exec !== undefined) return undefined;
   const file = tokenFileOf(user.authProvider);
@@ -29,7 +31,7 @@ export function tokenFileOf(authProvider: unknown): string | undefined {
 }
 
 /** Tokens of ServiceAccounts are JSON Web Tokens; their claims are read, not verified. */
-function lifeOfToken(token: string): Reading<Credential> {
+function lifeOfToken(token: string): Reading<CredentialReading> {
   try {
     const claims: unknown = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8"));
     const seconds = (name: string): number | undefined => {

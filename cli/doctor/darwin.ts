@@ -23,10 +23,10 @@ import { gpuBudgetFor } from "../../src/macos/gpu-budget.ts";
 import { parseCount, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool } from "../../src/util/command.ts";
 import { programsOf } from "./engines.ts";
+import { knownReading, mapReading, readAll } from "./read-all.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
-import { known, mapReading, takeAll } from "./take.ts";
 
-export async function takeDarwin({
+export async function readDarwin({
   run,
   config,
   limitMs,
@@ -34,7 +34,7 @@ export async function takeDarwin({
   server,
   tryReach,
 }: Tools): Promise<SystemReadings> {
-  return takeAll(
+  return readAll(
     {
       power: readPower(run),
       powerSource: readPowerSource(run),
@@ -55,7 +55,7 @@ export async function takeDarwin({
       ),
       programs: readPrograms(run),
       listeners: readListeners(run),
-      ephemeral: known(readEphemeralPorts(run)),
+      ephemeral: knownReading(readEphemeralPorts(run)),
     },
     limitMs,
   );

@@ -2,10 +2,10 @@
 import { realpath, stat } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
-import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
+import { createOllamaFinder, detectOllama } from "../../agent/engines/ollama/program.ts";
 import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
-import { accountOnTheWay } from "../../launchd/account-files.ts";
+import { accountControlling } from "../../launchd/account-files.ts";
 import { changesOf, listEngines } from "../../launchd/engines/store.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { FoundEngine, Readings } from "../../src/doctor/readings.ts";
@@ -27,7 +27,7 @@ export async function findEngines(
   const { address, programs } = config.ollama;
   const [host, port] = splitAddress(address ?? "");
   const ollama =
-    address === undefined ? createOllamaFinder({ paths: programs, env }) : () => askFound({ host, port });
+    address === undefined ? createOllamaFinder({ paths: programs, env }) : () => detectOllama({ host, port });
   const found = await Promise.all([
     one("llamacpp", async () => {
       const program = await llamacpp();
@@ -42,7 +42,7 @@ export async function findEngines(
 /** Undefined where only root may, and where the way to it cannot be read. */
 function changeableBy(program: string): number | undefined {
   try {
-    return program.startsWith("/") ? accountOnTheWay(program)?.uid : undefined;
+    return program.startsWith("/") ? accountControlling(program)?.uid : undefined;
   } catch {
     return undefined;
   }
@@ -59,7 +59,7 @@ export async function readPinnedEngines(prefix: string | undefined): Promise<Rea
 }
 
 /** As the agent reports them. */
-export function runtimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
+export function foundRuntimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
   return {
     found: engines
       .filter(({ trouble }) => trouble === undefined)

@@ -5,13 +5,13 @@ import { open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import {
   type ProcessMark,
   readEngineRecord,
   readRunFiles,
 } from "../../agent/instances/process/run-directory.ts";
-import type { EngineFolder, Reading, Readings, SeenFile } from "../../src/doctor/readings.ts";
+import type { EngineFolder, FileReading, Reading, Readings } from "../../src/doctor/readings.ts";
 
 const SPEED_MS = 1_000;
 const CHUNK = 8 << 20;
@@ -28,7 +28,7 @@ const withPort = z.object({ port: z.number() });
 
 /** Throws the system's error where a folder may not be read. */
 export function readOwnEngines(stateDir: string): OwnEngines {
-  const { startTimeNow } = createIdentity(process.platform);
+  const { startTimeNow } = createIdentityReader(process.platform);
   const pids = new Set<number>();
   const ports = new Set<number>();
   // A process that cannot be asked about may live.
@@ -62,8 +62,8 @@ export function readOwnEngines(stateDir: string): OwnEngines {
 
 /** Those that exist. Throws the system's error where one cannot be asked about. */
 export async function readFiles(
-  wanted: readonly { readonly path: string; readonly role: SeenFile["role"] }[],
-): Promise<readonly SeenFile[]> {
+  wanted: readonly { readonly path: string; readonly role: FileReading["role"] }[],
+): Promise<readonly FileReading[]> {
   const found = await Promise.all(
     wanted.map(async ({ path, role }) => {
       const info = await statOf(path);

@@ -1,8 +1,8 @@
 /** What `--fix` does: only what needs no root and loses nothing. Each step is printed as the command that it stands for. */
 import { chmod, rm } from "node:fs/promises";
 import { dirname, sep } from "node:path";
-import { lockStateDir } from "../../agent/single.ts";
-import type { Repair, Result } from "../../src/doctor/check.ts";
+import { lockStateDir } from "../../agent/state-dir-lock.ts";
+import type { CheckResult, Repair } from "../../src/doctor/check.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
 export interface Fixed {
@@ -19,7 +19,7 @@ export interface FixPorts {
 }
 
 /** In the order of the results; one that fails does not stop the others. */
-export async function fixAll(results: readonly Result[], ports: FixPorts): Promise<readonly Fixed[]> {
+export async function fixAll(results: readonly CheckResult[], ports: FixPorts): Promise<readonly Fixed[]> {
   const fixed: Fixed[] = [];
   for (const { code, repair, fix } of results) {
     if (repair === undefined) continue;

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { defaultRemedy, MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_HOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
-import type { Result } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/check.ts";
 import { DEPLOYMENTS, ENDPOINT_SLICES, PODS } from "../../src/kube/kinds.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
@@ -12,11 +12,11 @@ import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { readyEndpoints } from "../endpoint/target.ts";
-import { need, removeOne } from "../host/access.ts";
+import { removeOne, unwrapResult } from "../host/access.ts";
 import { writeErr } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { type ProbeEnd, probePod, readProbe } from "./probe-pod.ts";
-import type { Report } from "./render.ts";
+import { probePod, type ReachProbeResult, readProbe } from "./probe-pod.ts";
+import type { DoctorReport } from "./render.ts";
 
 export interface ProbeFlags extends ClusterFlags {
   /** Has Node. Absent: the controller's. */
@@ -32,7 +32,7 @@ export const CONTROLLER = "app.kubernetes.io/name=metalbridge,app.kubernetes.io/
 const CODE = "HostUnreachableFromCluster";
 
 /** Creates a pod and deletes it again, whatever happens. Throws HostNotFound, AddressUnknown, NoProbeImage. */
-export async function probeFromCluster(name: string, flags: ProbeFlags): Promise<Report> {
+export async function probeFromCluster(name: string, flags: ProbeFlags): Promise<DoctorReport> {
   return withCluster("doctor", flags, async (cluster) => {
     const startMs = performance.now();
     const host = await findHost(cluster, name);
@@ -72,14 +72,14 @@ async function runProbe(cluster: Cluster, targets: readonly string[], flags: Pro
   const deadlineSeconds = Math.max(1, Math.ceil((timeoutMs || TIMEOUT_MS) / 1_000));
   const pod = probePod({ ...ref, image, pullSecrets, targets, deadlineSeconds });
   try {
-    need({ verb: "create", kind: PODS, ...ref }, await cluster.client.create(PODS, pod));
+    unwrapResult({ verb: "create", kind: PODS, ...ref }, await cluster.client.create(PODS, pod));
     let why = "it has not started";
     const options = {
       signal: stop.signal,
       timeoutMs,
       tellTrouble: (message: string) => writeErr(`${message}\n`),
     };
-    const followed = await follow<ProbeEnd>(cluster, options, ({ watch, finish }) => {
+    const followed = await follow<ReachProbeResult>(cluster, options, ({ watch, finish }) => {
       const pods = watch(PODS, { namespace, fieldSelector: `metadata.name=${ref.name}` }, () => {
         const [found] = pods.list();
         if (found === undefined) return finish({ at: "stuck", why: "its pod was deleted" });
@@ -88,7 +88,7 @@ async function runProbe(cluster: Cluster, targets: readonly string[], flags: Pro
         else finish(seen);
       });
     });
-    const end: ProbeEnd = followed.how === "finished" ? followed.value : { at: "waiting", why };
+    const end: ReachProbeResult = followed.how === "finished" ? followed.value : { at: "waiting", why };
     return { end, namespace };
   } finally {
     await removeOne(cluster, PODS, ref);
@@ -109,9 +109,9 @@ async function planFor(cluster: Cluster, flags: ProbeFlags) {
 
 function resultsOf(
   targets: readonly string[],
-  end: ProbeEnd,
+  end: ReachProbeResult,
   { isServing }: { readonly isServing: boolean },
-): readonly Result[] {
+): readonly CheckResult[] {
   const plain = {
     check: "route from the cluster",
     reason: "requests reach engines from nodes and pods, not from the host itself",

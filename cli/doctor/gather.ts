@@ -6,31 +6,31 @@ import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { findRunningAgent } from "../../agent/single.ts";
+import { findRunningAgent } from "../../agent/state-dir-lock.ts";
 import { readDiskSpace } from "../../agent/store/disk.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {
+  type FileReading,
   type FoundEngine,
   type Reading,
   type Readings,
-  readValue,
-  type SeenFile,
-  type Taken,
+  type TakenReadings,
+  valueOfReading,
 } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER } from "../../src/macos/doctor/firewall.ts";
-import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { createRunCommand, createRunTool } from "../../src/util/command.ts";
 import { openCluster, readCluster } from "./cluster.ts";
 import { readCredential } from "./credential.ts";
-import { takeDarwin } from "./darwin.ts";
-import { findEngines, readPinnedEngines, runtimesOf } from "./engines.ts";
+import { readDarwin } from "./darwin.ts";
+import { findEngines, foundRuntimesOf, readPinnedEngines } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
 import { type Inventory, readInventory } from "./inventory.ts";
-import { takeLinux } from "./linux-host.ts";
+import { readLinux } from "./linux-host.ts";
 import { lookupFault, tryReach } from "./reach.ts";
+import { knownReading, mapReading, readAll } from "./read-all.ts";
 import type { Tools } from "./system.ts";
-import { known, mapReading, takeAll } from "./take.ts";
 
 const API_SERVER = "API server";
 /** Some readings ask several tools. */
@@ -38,7 +38,7 @@ const TOOL_SHARE = 0.6;
 /** For one request to the API server. */
 const REQUEST_SHARE = 0.75;
 
-export interface Asked {
+export interface GatherOptions {
   readonly config: AgentConfig;
   /** For each reading. */
   readonly limitMs: number;
@@ -52,11 +52,11 @@ export interface Asked {
 }
 
 export interface Gathered {
-  readonly taken: Taken;
+  readonly taken: TakenReadings;
   readonly inventory: Reading<Inventory>;
 }
 
-export async function gather(asked: Asked): Promise<Gathered> {
+export async function gather(asked: GatherOptions): Promise<Gathered> {
   const { config, toolPath, limitMs } = asked;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, limitMs * TOOL_SHARE);
@@ -64,7 +64,7 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, asked);
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
-  const runtimes = engines.then(runtimesOf);
+  const runtimes = engines.then(foundRuntimesOf);
   const names = readNames(server, config.huggingFace.endpoint);
   const serverFault = names.then((found) => found.find(({ use }) => use === API_SERVER)?.error);
   const timeoutMs = limitMs * REQUEST_SHARE;
@@ -76,12 +76,12 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const own = ownEngines(config.stateDir);
   const [common, system, inventory] = await Promise.all([
     takeCommon(asked, { engines, cluster, own, names }),
-    config.platform === "darwin" ? takeDarwin(tools) : takeLinux(tools),
+    config.platform === "darwin" ? readDarwin(tools) : readLinux(tools),
     readInventoryOf(config.platform, limitMs),
   ]);
   if (!(connection instanceof MetalbridgeError)) connection.close();
   const { programs, listeners, ephemeral, ...rest } = system;
-  const agentPid = Number(readValue(common.agent)?.pid);
+  const agentPid = Number(valueOfReading(common.agent)?.pid);
   return {
     inventory,
     taken: {
@@ -94,7 +94,7 @@ export async function gather(asked: Asked): Promise<Gathered> {
       }),
       ...(listeners && {
         ports: both(listeners, own, (found, mine) =>
-          seenPorts(config.portRange, found, mine, readValue(ephemeral)),
+          seenPorts(config.portRange, found, mine, valueOfReading(ephemeral)),
         ),
       }),
       engineFolders: mapReading(own, ({ folders }) => folders),
@@ -119,26 +119,26 @@ interface Begun {
 }
 
 /** What is read the same way everywhere. */
-function takeCommon(asked: Asked, begun: Begun): Promise<Taken> {
+function takeCommon(asked: GatherOptions, begun: Begun): Promise<TakenReadings> {
   const { config, configFile, limitMs, toolPath, tempDir, env } = asked;
   const { stateDir, kubeconfig, context } = config;
   const host = createHostReader(config.platform, createRunCommand(toolPath, limitMs * TOOL_SHARE));
   const { engines, cluster, names } = begun;
-  return takeAll(
+  return readAll(
     {
       machine: host.info().then(machineOf),
       memory: host.memory().then(memoryOf),
-      store: known(readSpace(config)),
+      store: knownReading(readSpace(config)),
       writeSpeed: readWriteSpeed(stateDir),
-      names: known(names),
+      names: knownReading(names),
       api: cluster.then(({ api }) => api),
       preflight: cluster.then((read) => read.preflight),
       credential: readCredential({ kubeconfigPath: kubeconfig, context }),
-      engines: known(engines),
-      pinnedEngines: known(readPinnedEngines(asked.prefix)),
+      engines: knownReading(engines),
+      pinnedEngines: knownReading(readPinnedEngines(asked.prefix)),
       agent: readAgent(stateDir, tempDir),
-      stateDir: known(readStateDir(stateDir)),
-      files: known(readFiles(ownFiles(config, configFile, env))),
+      stateDir: knownReading(readStateDir(stateDir)),
+      files: knownReading(readFiles(ownFiles(config, configFile, env))),
     },
     limitMs,
   );
@@ -147,8 +147,8 @@ function takeCommon(asked: Asked, begun: Begun): Promise<Taken> {
 function ownFiles(
   { stateDir, kubeconfig, metricsTokenFile, huggingFace }: AgentConfig,
   configFile: string | undefined,
-  env: Asked["env"],
-): readonly { readonly path: string; readonly role: SeenFile["role"] }[] {
+  env: GatherOptions["env"],
+): readonly { readonly path: string; readonly role: FileReading["role"] }[] {
   return [
     { path: stateDir, role: "stateDir" },
     { path: kubeconfig ?? join(env.HOME ?? homedir(), ".kube", "config"), role: "kubeconfig" },
@@ -211,7 +211,7 @@ function ownEngines(stateDir: string): Reading<OwnEngines> {
 
 /** Ours are the engines, the agent, this doctor, and everything that they started. */
 function seenProcesses(
-  programs: readonly Program[],
+  programs: readonly RunningProgram[],
   pids: ReadonlySet<number>,
   agentPid: number,
 ): Readings["processes"] {

@@ -2,9 +2,9 @@
 import { networkInterfaces } from "node:os";
 import {
   linuxRoots,
-  readGpus,
   readHostFirewall,
   readLinuxEphemeralPorts,
+  readLinuxGpuVendors,
   readLinuxLinks,
   readLinuxListeners,
   readLinuxPowerSource,
@@ -14,14 +14,14 @@ import {
   readPsi,
   readUnit,
 } from "./linux.ts";
+import { knownReading, readAll } from "./read-all.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
-import { known, takeAll } from "./take.ts";
 
-export async function takeLinux(
+export async function readLinux(
   { run, limitMs, routed }: Tools,
   roots = linuxRoots,
 ): Promise<SystemReadings> {
-  return takeAll(
+  return readAll(
     {
       powerSource: readLinuxPowerSource(roots),
       oomKills: readOomKills(roots),
@@ -30,11 +30,11 @@ export async function takeLinux(
       service: readUnit(run),
       supervised: readLinuxSupervised(run),
       hostFirewall: readHostFirewall(run),
-      gpus: readGpus(roots),
+      gpus: readLinuxGpuVendors(roots),
       fileLimit: readFileLimit(run),
       programs: readLinuxPrograms(roots),
       listeners: readLinuxListeners(roots),
-      ephemeral: known(readLinuxEphemeralPorts(roots)),
+      ephemeral: knownReading(readLinuxEphemeralPorts(roots)),
     },
     limitMs,
   );

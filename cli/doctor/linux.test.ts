@@ -6,9 +6,9 @@ import { expect, test } from "vitest";
 import type { RunTool } from "../../src/util/command.ts";
 import {
   type LinuxRoots,
-  readGpus,
   readHostFirewall,
   readLinuxEphemeralPorts,
+  readLinuxGpuVendors,
   readLinuxLinks,
   readLinuxListeners,
   readLinuxPowerSource,
@@ -111,9 +111,13 @@ test("a GPU with and without its driver", async () => {
   await using loaded = await layOut({ ...card, "dev/nvidiactl": "" });
   await using disk = await layOut({ ...card, "sys/bus/pci/devices/0/class": "0x010802\n" });
   const name = "NVIDIA GPU";
-  expect(await readGpus(without)).toEqual({ value: [{ name, isDriverLoaded: false, mayUse: false }] });
-  expect(await readGpus(loaded)).toEqual({ value: [{ name, isDriverLoaded: true, mayUse: true }] });
-  expect(await readGpus(disk)).toEqual({ value: [] });
+  expect(await readLinuxGpuVendors(without)).toEqual({
+    value: [{ name, isDriverLoaded: false, mayUse: false }],
+  });
+  expect(await readLinuxGpuVendors(loaded)).toEqual({
+    value: [{ name, isDriverLoaded: true, mayUse: true }],
+  });
+  expect(await readLinuxGpuVendors(disk)).toEqual({ value: [] });
 });
 
 test("the unit of the agent, as systemd has it", async () => {

@@ -2,8 +2,8 @@
 import { constants } from "node:fs";
 import { access, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Link, Reading, Readings, ServiceState } from "../../src/doctor/readings.ts";
-import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import type { Link, Reading, Readings, ServiceReading } from "../../src/doctor/readings.ts";
+import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
 const UNIT = "metalbridge-agent.service";
@@ -20,11 +20,11 @@ export interface LinuxRoots {
 export const linuxRoots: LinuxRoots = { proc: "/proc", sys: "/sys", dev: "/dev" };
 
 /** Keeps only what a shell of this kernel says it has; kernel threads have no command line. */
-export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<readonly Program[]>> {
+export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<readonly RunningProgram[]>> {
   const pids = (await namesIn(proc)).filter((name) => /^\d+$/.test(name));
   if (pids.length === 0) return { unknown: `${proc} lists no process` };
   const found = await Promise.all(
-    pids.map(async (pid): Promise<Program | undefined> => {
+    pids.map(async (pid): Promise<RunningProgram | undefined> => {
       const [line, stat] = await Promise.all([
         textOf(join(proc, pid, "cmdline")),
         textOf(join(proc, pid, "stat")),
@@ -120,7 +120,7 @@ export async function readLinuxLinks(
 }
 
 /** The unit's settings as systemd has them now, not as a file says. */
-export async function readUnit(run: RunTool): Promise<Reading<ServiceState>> {
+export async function readUnit(run: RunTool): Promise<Reading<ServiceReading>> {
   const names = [
     "LoadState",
     "ActiveState",
@@ -203,7 +203,7 @@ const VENDORS: readonly GpuVendor[] = [
 ];
 
 /** Display controllers of the PCI bus, one entry for each vendor. */
-export async function readGpus({ sys, dev }: LinuxRoots): Promise<Reading<Readings["gpus"]>> {
+export async function readLinuxGpuVendors({ sys, dev }: LinuxRoots): Promise<Reading<Readings["gpus"]>> {
   const folder = join(sys, "bus/pci/devices");
   const seen = new Set<string>();
   for (const name of await namesIn(folder)) {

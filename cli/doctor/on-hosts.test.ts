@@ -2,15 +2,15 @@ import { type IncomingMessage, request, type ServerResponse } from "node:http";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Result } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/check.ts";
 import { serveModel } from "../../test/fixtures/model-server.ts";
 import { type HostReport, parseReport, readReport } from "./on-hosts.ts";
-import { exitCodeOfHosts, hostFields, renderHosts } from "./render-hosts.ts";
+import { exitCodeOfHosts, hostFields, renderHostReports } from "./render-hosts.ts";
 
-const result = (status: Result["status"], code: string, finding = ""): Result =>
-  ({ status, code, finding, check: "a check", reason: "because" }) as Result;
+const result = (status: CheckResult["status"], code: string, finding = ""): CheckResult =>
+  ({ status, code, finding, check: "a check", reason: "because" }) as CheckResult;
 
-const report = (host: string, ...results: readonly Result[]): HostReport => ({
+const report = (host: string, ...results: readonly CheckResult[]): HostReport => ({
   host,
   report: { host, platform: "darwin", machine: "", tookMs: 900, results, fixed: [], inventory: {} },
 });
@@ -28,7 +28,7 @@ const absent: HostReport = {
 };
 
 test("several hosts are a table with errors first, then those that are well", () => {
-  const lines = renderHosts([well, warned, failing, absent], false).split("\n");
+  const lines = renderHostReports([well, warned, failing, absent], false).split("\n");
   expect(lines.map((line) => line.split(/ {2,}/).slice(0, 3).join(" "))).toEqual([
     "HOST STATUS CODE",
     "mac-3 error SleepEnabled",
@@ -39,12 +39,12 @@ test("several hosts are a table with errors first, then those that are well", ()
     "1 of 4 hosts well: mac-1",
     "why and what to do: metalbridge doctor --host <name>",
   ]);
-  expect(renderHosts([well, well], false)).toBe("2 of 2 hosts well: mac-1, mac-1");
-  expect(renderHosts([], false)).toBe("there are no hosts");
+  expect(renderHostReports([well, well], false)).toBe("2 of 2 hosts well: mac-1, mac-1");
+  expect(renderHostReports([], false)).toBe("there are no hosts");
 });
 
 test("one host is shown in full, with what was not run there and the command for it", () => {
-  const text = renderHosts([failing], false);
+  const text = renderHostReports([failing], false);
   expect(text).toMatch(/^mac-3: \n[\s\S]*error {4}SleepEnabled: sleeps/);
   expect(text).toMatch(
     /not run remotely: --fix, .*, FileVaultOn; on mac-3 run\n {2}sudo metalbridge doctor$/,
@@ -52,7 +52,7 @@ test("one host is shown in full, with what was not run there and the command for
 });
 
 test("one host that cannot be asked is shown with its remedy, without the command that was just run", () => {
-  const lines = renderHosts([absent], false).split("\n");
+  const lines = renderHostReports([absent], false).split("\n");
   expect(lines[0]).toBe("mac-4: not checked");
   expect(lines[2]).toMatch(/^error {4}RemoteAccessOff: host mac-4 offers nothing$/);
   expect(lines[3]).toMatch(/^ {9}fix: .*remoteAccess/);

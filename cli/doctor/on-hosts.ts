@@ -6,15 +6,15 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import type { Result } from "../../src/doctor/check.ts";
-import { readBody } from "../../src/kube/client/transport.ts";
+import type { CheckResult } from "../../src/doctor/check.ts";
+import { readApiBody } from "../../src/kube/client/transport.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { askHost } from "../remote/ask.ts";
-import type { Report } from "./render.ts";
+import type { DoctorReport } from "./render.ts";
 
 export interface OnHosts {
   /** Absent: all hosts. */
@@ -24,7 +24,7 @@ export interface OnHosts {
 
 /** The report of one host, or why there is none. */
 export type HostReport =
-  | { readonly host: string; readonly report: Report }
+  | { readonly host: string; readonly report: DoctorReport }
   | { readonly host: string; readonly error: MetalbridgeError };
 
 const MAX_BYTES = 4 << 20;
@@ -85,7 +85,12 @@ async function reportOf(
   }
 }
 
-async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortSignal): Promise<Report> {
+async function ask(
+  cluster: Cluster,
+  host: Host,
+  direct: boolean,
+  signal: AbortSignal,
+): Promise<DoctorReport> {
   const { metadata, status } = host;
   if (status?.remote?.doctor !== true) {
     if (status?.info === undefined)
@@ -114,7 +119,7 @@ async function ask(cluster: Cluster, host: Host, direct: boolean, signal: AbortS
     fixed: [],
     machine: "checked there by its agent, with its account's rights",
     // A code of a newer agent is shown as it is.
-    results: results as readonly Result[],
+    results: results as readonly CheckResult[],
   };
 }
 
@@ -123,7 +128,7 @@ export async function readReport(
   answer: IncomingMessage,
   host: string,
 ): Promise<z.output<typeof reportSchema>> {
-  const body = await readBody(answer, MAX_BYTES).catch((cause: unknown) => {
+  const body = await readApiBody(answer, MAX_BYTES).catch((cause: unknown) => {
     const why = cause instanceof Error ? cause.message : String(cause);
     const message = `host ${host} sent no whole report of doctor: ${why}`;
     throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });

@@ -1,12 +1,17 @@
 /** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
 
-import { probeState, runOnce, WITHOUT_MESH, whyWaiting } from "../../controller/workload/one-shot-pod.ts";
+import {
+  probeState,
+  runOnceContainer,
+  WITHOUT_MESH,
+  whyWaiting,
+} from "../../controller/workload/one-shot-pod.ts";
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
 
 /** A connection that is not made in this time is not made. */
 const CONNECT_MS = 5_000;
 
-export interface PodPlan {
+export interface ReachPodPlan {
   readonly name: string;
   readonly namespace: string;
   readonly image: string;
@@ -32,7 +37,7 @@ Promise.all(tries).then((all) => {
   console.log(failed.join("\\n"));
 });`;
 
-export function probePod({ name, namespace, targets, ...plan }: PodPlan): Pod {
+export function probePod({ name, namespace, targets, ...plan }: ReachPodPlan): Pod {
   return {
     metadata: {
       name,
@@ -40,7 +45,7 @@ export function probePod({ name, namespace, targets, ...plan }: PodPlan): Pod {
       labels: { ...WITHOUT_MESH.labels, "app.kubernetes.io/name": "metalbridge-probe" },
       annotations: WITHOUT_MESH.annotations,
     },
-    spec: runOnce(plan, {
+    spec: runOnceContainer(plan, {
       // In the controller's image Node is in no folder of the usual PATH.
       env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
       command: ["node", "-e", SCRIPT, ...targets],
@@ -49,14 +54,14 @@ export function probePod({ name, namespace, targets, ...plan }: PodPlan): Pod {
   };
 }
 
-export type ProbeEnd =
+export type ReachProbeResult =
   /** By target: why there was no connection. Empty where all were made. */
   | { readonly at: "ran"; readonly failed: ReadonlyMap<string, string>; readonly node: string }
   | { readonly at: "waiting"; readonly why: string }
   /** It will not run without a change. */
   | { readonly at: "stuck"; readonly why: string };
 
-export function readProbe(pod: Pod): ProbeEnd {
+export function readProbe(pod: Pod): ReachProbeResult {
   const node = pod.spec.nodeName ?? "?";
   const ended = probeState(pod)?.terminated;
   // A proxy that a mesh adds all the same keeps the pod running.

@@ -1,20 +1,20 @@
 /** Reports of several hosts, errors first. Pure. */
 import { describeError, type MetalbridgeError } from "../../src/api/errors.ts";
-import type { Result } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import type { HostReport } from "./on-hosts.ts";
-import { exitCodeOf, renderReport, reportFields } from "./render.ts";
+import { doctorExitCode, renderDoctorReport, reportFields } from "./render.ts";
 
 const RANK = ["error", "warning", "unknown", "note"] as const;
 
 /** One host in full; several as a table of findings. */
-export function renderHosts(reports: readonly HostReport[], isAll: boolean): string {
+export function renderHostReports(reports: readonly HostReport[], isAll: boolean): string {
   const [only] = reports;
   if (only === undefined) return "there are no hosts";
   if (reports.length === 1)
     return "report" in only
-      ? `${renderReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`
+      ? `${renderDoctorReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`
       : renderUnchecked(only.host, only.error);
   const rows = reports.flatMap(rowsOf).sort(([, a = ""], [, b = ""]) => rank(a) - rank(b));
   const well = reports.filter((one) => rowsOf(one).length === 0).map(({ host }) => host);
@@ -43,7 +43,7 @@ export function hostFields(reports: readonly HostReport[]): readonly object[] {
 /** A host that cannot be asked is a failure. */
 export function exitCodeOfHosts(reports: readonly HostReport[]): number {
   if (reports.some((one) => "error" in one)) return exitCodes.failed;
-  return exitCodeOf(reports.flatMap((one) => ("report" in one ? one.report.results : [])));
+  return doctorExitCode(reports.flatMap((one) => ("report" in one ? one.report.results : [])));
 }
 
 function rowsOf(one: HostReport): readonly Row[] {
@@ -58,7 +58,7 @@ function rank(status: string): number {
 }
 
 /** Checks that an agent does not run for other machines, and the command that runs them on the host. */
-function notRunRemotely(results: readonly Result[], host: string): string {
+function notRunRemotely(results: readonly CheckResult[], host: string): string {
   const unknown = results.filter(({ status }) => status === "unknown").map(({ code }) => code);
   const what = ["--fix", "programs of other users on the engines' ports", ...unknown];
   return `not run remotely: ${what.join(", ")}; on ${host} run\n  sudo metalbridge doctor`;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Result } from "../../src/doctor/check.ts";
-import { exitCodeOf, renderReport } from "./render.ts";
+import type { CheckResult } from "../../src/doctor/check.ts";
+import { doctorExitCode, renderDoctorReport } from "./render.ts";
 
-const result = (status: Result["status"], code: Result["code"] = "SleepEnabled"): Result => ({
+const result = (status: CheckResult["status"], code: CheckResult["code"] = "SleepEnabled"): CheckResult => ({
   ...{ code, check: "sleep when idle", status, reason: "asleep, it renews no Lease" },
   finding: status === "ok" ? "" : "the machine sleeps after 1 min",
   ...(status === "error" ? { fix: { summary: "turn off sleep", command: "sudo pmset -a sleep 0" } } : {}),
@@ -15,7 +15,7 @@ describe("the exit code", () => {
     [["unknown"], 3],
     [["error", "warning", "unknown"], 1],
   ] as const)("of %j is %i", (statuses, code) => {
-    expect(exitCodeOf(statuses.map((status) => result(status)))).toBe(code);
+    expect(doctorExitCode(statuses.map((status) => result(status)))).toBe(code);
   });
 });
 
@@ -35,7 +35,7 @@ describe("the report", () => {
   };
 
   it("has errors with reason and command, and one line for each reason of what is unknown", () => {
-    expect(renderReport(report, { isAll: false })).toBe(
+    expect(renderDoctorReport(report, { isAll: false })).toBe(
       `mini-1: Apple M4, macOS 15.6
 fixed: chmod 755 /state
 not fixed: chmod 644 /c: EPERM
@@ -53,6 +53,6 @@ unknown  the machine sleeps after 1 min
   });
 
   it("lists passed checks when asked", () => {
-    expect(renderReport(report, { isAll: true })).toMatch(/^ok {2}PowerNapOn {2}sleep when idle$/m);
+    expect(renderDoctorReport(report, { isAll: true })).toMatch(/^ok {2}PowerNapOn {2}sleep when idle$/m);
   });
 });

@@ -1,15 +1,15 @@
 /** doctor's report as text and as JSON. Pure. */
-import type { Result, Status } from "../../src/doctor/check.ts";
+import type { CheckResult, Status } from "../../src/doctor/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
 import type { Fixed } from "./fix.ts";
 
-export interface Report {
+export interface DoctorReport {
   readonly host: string;
   readonly platform: string;
   readonly machine: string;
   readonly tookMs: number;
-  readonly results: readonly Result[];
+  readonly results: readonly CheckResult[];
   readonly fixed: readonly Fixed[];
   /** What systeminformation found, or why it found nothing. */
   readonly inventory: object;
@@ -25,7 +25,7 @@ const STATUSES = [
 ] as const satisfies readonly Status[];
 
 /** Errors first; passed checks by name only with `isAll`. */
-export function renderReport(report: Report, { isAll }: { readonly isAll: boolean }): string {
+export function renderDoctorReport(report: DoctorReport, { isAll }: { readonly isAll: boolean }): string {
   const { results, fixed, host, machine, tookMs } = report;
   const counts = countOf(results);
   const shown = (["error", "warning", "note"] as const).flatMap((status) =>
@@ -47,25 +47,25 @@ export function renderReport(report: Report, { isAll }: { readonly isAll: boolea
 }
 
 /** Stable fields, for scripts. */
-export function reportFields(report: Report): object {
+export function reportFields(report: DoctorReport): object {
   const { host, platform, inventory, fixed, results, tookMs } = report;
   const plain = results.map(({ repair, ...result }) => ({ ...result, isFixable: repair !== undefined }));
   return { ...{ host, platform, tookMs }, summary: countOf(results), results: plain, fixed, inventory };
 }
 
 /** 1 for errors, 3 for warnings or checks that could not be read, else 0. */
-export function exitCodeOf(results: readonly Result[]): number {
+export function doctorExitCode(results: readonly CheckResult[]): number {
   const { error, warning, unknown } = countOf(results);
   if (error > 0) return exitCodes.failed;
   return warning + unknown > 0 ? exitCodes.warnings : exitCodes.ok;
 }
 
-function countOf(results: readonly Result[]): Readonly<Record<Status, number>> {
+function countOf(results: readonly CheckResult[]): Readonly<Record<Status, number>> {
   const of = (status: Status) => results.filter((result) => result.status === status).length;
   return Object.fromEntries(STATUSES.map((status) => [status, of(status)])) as Record<Status, number>;
 }
 
-function sectionOf({ status, code, finding, reason, fix, repair }: Result): readonly string[] {
+function sectionOf({ status, code, finding, reason, fix, repair }: CheckResult): readonly string[] {
   const head = `${status.padEnd(7)}  ${code}: ${finding}`;
   const safe = repair === undefined ? "" : " (or --fix)";
   return [
@@ -77,7 +77,7 @@ function sectionOf({ status, code, finding, reason, fix, repair }: Result): read
 }
 
 /** One tool that fails makes many checks unknown: its reason is shown once. */
-function unknownLines(results: readonly Result[]): readonly string[] {
+function unknownLines(results: readonly CheckResult[]): readonly string[] {
   const unknown = results.filter(({ status }) => status === "unknown");
   const reasons = [...new Set(unknown.map(({ finding }) => finding))];
   return reasons.flatMap((reason) => {

@@ -1,7 +1,7 @@
 /** What the readers of one system get, and what they give. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
-import type { FoundEngine, Reach, Reading, Readings, Taken } from "../../src/doctor/readings.ts";
-import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import type { FoundEngine, Reach, Reading, Readings, TakenReadings } from "../../src/doctor/readings.ts";
+import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { readTool } from "../../src/macos/doctor/reading.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
@@ -19,8 +19,8 @@ export interface Tools {
 }
 
 /** Programs and ports are not judged before it is known which of them are ours. */
-export type SystemReadings = Omit<Taken, "processes" | "ports"> & {
-  readonly programs?: Reading<readonly Program[]>;
+export type SystemReadings = Omit<TakenReadings, "processes" | "ports"> & {
+  readonly programs?: Reading<readonly RunningProgram[]>;
   readonly listeners?: Reading<readonly Listener[]>;
   readonly ephemeral?: Reading<readonly [number, number] | undefined>;
 };

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { changeOperations } from "./patch.ts";
-import { newsOf, viewDrain } from "./progress.ts";
+import { drainChanges, viewDrain } from "./progress.ts";
 
 function host(spec: object, drained?: object): Host {
   const condition = { type: "Drained", lastTransitionTime: "2026-03-01T12:00:00Z", message: "", ...drained };
@@ -97,15 +97,15 @@ describe("the view of a drain", () => {
       replica("a", { status: { phase: "Ready" } }),
       replica("bbb", { status: { phase: "Draining" } }),
     ]);
-    expect(newsOf(undefined, first)).toEqual([
+    expect(drainChanges(undefined, first)).toEqual([
       "  team/a    Ready; stays until another is Ready elsewhere",
       "  team/bbb  Draining",
       "2 left",
     ]);
-    expect(newsOf(first, first)).toEqual([]);
+    expect(drainChanges(first, first)).toEqual([]);
     const next = view({ status: "False", reason: "DrainWaits", message: "1 left" }, [
       replica("a", { status: { phase: "Draining" } }),
     ]);
-    expect(newsOf(first, next)).toEqual(["  team/a    Draining", "  team/bbb  has left", "1 left"]);
+    expect(drainChanges(first, next)).toEqual(["  team/a    Draining", "  team/bbb  has left", "1 left"]);
   });
 });

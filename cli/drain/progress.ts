@@ -30,7 +30,7 @@ export function viewDrain(host: Host, replicas: readonly InferenceReplica[], gen
 }
 
 /** The lines that say what changed from one view to the next. */
-export function newsOf(before: DrainView | undefined, now: DrainView): readonly string[] {
+export function drainChanges(before: DrainView | undefined, now: DrainView): readonly string[] {
   const gone = [...(before?.left.keys() ?? [])].filter((key) => !now.left.has(key));
   const changed = [...now.left].filter(([key, story]) => before?.left.get(key) !== story);
   const width = Math.max(0, ...gone.map((key) => key.length), ...changed.map(([key]) => key.length));

@@ -5,16 +5,16 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
-import { newAgent, readAnswer, streamEvents } from "./request.ts";
-import type { Target } from "./target.ts";
+import { newAgent, readJsonResponse, streamEvents } from "./request.ts";
+import type { EndpointTarget } from "./target.ts";
 
 const signal = new AbortController().signal;
 
-async function callOf(server: Server, more: Partial<Target> = {}) {
+async function callOf(server: Server, more: Partial<EndpointTarget> = {}) {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const endpoint = { address: "127.0.0.1", port: (server.address() as AddressInfo).port };
-  const target: Target = { endpoints: [endpoint], model: "chat", ...more };
+  const target: EndpointTarget = { endpoints: [endpoint], model: "chat", ...more };
   return { target, endpoint, path: "/v1/x", body: { model: "chat" }, signal };
 }
 
@@ -42,8 +42,8 @@ test("sends the key, and says what an engine that refuses answered", async () =>
   });
   const call = await callOf(server);
   const known = { ...call, target: { ...call.target, apiKey: "k" } };
-  expect(await readAnswer(known)).toEqual({});
-  await expect(readAnswer(call)).rejects.toMatchObject({
+  expect(await readJsonResponse(known)).toEqual({});
+  await expect(readJsonResponse(call)).rejects.toMatchObject({
     code: "NoAnswer",
     message: expect.stringContaining("/v1/x answered 401: who are you"),
   });
@@ -58,7 +58,7 @@ test("a kept connection that the engine has closed is replaced", async () => {
   });
   const call = await callOf(server);
   const agent = newAgent(call.target);
-  for (let round = 0; round < 5; round += 1) expect(await readAnswer({ ...call, agent })).toEqual({});
+  for (let round = 0; round < 5; round += 1) expect(await readJsonResponse({ ...call, agent })).toEqual({});
   expect(requests).toBe(5);
   agent.destroy();
   server.close();
@@ -73,9 +73,9 @@ test.skipIf(whyNoAuthority() !== undefined)(
     const server = createTlsServer({ cert, key }, answers);
     const ca = readFileSync(authority.certificateFile, "utf8");
     const call = await callOf(server, { tls: { servername, ca } });
-    expect(await readAnswer(call)).toEqual({ a: 1 });
+    expect(await readJsonResponse(call)).toEqual({ a: 1 });
     for (const tls of [{ servername }, { servername: "other.team.svc", ca }])
-      await expect(readAnswer({ ...call, target: { ...call.target, tls } })).rejects.toMatchObject({
+      await expect(readJsonResponse({ ...call, target: { ...call.target, tls } })).rejects.toMatchObject({
         code: "NoAnswer",
       });
     server.close();

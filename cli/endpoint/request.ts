@@ -3,11 +3,11 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Endpoint, type Target, urlOf } from "./target.ts";
+import { type EndpointTarget, type ServerEndpoint, urlOf } from "./target.ts";
 
-export interface Call {
-  readonly target: Target;
-  readonly endpoint: Endpoint;
+export interface EndpointCall {
+  readonly target: EndpointTarget;
+  readonly endpoint: ServerEndpoint;
   readonly path: string;
   readonly body: object;
   readonly signal: AbortSignal;
@@ -17,12 +17,12 @@ export interface Call {
 const ERROR_SHOWN = 300;
 
 /** Keeps connections for the requests that share it. */
-export function newAgent({ tls }: Target): Agent {
+export function newAgent({ tls }: EndpointTarget): Agent {
   return tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
 }
 
 /** The data of each server-sent event but the last, `[DONE]`. Throws NoAnswer, or what `signal` was aborted with. */
-export async function* streamEvents(call: Call): AsyncGenerator<unknown> {
+export async function* streamEvents(call: EndpointCall): AsyncGenerator<unknown> {
   const response = await open(call);
   const events: unknown[] = [];
   const parser = createParser({
@@ -41,7 +41,7 @@ export async function* streamEvents(call: Call): AsyncGenerator<unknown> {
 }
 
 /** A JSON answer as a whole. Throws NoAnswer. */
-export async function readAnswer(call: Call): Promise<unknown> {
+export async function readJsonResponse(call: EndpointCall): Promise<unknown> {
   const response = await open(call);
   try {
     return JSON.parse(await textOf(response));
@@ -50,7 +50,7 @@ export async function readAnswer(call: Call): Promise<unknown> {
   }
 }
 
-function open(call: Call): Promise<IncomingMessage> {
+function open(call: EndpointCall): Promise<IncomingMessage> {
   const { target, endpoint, path, body, signal, agent } = call;
   const { tls } = target;
   const text = JSON.stringify(body);
@@ -90,12 +90,12 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return text;
 }
 
-function broken({ target, endpoint, path }: Call, cause: unknown): MetalbridgeError {
+function broken({ target, endpoint, path }: EndpointCall, cause: unknown): MetalbridgeError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new MetalbridgeError("NoAnswer", `${urlOf(target, endpoint)}${path}: ${why}`, undefined, { cause });
 }
 
-function refused({ target, endpoint, path }: Call, status: number, answer: string): MetalbridgeError {
+function refused({ target, endpoint, path }: EndpointCall, status: number, answer: string): MetalbridgeError {
   return new MetalbridgeError(
     "NoAnswer",
     `${urlOf(target, endpoint)}${path} answered ${status}: ${answer.slice(0, ERROR_SHOWN)}`,

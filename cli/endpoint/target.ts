@@ -11,14 +11,14 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 
-export interface Endpoint {
+export interface ServerEndpoint {
   readonly address: string;
   readonly port: number;
 }
 
 /** What requests to a service need. */
-export interface Target {
-  readonly endpoints: readonly Endpoint[];
+export interface EndpointTarget {
+  readonly endpoints: readonly ServerEndpoint[];
   readonly model: string;
   readonly apiKey?: string;
   /** Present where clients use HTTPS. `ca` absent: what the system trusts. */
@@ -41,7 +41,7 @@ export function addSecretFlags(command: Command): Command {
 }
 
 /** The ready endpoints, as kube-proxy would choose from them. */
-export function readyEndpoints(slices: readonly EndpointSlice[]): readonly Endpoint[] {
+export function readyEndpoints(slices: readonly EndpointSlice[]): readonly ServerEndpoint[] {
   return slices.flatMap(({ endpoints, ports }) => {
     const port = ports?.[0]?.port;
     if (port === undefined || port === null) return [];
@@ -63,11 +63,11 @@ export function slicesOf({ metadata }: InferenceService): {
 }
 
 /** Throws NoReadyEndpoint, and what hinders reading the key. */
-export async function findTarget(
+export async function findEndpointTarget(
   cluster: Cluster,
   service: InferenceService,
   flags: SecretFlags,
-): Promise<Target> {
+): Promise<EndpointTarget> {
   const endpoints = readyEndpoints(await listAll(cluster, ENDPOINT_SLICES, slicesOf(service)));
   if (endpoints.length === 0) throw noEndpoint(service);
   const apiKey = await keyOf(cluster, service, flags);
@@ -89,7 +89,7 @@ export function noEndpoint({ metadata, status }: InferenceService): MetalbridgeE
 }
 
 /** `http://address:port`, or `https://…` */
-export function urlOf({ tls }: Pick<Target, "tls">, { address, port }: Endpoint): string {
+export function urlOf({ tls }: Pick<EndpointTarget, "tls">, { address, port }: ServerEndpoint): string {
   const scheme = tls === undefined ? "http" : "https";
   return `${scheme}://${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
@@ -111,7 +111,7 @@ async function tlsOf(
   cluster: Cluster,
   { metadata, spec: { endpoint } }: InferenceService,
   { caFile }: SecretFlags,
-): Promise<Target["tls"]> {
+): Promise<EndpointTarget["tls"]> {
   if (endpoint.tls === undefined) return undefined;
   const servername = `${serviceName(metadata.name)}.${metadata.namespace ?? "default"}.svc`;
   if (caFile !== undefined) return { servername, ca: await readFlag("--ca-file", caFile) };

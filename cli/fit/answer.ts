@@ -9,7 +9,7 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import type { FitFlags } from "./flags.ts";
-import { readTarget, type Target } from "./target.ts";
+import { type FitTarget, readFitTarget } from "./target.ts";
 
 export interface FitAnswer extends FitReport {
   /** `namespace/name`; made up where only a model was named. */
@@ -32,7 +32,7 @@ export async function answerFit(
   name: string | undefined,
   flags: FitFlags,
 ): Promise<FitAnswer> {
-  const target = await readTarget(cluster, name, flags);
+  const target = await readFitTarget(cluster, name, flags);
   const [hosts, replicas, services] = await Promise.all([
     listAll(cluster, HOSTS),
     listAll(cluster, INFERENCE_REPLICAS),
@@ -61,7 +61,7 @@ export async function answerFit(
   };
 }
 
-function aboutModel({ model }: Target): FitAnswer["model"] {
+function aboutModel({ model }: FitTarget): FitAnswer["model"] {
   const quantization = model.status?.gguf?.quantization ?? model.spec.quantization;
   const about = { name: model.metadata.name, source: model.spec.source };
   return quantization === undefined ? about : { ...about, quantization };
@@ -77,7 +77,7 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
 }
 
 function notesOf(
-  { unchecked }: Target,
+  { unchecked }: FitTarget,
   isRunning: boolean,
   isOnHost: boolean,
   beyondTraining: string | undefined,

@@ -21,7 +21,11 @@ interface Attempt {
 }
 
 /** Throws `ManifestInvalid` with the API server's own words for what it refuses. */
-export async function dryRun(cluster: Cluster, service: InferenceService, file: string): Promise<DryRun> {
+export async function dryRunService(
+  cluster: Cluster,
+  service: InferenceService,
+  file: string,
+): Promise<DryRun> {
   const { verb, result } = await attempt(cluster, service);
   if (result.ok) return { at: "accepted", service: result.value };
   const { name, namespace = "default" } = service.metadata;

@@ -16,7 +16,7 @@ import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
 import type { Figure } from "../../fitness/scoring/speed.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
-import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
+import { type ClusterFlags, countParser, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { writeOut } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
@@ -50,11 +50,11 @@ export function addModelsFlags(command: Command): Command {
     )
     .option("--memory <size>", "… or against a machine with this much memory, such as 32Gi")
     .option("--chip <name>", "… and this chip, such as M4 Pro (default: a CPU)")
-    .option("--gpu-cores <count>", "GPU cores, where the chip is sold with fewer too", parseCount(1))
+    .option("--gpu-cores <count>", "GPU cores, where the chip is sold with fewer too", countParser(1))
     .addOption(
       new Option("--use-case <name>", "what the model is for (default: general)").choices([...USE_CASES]),
     )
-    .option("--limit <count>", `at most so many models (default: ${LIMIT})`, parseCount(1))
+    .option("--limit <count>", `at most so many models (default: ${LIMIT})`, countParser(1))
     .addOption(
       new Option("--min-fit <level>", "at least this fit (default: marginal)").choices([...FIT_LEVELS]),
     )
@@ -67,7 +67,7 @@ export function addModelsFlags(command: Command): Command {
     .option(
       "--draft-tokens <count>",
       `tokens that it proposes in one step (default: ${DRAFT_TOKENS})`,
-      parseCount(1),
+      countParser(1),
     )
     .addOption(
       new Option("--compat <program>", "with the formulas and errors of llmfit 1.1.10").choices(["llmfit"]),

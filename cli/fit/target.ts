@@ -14,12 +14,12 @@ import { parseSource } from "../../src/models/source/source.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { isAddress, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { lookUp, notFound } from "../cluster/find.ts";
+import { findIfPresent, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
-import { dryRun } from "./dry-run.ts";
+import { dryRunService } from "./dry-run.ts";
 import { type FitFlags, specOf } from "./flags.ts";
 
-export interface Target {
+export interface FitTarget {
   readonly service: InferenceService;
   readonly model: Model;
   readonly draftModel: Model | undefined;
@@ -36,11 +36,11 @@ const objectSchema = z.looseObject({
 type Manifest = z.output<typeof objectSchema>;
 
 /** Throws MetalbridgeError if there is nothing to estimate. */
-export async function readTarget(
+export async function readFitTarget(
   cluster: Cluster,
   name: string | undefined,
   flags: FitFlags,
-): Promise<Target> {
+): Promise<FitTarget> {
   if (flags.filename !== undefined) return fromManifest(cluster, flags.filename, flags);
   if (name === undefined)
     throw new MetalbridgeError("ManifestInvalid", "there is nothing to look at", {
@@ -58,7 +58,7 @@ async function modelNamed(cluster: Cluster, name: string, flags: FitFlags): Prom
   if (isAddress(name) || name.endsWith(".gguf") || existsSync(name))
     return modelOfFile(cluster, name, name, quantization);
   const isName = !/[/:]/.test(name);
-  const found = isName ? await lookUp(cluster, MODELS, name) : undefined;
+  const found = isName ? await findIfPresent(cluster, MODELS, name) : undefined;
   if (found !== undefined) return found;
   try {
     const weights = weightsOf(await readCatalogFiles(flags.catalog), name, { quantization });
@@ -70,7 +70,7 @@ async function modelNamed(cluster: Cluster, name: string, flags: FitFlags): Prom
   }
 }
 
-async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Promise<Target> {
+async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Promise<FitTarget> {
   const objects = await readManifests(file);
   const services = objects.filter(({ kind }) => kind === "InferenceService");
   const [first] = services;
@@ -87,7 +87,7 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   // Reports plain mistakes here, with a shorter message than the API server's.
   const read = serviceOf(place, { name, spec: wanted, file });
   const object = { ...first, metadata: { ...metadata, name, namespace: place.namespace }, spec: wanted };
-  const answer = await dryRun(place, object as unknown as InferenceService, file);
+  const answer = await dryRunService(place, object as unknown as InferenceService, file);
   const service =
     answer.at === "accepted" ? serviceOf(place, { name, spec: answer.service.spec, file }) : read;
   const models = objects.filter(({ kind }) => kind === "Model");
@@ -159,7 +159,7 @@ function onHost({ namespace }: Cluster, name: string, spec: Model["spec"]): Mode
 }
 
 async function findModel(cluster: Cluster, name: string): Promise<Model> {
-  return (await lookUp(cluster, MODELS, name)) ?? notFound(cluster, MODELS, "ModelNotFound", name);
+  return (await findIfPresent(cluster, MODELS, name)) ?? notFound(cluster, MODELS, "ModelNotFound", name);
 }
 
 /** A Model as it would be once the controller had read the file's header. */

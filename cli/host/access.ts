@@ -3,7 +3,7 @@ import { POLICY_NAMES } from "../../src/api/access/host-policies.ts";
 import { hostRoleName } from "../../src/api/access/roles.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_HOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
-import type { Outcome } from "../../src/kube/host-access.ts";
+import type { AccessResult } from "../../src/kube/host-access.ts";
 import {
   ADMISSION_POLICY_BINDINGS,
   CLUSTER_ROLE_BINDINGS,
@@ -17,7 +17,7 @@ import {
 } from "../../src/kube/kinds.ts";
 import type { ApiResult, Kind, KubeObject, ObjectRef } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { type Attempt, explainAttempt } from "../cluster/failure.ts";
+import { type ApiAttempt, explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 
 /** Throws HostPoliciesMissing: without them a host's credential would reach every host. */
@@ -42,13 +42,13 @@ export async function ensureNamespace({ client }: Cluster, name: string): Promis
 }
 
 /** The value, or the failure explained. */
-export function needOutcome<T>(outcome: Outcome<T>): T {
+export function unwrapAccessResult<T>(outcome: AccessResult<T>): T {
   if (outcome.ok) return outcome.value;
   throw explainAttempt(outcome.failed.attempt, outcome.failed.error);
 }
 
 /** Secrets that the host's tokens are bound to. */
-export async function secretsOf(cluster: Cluster, host: string): Promise<readonly ObjectRef[]> {
+export async function hostSecretsOf(cluster: Cluster, host: string): Promise<readonly ObjectRef[]> {
   const options = { namespace: NAMESPACE_HOSTS, labelSelector: `${LABEL_HOST}=${host}` };
   const found = await listAll(cluster, SECRETS, options);
   return found.map(({ metadata: { name } }) => ({ name, namespace: NAMESPACE_HOSTS }));
@@ -66,7 +66,7 @@ export async function removeAccess(cluster: Cluster, host: string): Promise<read
     [ROLE_BINDINGS, { name, namespace }],
     [SERVICE_ACCOUNTS, { name: host, namespace }],
     [ROLES, { name, namespace }],
-    ...(await secretsOf(cluster, host)).map((ref): [Kind<KubeObject>, ObjectRef] => [SECRETS, ref]),
+    ...(await hostSecretsOf(cluster, host)).map((ref): [Kind<KubeObject>, ObjectRef] => [SECRETS, ref]),
     [LEASES, { name: host, namespace }],
   ];
   const removed: string[] = [];
@@ -88,7 +88,7 @@ export async function removeOne(
 }
 
 /** The value, or the failure explained. */
-export function need<T>(attempt: Attempt, result: ApiResult<T>): T {
+export function unwrapResult<T>(attempt: ApiAttempt, result: ApiResult<T>): T {
   if (result.ok) return result.value;
   throw explainAttempt(attempt, result.error);
 }

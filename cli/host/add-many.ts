@@ -11,9 +11,15 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { writeErr, writeOut } from "../program/output.ts";
-import { ensureNamespace, need, requirePolicies } from "./access.ts";
-import { type Added, type AddFlags, addNotes, issue, targetOf } from "./add.ts";
-import { canonicalAddress, type HostsFile, invalid, type ListedHost, readHostsFile } from "./hosts-file.ts";
+import { ensureNamespace, requirePolicies, unwrapResult } from "./access.ts";
+import { type AddedHost, type AddFlags, addNotes, issueHostToken, targetOf } from "./add.ts";
+import {
+  canonicalAddress,
+  type HostsFile,
+  invalidHostsFile,
+  type ListedHost,
+  readHostsFile,
+} from "./hosts-file.ts";
 
 export interface AddFileFlags extends AddFlags {
   readonly filename: string;
@@ -21,7 +27,7 @@ export interface AddFileFlags extends AddFlags {
 }
 
 type Result = (
-  | ({ readonly status: "added" } & Added)
+  | ({ readonly status: "added" } & AddedHost)
   | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
   | { readonly status: "failed"; readonly host: string; readonly error: string }
 ) & {
@@ -96,7 +102,7 @@ function missingOf(
         : [`${whereIs(index)}: host ${index + 1}: the address ${address} is that of Host ${owner}`];
     }),
   );
-  if (problems.length > 0) throw invalid(problems);
+  if (problems.length > 0) throw invalidHostsFile(problems);
   const isMissing = ({ name }: ListedHost) => {
     const host = byName.get(name);
     if (host === undefined) return true;
@@ -123,10 +129,10 @@ async function requireAccepted(
       const judged = await client.create(HOSTS, hostOf(host), { isDryRun: true });
       if (judged.ok || judged.error.kind === "alreadyExists") return;
       if (judged.error.kind === "invalid") problems.push(`${whereIs(index)}: ${judged.error.message}`);
-      else need({ verb: "create", kind: HOSTS, name: host.name }, judged);
+      else unwrapResult({ verb: "create", kind: HOSTS, name: host.name }, judged);
     },
   );
-  if (problems.length > 0) throw invalid(problems);
+  if (problems.length > 0) throw invalidHostsFile(problems);
 }
 
 async function addAll(
@@ -150,7 +156,7 @@ async function addAll(
       };
       const made = await cluster.client.create(HOSTS, hostOf(host));
       if (!made.ok && made.error.kind !== "alreadyExists") return failed(made.error);
-      const token = await issue(cluster, { name, validForMs: flags.validFor, secrets: [] }, target);
+      const token = await issueHostToken(cluster, { name, validForMs: flags.validFor, secrets: [] }, target);
       if (token.ok) results.set(name, { status: "added", ...token.value });
       else failed(token.failed.error);
     },

@@ -7,21 +7,27 @@ import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { serverOf } from "../../src/kube/client/kubeconfig.ts";
-import { issueJoinToken, type Outcome } from "../../src/kube/host-access.ts";
+import { type AccessResult, issueJoinToken } from "../../src/kube/host-access.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { lookUp } from "../cluster/find.ts";
-import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { findIfPresent } from "../cluster/find.ts";
+import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { confirm } from "../program/confirm.ts";
 import { writeErr, writeOut } from "../program/output.ts";
-import { ensureNamespace, need, needOutcome, requirePolicies, secretsOf } from "./access.ts";
+import {
+  ensureNamespace,
+  hostSecretsOf,
+  requirePolicies,
+  unwrapAccessResult,
+  unwrapResult,
+} from "./access.ts";
 
 export interface AddFlags extends ClusterFlags {
   readonly address?: readonly string[];
   readonly server?: string;
   readonly validFor: number;
   readonly yes?: boolean;
-  readonly output?: Output;
+  readonly output?: OutputFormat;
 }
 
 /** A host as the command line names it: `mini-1`, or with its own addresses as `mini-1=192.168.1.21,192.168.7.21`. */
@@ -31,7 +37,7 @@ export interface HostArgument {
 }
 
 /** What `--output json` prints of each host. */
-export interface Added {
+export interface AddedHost {
   readonly host: string;
   readonly server: string;
   readonly caData: string | undefined;
@@ -49,10 +55,12 @@ export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): 
     if (flags.yes !== true) await confirmEnd(cluster, hosts);
     await ensureNamespace(cluster, NAMESPACE_HOSTS);
     const target = targetOf(flags);
-    const added: Added[] = [];
+    const added: AddedHost[] = [];
     for (const { name, addresses } of hosts) {
       aside(await writeHost(cluster, name, addresses ?? flags.address));
-      added.push(needOutcome(await issue(cluster, { name, validForMs: flags.validFor }, target)));
+      added.push(
+        unwrapAccessResult(await issueHostToken(cluster, { name, validForMs: flags.validFor }, target)),
+      );
     }
     addNotes(flags, hosts.length);
     const text =
@@ -67,9 +75,9 @@ export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): 
 async function confirmEnd(cluster: Cluster, hosts: readonly HostArgument[]): Promise<void> {
   const live: string[] = [];
   for (const { name } of hosts) {
-    const host = await lookUp(cluster, HOSTS, name);
+    const host = await findIfPresent(cluster, HOSTS, name);
     const isReachable = getCondition(host?.status?.conditions, "Reachable")?.status === "True";
-    if (isReachable && (await secretsOf(cluster, name)).length > 0) live.push(name);
+    if (isReachable && (await hostSecretsOf(cluster, name)).length > 0) live.push(name);
   }
   if (live.length === 0) return;
   aside(
@@ -97,7 +105,7 @@ export function joinCommand({ server, caData }: JoinTarget, token: string): stri
 
 /** Notes for the person who runs the printed commands on the machines. */
 export function addNotes(flags: AddFlags, count: number): void {
-  noteLoopback(targetOf(flags));
+  warnLoopback(targetOf(flags));
   aside(
     `run ${count === 1 ? "this" : "each"} on the machine, with sudo for an installed agent, once and within ${validity(flags.validFor)}; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
   );
@@ -108,17 +116,17 @@ function validity(ms: number): string {
   return minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`;
 }
 
-export function noteLoopback({ server }: JoinTarget): void {
+export function warnLoopback({ server }: JoinTarget): void {
   if (URL.canParse(server) && /^(127\.|localhost$|\[::1\])/.test(new URL(server).hostname))
     aside(`${server} is an address of this machine only; for another machine pass --server`);
 }
 
 /** Account and join token of one host. */
-export async function issue(
+export async function issueHostToken(
   cluster: Cluster,
   host: { readonly name: string; readonly validForMs: number; readonly secrets?: readonly ObjectRef[] },
   target: JoinTarget,
-): Promise<Outcome<Added>> {
+): Promise<AccessResult<AddedHost>> {
   const { name, validForMs, secrets } = host;
   const generation = randomBytes(8).toString("hex");
   const seconds = Math.round(validForMs / 1_000);
@@ -144,17 +152,17 @@ async function writeHost(
       return `host ${name} is registered already`;
     const guard = { op: "test", path: "/metadata/uid", value: found.value.metadata.uid } as const;
     const set = { op: "add", path: "/spec/addresses", value: value.addresses } as const;
-    need({ verb: "patch", kind: HOSTS, name }, await client.jsonPatch(HOSTS, { name }, [guard, set]));
+    unwrapResult({ verb: "patch", kind: HOSTS, name }, await client.jsonPatch(HOSTS, { name }, [guard, set]));
     return `host ${name} may serve on ${value.addresses.join(", ")}`;
   }
-  if (found.error.kind !== "notFound") need({ verb: "get", kind: HOSTS, name }, found);
+  if (found.error.kind !== "notFound") unwrapResult({ verb: "get", kind: HOSTS, name }, found);
   if (addresses === undefined)
     throw new MetalbridgeError("HostAddressesNeeded", `there is no Host ${name} yet`, {
       summary: "pass the addresses at which cluster nodes reach the machine",
       command: `metalbridge host add ${name} --address <address>`,
     });
   const host = { metadata: { name }, spec: { addresses: [...addresses] } } as unknown as Host;
-  need({ verb: "create", kind: HOSTS, name }, await client.create(HOSTS, host));
+  unwrapResult({ verb: "create", kind: HOSTS, name }, await client.create(HOSTS, host));
   return `host ${name} is registered for ${addresses.join(", ")}`;
 }
 

@@ -1,7 +1,7 @@
 /** Which machine an administrator means: whoever asks to join chooses a name, and must not be approved in another's place. */
 import { expect, test } from "vitest";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
-import { renderVerdict, requestOf } from "./approve.ts";
+import { renderApproval, requestOf } from "./approve.ts";
 
 const asking = (key: string, hostName: string): HostJoinRequest => ({
   metadata: { name: key.padEnd(64, "0") },
@@ -38,7 +38,7 @@ test.each([
 });
 
 test("an approval is reported as what the controller made of it", () => {
-  const verdict = (status?: HostJoinRequest["status"]) => renderVerdict({ ...meant, status });
+  const verdict = (status?: HostJoinRequest["status"]) => renderApproval({ ...meant, status });
   const who = "host mac-1 (key feedfeedfeedfeed)";
   expect(verdict({ phase: "Admitted" })).toBe(`${who} is approved: the machine joins now`);
   expect(verdict({ phase: "Rejected", reason: "JoinLimitReached", message: "all 3 have joined" })).toBe(

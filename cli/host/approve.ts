@@ -8,14 +8,14 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
-import { rejectionOf } from "../join/rejection.ts";
+import { joinRejectionOf } from "../join/rejection.ts";
 import { ageOf } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { alignColumns } from "../program/table.ts";
-import { need } from "./access.ts";
-import { isWaiting } from "./token.ts";
+import { unwrapResult } from "./access.ts";
+import { isPendingRequest } from "./token.ts";
 
 /** Digits of the key that are shown and compared. */
 const KEY_DIGITS = 16;
@@ -41,7 +41,7 @@ export async function hostApprove(names: readonly string[], flags: ClusterFlags)
     } finally {
       if (approved.size > 0) await awaitVerdicts(cluster, approved);
     }
-    const rejections = [...approved.values()].flatMap((request) => rejectionOf(request) ?? []);
+    const rejections = [...approved.values()].flatMap((request) => joinRejectionOf(request) ?? []);
     const [first] = rejections;
     if (first === undefined) return;
     if (approved.size === 1) throw first;
@@ -63,7 +63,7 @@ export async function hostReject(names: readonly string[], flags: RejectFlags): 
 
 async function requestsOf(cluster: Cluster, names: readonly string[]): Promise<readonly HostJoinRequest[]> {
   const all = await listAll(cluster, HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
-  const waiting = all.filter(({ status }) => isWaiting(status?.phase));
+  const waiting = all.filter(({ status }) => isPendingRequest(status?.phase));
   return names.map((name) => requestOf(waiting, name));
 }
 
@@ -78,7 +78,7 @@ async function answer(
     .map(([key, value]) => ({ op: "add", path: `/spec/${key}`, value }) as const);
   const guard = { op: "test", path: "/metadata/uid", value: metadata.uid } as const;
   const patched = await client.jsonPatch(HOST_JOIN_REQUESTS, ref, [guard, ...operations]);
-  need({ verb: "patch", kind: HOST_JOIN_REQUESTS, ...ref }, patched);
+  unwrapResult({ verb: "patch", kind: HOST_JOIN_REQUESTS, ...ref }, patched);
 }
 
 /** Replaces each request by its answered form, as far as the controller answers in time, and prints what became of each. */
@@ -92,23 +92,23 @@ async function awaitVerdicts(cluster: Cluster, approved: Map<string, HostJoinReq
           const now = requests.get(keyOf({ namespace: NAMESPACE_JOIN, name: key }));
           if (now !== undefined) approved.set(key, now);
         }
-        if ([...approved.values()].every(({ status }) => !isWaiting(status?.phase))) finish();
+        if ([...approved.values()].every(({ status }) => !isPendingRequest(status?.phase))) finish();
       });
     });
     if (end.how === "stopped") process.exitCode = exitCodes.interrupted;
   } finally {
-    for (const request of approved.values()) writeOut(`${renderVerdict(request)}\n`);
+    for (const request of approved.values()) writeOut(`${renderApproval(request)}\n`);
   }
 }
 
 /** What became of an approved request, in one line. */
-export function renderVerdict(request: HostJoinRequest): string {
+export function renderApproval(request: HostJoinRequest): string {
   return `${nameOf(request)} ${verdictOf(request)}`;
 }
 
 function verdictOf(request: HostJoinRequest): string {
   const { phase, message = "no reason given" } = request.status ?? {};
-  const rejection = rejectionOf(request);
+  const rejection = joinRejectionOf(request);
   if (rejection !== undefined) return `is refused: ${rejection.code}: ${message}`;
   if (phase === "Admitted") return "is approved: the machine joins now";
   return "is approved, but the controller has not answered yet: metalbridge host list";
@@ -150,12 +150,12 @@ function shortKeyOf(publicKey: string): string {
 }
 
 /** Empty if no machine waits, or if this credential may not list requests. */
-export async function readWaiting({ client }: Cluster): Promise<readonly HostJoinRequest[]> {
+export async function readPendingRequests({ client }: Cluster): Promise<readonly HostJoinRequest[]> {
   const found = await client.list(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
-  return found.ok ? found.value.items.filter(({ status }) => isWaiting(status?.phase)) : [];
+  return found.ok ? found.value.items.filter(({ status }) => isPendingRequest(status?.phase)) : [];
 }
 
-export function renderWaiting(requests: readonly HostJoinRequest[], nowMs: number): string {
+export function renderPendingRequests(requests: readonly HostJoinRequest[], nowMs: number): string {
   const titles = ["WAITS TO JOIN", "GROUP", "ADDRESS", "MACHINE", "KEY", "AGE"];
   const rows = requests.map(({ metadata, spec }) => [
     ...[spec.hostName, spec.group, spec.addresses.join(","), spec.machine ?? ""],

@@ -65,16 +65,17 @@ export function parseHostsFile(text: string, name: string): HostsFile {
   if (unread !== undefined) {
     const isSecond = unread.code === "MULTIPLE_DOCS";
     const why = isSecond ? "a second YAML document begins here: put all hosts into one list" : unread.message;
-    throw invalid([`${name}:${lines.linePos(unread.pos[0]).line}: ${why}`]);
+    throw invalidHostsFile([`${name}:${lines.linePos(unread.pos[0]).line}: ${why}`]);
   }
   const content = contentOf(document, name);
-  if (content === null) throw invalid([`${where([])}: the file is empty: ${LIST_NEEDED}`]);
+  if (content === null) throw invalidHostsFile([`${where([])}: the file is empty: ${LIST_NEEDED}`]);
   const parsed = hostsSchema.safeParse(content);
-  if (!parsed.success) throw invalid(parsed.error.issues.flatMap((issue) => problemsOf(issue, where)));
+  if (!parsed.success)
+    throw invalidHostsFile(parsed.error.issues.flatMap((issue) => problemsOf(issue, where)));
   const hosts = parsed.data;
   const whereIs = (index: number) => where([index]);
   const problems = duplicatesIn(hosts, whereIs);
-  if (problems.length > 0) throw invalid(problems);
+  if (problems.length > 0) throw invalidHostsFile(problems);
   return { hosts, whereIs };
 }
 
@@ -95,7 +96,7 @@ export function isAddressOrNetwork(text: string): boolean {
   );
 }
 
-export function invalid(problems: readonly string[]): MetalbridgeError {
+export function invalidHostsFile(problems: readonly string[]): MetalbridgeError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
   const more = problems.length > shown.length ? [`and ${problems.length - shown.length} more`] : [];
   return new MetalbridgeError(
@@ -126,7 +127,7 @@ async function readLimited(name: string, stream: Readable): Promise<string> {
       { cause },
     );
   }
-  if (bytes > HOSTS_FILE_MAX_BYTES) throw invalid([`${name}: longer than 1 MiB`]);
+  if (bytes > HOSTS_FILE_MAX_BYTES) throw invalidHostsFile([`${name}: longer than 1 MiB`]);
   return Buffer.concat(chunks).toString("utf8");
 }
 
@@ -135,7 +136,7 @@ function contentOf(document: Document, name: string): unknown {
     return document.toJS();
   } catch (cause) {
     // Aliases that would grow beyond all bounds.
-    throw invalid([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
+    throw invalidHostsFile([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
   }
 }
 

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { listAll, lookUp } from "../cluster/find.ts";
+import { findIfPresent, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { writeHostChange } from "../drain/patch.ts";
 import { followDrain } from "../drain.ts";
@@ -21,7 +21,7 @@ export interface RemoveFlags extends ClusterFlags {
 /** May be repeated: what is gone already is left out. Throws HostNotFound where nothing of the host was there. */
 export async function hostRemove(name: string, flags: RemoveFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
-    const host = await lookUp(cluster, HOSTS, name);
+    const host = await findIfPresent(cluster, HOSTS, name);
     if (host !== undefined && flags.drain === true) {
       const drained = await writeHostChange(cluster, host, { drain: true });
       if (!(await followDrain(cluster, drained.host, flags.timeout))) return;

@@ -7,7 +7,7 @@ import { testScreens } from "../../test/golden/text.ts";
 import { overviewOf } from "../status/overview.ts";
 import { renderOverview } from "../status/render.ts";
 import { topLines } from "../top/view.ts";
-import { hostEntries, renderHosts } from "./table.ts";
+import { hostEntries, renderHostTable } from "./table.ts";
 
 interface Input {
   readonly hosts: readonly Host[];
@@ -15,7 +15,7 @@ interface Input {
 }
 
 testScreens(path.join(import.meta.dirname, "golden"), ({ hosts, replicas }: Input) =>
-  renderHosts(
+  renderHostTable(
     hostEntries(
       hosts.map((host) => hostSchema.parse(host)),
       replicas,
@@ -36,7 +36,7 @@ test("what a host reports about itself reaches no terminal as a control sequence
   const host = { ...parsed, status: { info } } as unknown as typeof parsed;
   const replicas: readonly InferenceReplica[] = [];
   const screens = [
-    renderHosts(hostEntries([host], replicas), 0),
+    renderHostTable(hostEntries([host], replicas), 0),
     topLines(
       { hosts: [host], services: [], replicas },
       { title: "", trouble: "" },

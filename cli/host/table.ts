@@ -4,9 +4,9 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
 import { alignColumns } from "../program/table.ts";
-import { type HostLine, overviewOf } from "../status/overview.ts";
+import { type OverviewHostLine, overviewOf } from "../status/overview.ts";
 
-export interface HostEntry extends HostLine {
+export interface HostEntry extends OverviewHostLine {
   readonly replicas: number;
   readonly readyReplicas: number;
   readonly addresses: readonly string[];
@@ -39,7 +39,7 @@ export function hostEntries(
 }
 
 /** One line per host. */
-export function renderHosts(entries: readonly HostEntry[], nowMs: number): string {
+export function renderHostTable(entries: readonly HostEntry[], nowMs: number): string {
   if (entries.length === 0) return "no hosts: see docs/add-a-host.md";
   const titles = ["HOST", "STATE", "READY", "MEMORY", "MACHINE", "ADDRESS", "OS", "AGENT", "AGE"];
   return alignColumns([titles, ...entries.map((entry) => rowOf(entry, nowMs))]).join("\n");

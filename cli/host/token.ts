@@ -21,16 +21,16 @@ import { listAll } from "../cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
-  type Output,
+  countParser,
+  type OutputFormat,
   outputFlag,
-  parseCount,
   parseDuration,
   parseHostName,
 } from "../cluster/flags.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
-import { ensureNamespace, need, removeOne, requirePolicies } from "./access.ts";
-import { joinCommand, noteLoopback, targetOf } from "./add.ts";
+import { ensureNamespace, removeOne, requirePolicies, unwrapResult } from "./access.ts";
+import { joinCommand, targetOf, warnLoopback } from "./add.ts";
 import { isAddressOrNetwork } from "./hosts-file.ts";
 
 interface CreateFlags extends ClusterFlags {
@@ -41,7 +41,7 @@ interface CreateFlags extends ClusterFlags {
   readonly addresses?: readonly string[];
   readonly namePattern: string;
   readonly server?: string;
-  readonly output: Output;
+  readonly output: OutputFormat;
 }
 
 const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
@@ -100,7 +100,7 @@ async function createToken(flags: CreateFlags): Promise<void> {
     const { token, expiresAt } = await issueFor(cluster, account, group, flags.validFor);
     const target = targetOf(flags);
     const command = joinCommand(target, token);
-    noteLoopback(target);
+    warnLoopback(target);
     if (approve === "auto") warnOfWide(addresses, limit);
     writeErr(
       `run this on each machine of the group before ${expiresAt}; without --host-name it joins under the machine's own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}\n`,
@@ -127,8 +127,8 @@ async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup
   const ref = { name, namespace: NAMESPACE_JOIN };
   const made = await client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
   if (made.ok || made.error.kind !== "alreadyExists")
-    return need({ verb: "create", kind: SERVICE_ACCOUNTS, ...ref }, made);
-  const found = need(
+    return unwrapResult({ verb: "create", kind: SERVICE_ACCOUNTS, ...ref }, made);
+  const found = unwrapResult(
     { verb: "get", kind: SERVICE_ACCOUNTS, ...ref },
     await client.get(SERVICE_ACCOUNTS, ref),
   );
@@ -155,7 +155,7 @@ async function issueFor(
   const ref = { name: metadata.name, namespace: NAMESPACE_JOIN };
   const seconds = Math.round(validForMs / 1_000);
   const attempt = { kind: SERVICE_ACCOUNTS, ...ref } as const;
-  const issued = need(
+  const issued = unwrapResult(
     { verb: "create", ...attempt },
     await issueToken(connection, { account: ref, seconds }),
   );
@@ -164,7 +164,7 @@ async function issueFor(
   const guard = { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion } as const;
   const path = `/metadata/annotations/${ANNOTATION_JOIN_GROUP.replace("/", "~1")}`;
   const set = { op: "replace", path, value } as const;
-  need({ verb: "patch", ...attempt }, await client.jsonPatch(SERVICE_ACCOUNTS, ref, [guard, set]));
+  unwrapResult({ verb: "patch", ...attempt }, await client.jsonPatch(SERVICE_ACCOUNTS, ref, [guard, set]));
   return issued;
 }
 
@@ -177,10 +177,13 @@ async function applyOne({ client }: Cluster, object: KubeObject): Promise<void> 
   const kind = KINDS.find((candidate) => candidate.kind === object.kind);
   if (kind === undefined) return;
   const { name, namespace } = object.metadata;
-  need({ verb: "patch", kind, name, namespace }, await client.apply(kind, object, { manager: MANAGER }));
+  unwrapResult(
+    { verb: "patch", kind, name, namespace },
+    await client.apply(kind, object, { manager: MANAGER }),
+  );
 }
 
-async function listTokens(flags: ClusterFlags & { readonly output: Output }): Promise<void> {
+async function listTokens(flags: ClusterFlags & { readonly output: OutputFormat }): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const namespace = NAMESPACE_JOIN;
     const [accounts, requests] = await Promise.all([
@@ -191,7 +194,7 @@ async function listTokens(flags: ClusterFlags & { readonly output: Output }): Pr
       const read = readJoinGroup(metadata);
       if (read === undefined) return [];
       const waiting = requests
-        .filter(({ spec, status }) => spec.group === metadata.name && isWaiting(status?.phase))
+        .filter(({ spec, status }) => spec.group === metadata.name && isPendingRequest(status?.phase))
         .map(({ spec }) => spec.hostName)
         .sort();
       return [{ group: metadata.name, ...read.group, joined: Object.keys(read.joined).sort(), waiting }];
@@ -209,7 +212,7 @@ async function listTokens(flags: ClusterFlags & { readonly output: Output }): Pr
 }
 
 /** Also one that the controller has not seen yet. */
-export function isWaiting(phase: string | undefined): boolean {
+export function isPendingRequest(phase: string | undefined): boolean {
   return phase === undefined || phase === "Pending";
 }
 
@@ -238,7 +241,7 @@ function parseGroup(text: string): string {
 }
 
 function parseLimit(text: string): number {
-  const limit = parseCount(1)(text);
+  const limit = countParser(1)(text);
   if (limit <= JOIN_LIMIT_MAX) return limit;
   throw new InvalidArgumentError(`It has to be at most ${JOIN_LIMIT_MAX}.`);
 }

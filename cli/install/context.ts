@@ -7,18 +7,18 @@ import { createDsclAccounts } from "../../launchd/account/dscl.ts";
 import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
 import { stopSeconds } from "../../launchd/agent-command.ts";
 import { readChoices } from "../../launchd/choices.ts";
-import { createCommand, unstopped } from "../../launchd/command.ts";
+import { createCommand, ignoringSignals } from "../../launchd/command.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
-import { type Layout, layoutFor, type Scope } from "../../launchd/layout.ts";
+import { type InstallLayout, layoutFor, type Scope } from "../../launchd/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
-import type { Ports } from "../../launchd/ports.ts";
+import type { InstallPorts } from "../../launchd/ports.ts";
 import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { writeOut } from "../program/output.ts";
 import { countEngines } from "./engine-count.ts";
 
-export interface PlaceFlags {
+export interface InstallScopeFlags {
   readonly scope?: Scope;
   readonly platform: "darwin" | "linux";
   readonly root: string;
@@ -29,7 +29,7 @@ const DRAIN_SECONDS = 30;
 const LEAVE_MARGIN_MS = 10_000;
 
 /** Which installation is meant. The hidden ones move everything below a folder, and choose launchd, for tests. */
-export function addPlaceFlags(command: Command): Command {
+export function addInstallScopeFlags(command: Command): Command {
   return command
     .addOption(
       new Option(
@@ -37,7 +37,9 @@ export function addPlaceFlags(command: Command): Command {
         "system: from boot, under an account of its own; user: a LaunchAgent, from login (macOS); default: what is installed, else system",
       ).choices(["system", "user"]),
     )
-    .addOption(new Option("--platform <name>").choices(["darwin", "linux"]).default(here()).hideHelp())
+    .addOption(
+      new Option("--platform <name>").choices(["darwin", "linux"]).default(currentPlatform()).hideHelp(),
+    )
     .addOption(new Option("--root <folder>").default("").hideHelp());
 }
 
@@ -48,15 +50,15 @@ export function parseSeconds(text: string): number {
   throw new InvalidArgumentError("a whole number of seconds from 1 to 86400 is needed");
 }
 
-export interface Wished {
+export interface ChoiceOverrides {
   readonly user?: string | undefined;
   readonly stateDir?: string | undefined;
   readonly drainSeconds?: number | undefined;
 }
 
 /** As installed, changed by what the user wishes now. A record that cannot be read is replaced. */
-export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promise<Choices> {
-  const installed = await installedChoices(flags).catch(unlessUnreadable);
+export async function choicesFor(flags: InstallScopeFlags, wished: ChoiceOverrides = {}): Promise<Choices> {
+  const installed = await installedChoices(flags).catch(ignoreUnreadable);
   const layout = freshLayout(flags, {
     scope: flags.scope ?? installed?.layout.scope ?? "system",
     account: wished.user ?? installed?.layout.account,
@@ -67,12 +69,15 @@ export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promis
 }
 
 /** Where the agent of the system will keep its files, before it is installed. */
-export function systemLayout({ platform, root }: Pick<PlaceFlags, "platform" | "root">): Layout {
+export function systemLayout({
+  platform,
+  root,
+}: Pick<InstallScopeFlags, "platform" | "root">): InstallLayout {
   return freshLayout({ platform, root }, { scope: "system" });
 }
 
 /** Throws InstallNotFound. What lost its install.json is found by its definition. */
-export async function existingChoices(flags: PlaceFlags): Promise<Choices> {
+export async function existingChoices(flags: InstallScopeFlags): Promise<Choices> {
   const installed = await installedChoices(flags);
   if (installed !== undefined) return installed;
   const choices = await choicesFor(flags);
@@ -81,7 +86,7 @@ export async function existingChoices(flags: PlaceFlags): Promise<Choices> {
 }
 
 /** `loadedDrainSeconds`: of the definition that the service manager has, which may be another than the one to come. */
-export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds = 0): Ports {
+export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds = 0): InstallPorts {
   const euid = process.geteuid?.() ?? 0;
   const run = createCommand(toolPath());
   const leaveMs = stopSeconds(Math.max(drainSeconds, loadedDrainSeconds)) * 1_000 + LEAVE_MARGIN_MS;
@@ -90,8 +95,8 @@ export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds =
     clock: systemClock,
     euid,
     supervisor: isLaunchd
-      ? createLaunchctl({ run: unstopped(run), clock: systemClock, euid, layout, leaveMs })
-      : createSystemctl(unstopped(createCommand(toolPath(), leaveMs)), layout.definition),
+      ? createLaunchctl({ run: ignoringSignals(run), clock: systemClock, euid, layout, leaveMs })
+      : createSystemctl(ignoringSignals(createCommand(toolPath(), leaveMs)), layout.definition),
     accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
     countEngines: async (stateDir) => countEngines(stateDir),
     print: (line) => writeOut(`${line}\n`),
@@ -103,12 +108,12 @@ export function toolPath(): string {
   return `${readEnvironment().toolPath}:/usr/sbin:/sbin:/usr/bin:/bin`;
 }
 
-export function unlessUnreadable(error: unknown): undefined {
+export function ignoreUnreadable(error: unknown): undefined {
   if (!(error instanceof MetalbridgeError) || error.code !== "InstallUnreadable") throw error;
 }
 
 /** Undefined when nothing is installed. Throws InstallUnreadable. */
-export async function installedChoices(flags: PlaceFlags): Promise<Choices | undefined> {
+export async function installedChoices(flags: InstallScopeFlags): Promise<Choices | undefined> {
   const scopes: readonly Scope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
   for (const scope of scopes) {
     const found = await readChoices(freshLayout(flags, { scope }).prefix);
@@ -118,12 +123,12 @@ export async function installedChoices(flags: PlaceFlags): Promise<Choices | und
 }
 
 function freshLayout(
-  { platform, root }: PlaceFlags,
+  { platform, root }: InstallScopeFlags,
   wished: Pick<Parameters<typeof layoutFor>[0], "scope" | "account" | "stateDir">,
-): Layout {
+): InstallLayout {
   return layoutFor({ platform, root, home: homedir(), uid: process.getuid?.() ?? 0, ...wished });
 }
 
-export function here(): "darwin" | "linux" {
+export function currentPlatform(): "darwin" | "linux" {
   return process.platform === "darwin" ? "darwin" : "linux";
 }

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { countEngines } from "./engine-count.ts";
 
@@ -15,7 +15,7 @@ afterEach(() => {
 function startedMark(): string {
   const child = spawn("sleep", ["600"], { stdio: "ignore" });
   processes.push(child);
-  return `${child.pid} ${createIdentity(process.platform).startTimeNow(child.pid ?? 0)}\n`;
+  return `${child.pid} ${createIdentityReader(process.platform).startTimeNow(child.pid ?? 0)}\n`;
 }
 
 const gone = "4194000 boot:1\n";

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { type ProcessMark, readRunFiles } from "../../agent/instances/process/run-directory.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
@@ -20,7 +20,7 @@ interface Found {
  * started has no process of its own: it serves as long as a gate lives. Undefined when a folder or a mark cannot be read.
  */
 export function countEngines(stateDir: string): number | undefined {
-  const { startTimeNow } = createIdentity(process.platform);
+  const { startTimeNow } = createIdentityReader(process.platform);
   const isAlive = ({ marks }: Found) =>
     marks.some(({ pid, startTime }) => [startTime, "unknown"].includes(startTimeNow(pid) ?? ""));
   const found = asOwnerOf(stateDir, () => readFolders(stateDir));

@@ -4,7 +4,7 @@ import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
 import { agentEnvironment } from "../../launchd/agent-command.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { installedChoices, type PlaceFlags } from "./context.ts";
+import { type InstallScopeFlags, installedChoices } from "./context.ts";
 
 export interface InstalledAgent {
   readonly configFile: string;
@@ -20,7 +20,7 @@ export interface InstalledAgent {
  * readable what the agent cannot read, leave files that it cannot change, and run the engines of others as root. Throws
  * RootRequired.
  */
-export async function becomeInstalledAgent(flags: PlaceFlags): Promise<InstalledAgent | undefined> {
+export async function becomeAgentUser(flags: InstallScopeFlags): Promise<InstalledAgent | undefined> {
   const installed = await installedChoices(flags);
   if (installed === undefined) return undefined;
   const { account, stateDir, configFile, prefix } = installed.layout;

@@ -26,10 +26,10 @@ import { makeFolder } from "../../src/util/folder.ts";
 import { readPlainFile } from "../../src/util/plain-file.ts";
 import { truncate } from "../../src/util/text.ts";
 import { writeErr } from "../program/output.ts";
-import { rejectionOf } from "./rejection.ts";
-import { explainUntrusted, isUntrustedForGood } from "./server-trust.ts";
+import { joinRejectionOf } from "./rejection.ts";
+import { explainUntrusted, isPermanentlyUntrusted } from "./server-trust.ts";
 
-export interface Entry {
+export interface JoinAttempt {
   readonly config: Pick<AgentConfig, "hostName" | "addresses" | "platform" | "stateDir">;
   readonly claims: TokenClaims;
   readonly group: string;
@@ -64,7 +64,7 @@ export function groupOf({ subject }: TokenClaims): string | undefined {
  * Resolves with the host's join token, or with undefined when the signal was aborted. The same key gets the same answer, so
  * an interrupted command can be run again.
  */
-export async function requestEntry(entry: Entry): Promise<string | undefined> {
+export async function requestJoin(entry: JoinAttempt): Promise<string | undefined> {
   const { config, group, kubeconfig } = entry;
   const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-join" });
   try {
@@ -83,7 +83,7 @@ export function forgetKey(stateDir: string): void {
   asOwnerOf(stateDir, () => rmSync(keyFile(stateDir), { force: true }));
 }
 
-interface Asking extends Entry {
+interface Asking extends JoinAttempt {
   readonly client: KubeClient;
   readonly object: HostJoinRequest;
   readonly key: JoinKey;
@@ -119,7 +119,7 @@ async function ask({ client, object, config, claims, key }: Asking) {
 
 /** Undefined while there is no answer. Throws the rejection. */
 function tokenIn(request: HostJoinRequest, key: JoinKey, stateDir: string): string | undefined {
-  const rejection = rejectionOf(request);
+  const rejection = joinRejectionOf(request);
   if (rejection !== undefined) {
     // The next attempt needs a new key: the controller keeps this answer for a while.
     forgetKey(stateDir);
@@ -151,7 +151,7 @@ function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeEr
     );
   }
   const untrusted = explainUntrusted(failure, "metalbridge host token create");
-  if (untrusted !== undefined && isUntrustedForGood(failure)) throw untrusted;
+  if (untrusted !== undefined && isPermanentlyUntrusted(failure)) throw untrusted;
   const error = explainFailure(failure);
   if (failure.message.includes("exceeded quota"))
     throw new MetalbridgeError("JoinRequestsFull", failure.message);
@@ -160,7 +160,7 @@ function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeEr
   throw error;
 }
 
-async function describeMachine({ config, toolPath }: Entry, server: string) {
+async function describeMachine({ config, toolPath }: JoinAttempt, server: string) {
   const routed = config.addresses.length > 0 ? undefined : await routedAddress(server);
   const addresses = routed === undefined ? [...config.addresses] : [routed];
   if (addresses.length === 0)

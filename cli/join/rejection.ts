@@ -3,7 +3,7 @@ import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/er
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 
 /** Undefined unless the request was rejected. */
-export function rejectionOf({ spec, status }: HostJoinRequest): MetalbridgeError | undefined {
+export function joinRejectionOf({ spec, status }: HostJoinRequest): MetalbridgeError | undefined {
   if (status?.phase !== "Rejected") return undefined;
   const { reason = "", message = "no reason given" } = status;
   const code: ErrorCode = isCode(reason) ? reason : "JoinDeclined";

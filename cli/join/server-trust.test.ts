@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { failureOfNetwork } from "../../src/kube/errors.ts";
 import { selfSigned } from "../../test/fixtures/self-signed.ts";
-import { explainUntrusted, isUntrustedForGood, readCaData } from "./server-trust.ts";
+import { explainUntrusted, isPermanentlyUntrusted, readCaData } from "./server-trust.ts";
 
 const pem = selfSigned().cert.toString();
 const base64 = (text: string) => Buffer.from(text).toString("base64");
@@ -41,7 +41,7 @@ test.each([
     message: "https://10.0.0.5:6443: as node says",
     remedy: { summary: expect.stringMatching(summary) },
   });
-  expect(isUntrustedForGood(failureOf(code))).toBe(isFinal);
+  expect(isPermanentlyUntrusted(failureOf(code))).toBe(isFinal);
 });
 
 test("a server that is not reachable yet is no matter of trust", () => {

@@ -41,6 +41,6 @@ export function explainUntrusted(failure: ApiFailure, command: string): Metalbri
 }
 
 /** False for a certificate that a retry may find accepted. */
-export function isUntrustedForGood({ reason }: ApiFailure): boolean {
+export function isPermanentlyUntrusted({ reason }: ApiFailure): boolean {
   return !MAY_PASS.includes(reason);
 }

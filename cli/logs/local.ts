@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { orNothing } from "../../agent/remote/log-reader.ts";
+import { undefinedIfMissing } from "../../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readPlainFile } from "../../src/util/plain-file.ts";
 
@@ -63,10 +63,10 @@ export function chooseLocal(
   const [first] = meant;
   if (first === undefined || meant.length === 1) return first;
   const list = meant.map((one) => `${one.namespace}/${one.name}`);
-  throw ambiguous(`${name} fits ${list.sort().join(", ")}`, first, verb);
+  throw ambiguousName(`${name} fits ${list.sort().join(", ")}`, first, verb);
 }
 
-export function ambiguous(
+export function ambiguousName(
   message: string,
   first: { readonly name: string; readonly namespace: string },
   verb: string,
@@ -78,7 +78,7 @@ export function ambiguous(
 }
 
 function namesIn(folder: string): readonly string[] {
-  return orNothing(() => readdirSync(folder)) ?? [];
+  return undefinedIfMissing(() => readdirSync(folder)) ?? [];
 }
 
 /** Undefined if there is none, only a part of it, or no regular file. */

@@ -5,10 +5,10 @@ import { shellWord } from "../../local/shell-word.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
-import { becomeInstalledAgent } from "../install/installed-agent.ts";
-import { findAgentHere } from "../program/agent-here.ts";
-import { explainElsewhere, type Sought } from "./elsewhere.ts";
+import { becomeAgentUser } from "../install/installed-agent.ts";
+import { findLocalAgent } from "../program/local-agent.ts";
 import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
+import { explainNotLocal, type LookupTarget } from "./not-local.ts";
 
 export interface LocalFlags extends ClusterFlags {
   readonly stateDir?: string;
@@ -16,9 +16,9 @@ export interface LocalFlags extends ClusterFlags {
   readonly root?: string;
 }
 
-export interface SoughtHere extends Sought {
+export interface LocalLookup extends LookupTarget {
   /** `refused`: this user may not read it. */
-  readonly codes: Sought["codes"] & { readonly refused: ErrorCode };
+  readonly codes: LookupTarget["codes"] & { readonly refused: ErrorCode };
   /** Uses what the name means in the cluster instead; false: nothing. */
   readonly elsewhere?: (cluster: Cluster, name: string) => Promise<boolean>;
 }
@@ -44,22 +44,22 @@ export function addLocalFlags(command: Command): Command {
 export async function useLocal(
   name: string,
   flags: LocalFlags,
-  sought: SoughtHere,
+  sought: LocalLookup,
   use: (replica: LocalReplica) => Promise<void>,
 ): Promise<void> {
-  const { stateDir, hostName, installed } = await findAgentHere(flags);
+  const { stateDir, hostName, installed } = await findLocalAgent(flags);
   const choose = () => chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
   try {
     const found = installed === undefined ? choose() : asOwnerOf(stateDir, choose);
     // Only now: the cluster may be asked with a kubeconfig that root alone can read.
-    if (found !== undefined && installed !== undefined) await becomeInstalledAgent(installed);
+    if (found !== undefined && installed !== undefined) await becomeAgentUser(installed);
     if (found !== undefined) return await use(found);
   } catch (error) {
     throw isRefused(error) ? unreadable(error, name, stateDir, sought) : error;
   }
   await withCluster(sought.verb, flags, async (cluster) => {
     if ((await sought.elsewhere?.(cluster, name)) === true) return;
-    await explainElsewhere(cluster, name, { stateDir, hostName }, sought);
+    await explainNotLocal(cluster, name, { stateDir, hostName }, sought);
   }).catch((error: unknown) => {
     throw isAboutTheCluster(error) ? notHere(error, name, stateDir, sought) : error;
   });
@@ -70,7 +70,7 @@ function unreadable(
   error: Error,
   name: string,
   stateDir: string,
-  { verb, codes }: SoughtHere,
+  { verb, codes }: LocalLookup,
 ): MetalbridgeError {
   // The agent's account, and so an engine, can put a link in the place of a log: it is never followed.
   if (codeOf(error) === "ELOOP")
@@ -88,7 +88,7 @@ function notHere(
   { code, message }: MetalbridgeError,
   name: string,
   stateDir: string,
-  { verb, what, codes }: Sought,
+  { verb, what, codes }: LookupTarget,
 ): MetalbridgeError {
   const both = `${stateDir} holds no ${what} of ${name}, and where it is cannot be asked: ${code}: ${message}`;
   return new MetalbridgeError(codes.missing, both, {

@@ -8,7 +8,7 @@ import { explainFailure } from "../../src/kube/errors.ts";
 import { PODS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { listAll, lookUp } from "../cluster/find.ts";
+import { findIfPresent, listAll } from "../cluster/find.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 
@@ -25,7 +25,7 @@ const HEAD_MS = 15_000;
 
 /** False where the name means no pod of a service. */
 export async function printPodLogs(cluster: Cluster, name: string, flags: PodLogFlags): Promise<boolean> {
-  if ((await lookUp(cluster, INFERENCE_REPLICAS, name)) !== undefined) return false;
+  if ((await findIfPresent(cluster, INFERENCE_REPLICAS, name)) !== undefined) return false;
   const pods = await podsOf(cluster, name);
   if (pods.length === 0) return false;
   const { namespace } = cluster;
@@ -54,7 +54,7 @@ async function podsOf(cluster: Cluster, name: string): Promise<readonly Pod[]> {
   const ofService = await listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE}=${name}` });
   const born = ({ metadata }: Pod) => metadata.creationTimestamp ?? "";
   if (ofService.length > 0) return [...ofService].sort((a, b) => (born(a) < born(b) ? -1 : 1));
-  const exact = await lookUp(cluster, PODS, name);
+  const exact = await findIfPresent(cluster, PODS, name);
   return exact?.metadata.labels?.[LABEL_SERVICE] === undefined ? [] : [exact];
 }
 

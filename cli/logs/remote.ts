@@ -5,11 +5,11 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { terminalText } from "../../src/util/terminal-text.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { lookUp } from "../cluster/find.ts";
+import { findIfPresent } from "../cluster/find.ts";
 import { writeErr } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { askHost } from "../remote/ask.ts";
-import { findMeant } from "./elsewhere.ts";
+import { resolveReplica } from "./not-local.ts";
 import { printBytes } from "./print.ts";
 
 export interface RemoteLogFlags {
@@ -32,8 +32,8 @@ export async function printRemoteLog(
   name: string,
   { follow, tail, all, direct = false }: RemoteLogFlags,
 ): Promise<boolean> {
-  const { metadata, spec } = await findMeant(cluster, name, "logs");
-  const host = await lookUp(cluster, HOSTS, spec.template.hostName).catch(() => undefined);
+  const { metadata, spec } = await resolveReplica(cluster, name, "logs");
+  const host = await findIfPresent(cluster, HOSTS, spec.template.hostName).catch(() => undefined);
   if (host?.status?.remote?.logs !== true) return false;
   const query = new URLSearchParams();
   if (follow === true) query.set("follow", "1");

@@ -12,7 +12,7 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { findHost } from "../cluster/find.ts";
 import { follow } from "../cluster/follow.ts";
 
-export interface InClusterRun {
+export interface HostChangeOptions {
   readonly signal: AbortSignal;
   /** 0: no limit. */
   readonly timeoutMs: number;
@@ -24,7 +24,7 @@ export type ChangingCommand = Exclude<ModelCommand, { do: "list" }>;
 type Stored = HostModel;
 
 /** The models that a command was about, before and after it. */
-export interface Done {
+export interface ModelsChange {
   readonly before: readonly Stored[];
   readonly after: readonly Stored[];
 }
@@ -40,12 +40,12 @@ interface Change {
 }
 
 /** The models that it was about, as the host has them now; undefined after Ctrl-C. Throws HostNotFound, what is refused, and ModelCommandNotFinished. */
-export async function changeOnHost(
+export async function changeModelsOnHost(
   cluster: Cluster,
   name: string,
   command: ChangingCommand,
-  run: InClusterRun,
-): Promise<Done | undefined> {
+  run: HostChangeOptions,
+): Promise<ModelsChange | undefined> {
   const change = planChange(await findHost(cluster, name), command);
   await writeModels(cluster, name, change.write);
   const options = { signal: run.signal, timeoutMs: run.timeoutMs, tellTrouble: run.tell };
@@ -66,13 +66,13 @@ export async function changeOnHost(
     throw new MetalbridgeError("ModelCommandNotFinished", `host ${name} has not done it within --timeout`);
   const sources = new Set(change.models.map(({ source }) => source));
   const damaged = new Set(end.value.status?.verifyDamaged);
-  const after = storedOn(end.value)
+  const after = storedModelsOf(end.value)
     .filter(({ source }) => sources.has(source))
     .map((model) => (damaged.has(model.source) ? { ...model, damaged: true } : model));
   return { before: change.models, after };
 }
 
-export function storedOn({ status }: Host): readonly Stored[] {
+export function storedModelsOf({ status }: Host): readonly Stored[] {
   return status?.models ?? [];
 }
 
@@ -91,7 +91,7 @@ export function planChange(host: Host, command: ChangingCommand): Change {
       return remove([model]);
     }
     case "gc":
-      return remove(storedOn(host).filter((model) => isFree(host, model)));
+      return remove(storedModelsOf(host).filter((model) => isFree(host, model)));
     case "verify":
       return verify(host, command.sources);
     default:
@@ -133,7 +133,7 @@ function pin(model: Stored): Change {
   return {
     models: [model],
     write: (models) => ({ ...models, pinned: [...new Set([...models.pinned, source])].sort() }),
-    isDone: (host) => storedOn(host).some((one) => one.source === source && one.pinned === true),
+    isDone: (host) => storedModelsOf(host).some((one) => one.source === source && one.pinned === true),
   };
 }
 
@@ -145,9 +145,9 @@ function unpin(host: Host, source: string): Change {
       command: `metalbridge models unpin ${source}`,
     });
   return {
-    models: storedOn(host).filter((one) => one.source === source),
+    models: storedModelsOf(host).filter((one) => one.source === source),
     write: (models) => ({ ...models, pinned: models.pinned.filter((one) => one !== source) }),
-    isDone: (now) => storedOn(now).every((one) => one.source !== source || one.pinned !== true),
+    isDone: (now) => storedModelsOf(now).every((one) => one.source !== source || one.pinned !== true),
   };
 }
 
@@ -155,7 +155,7 @@ function unpin(host: Host, source: string): Change {
 function remove(removed: readonly Stored[]): Change {
   const sources = new Set(removed.map(({ source }) => source));
   const isGone = (host: Host, { source, fetchedAt = "" }: Stored) =>
-    !storedOn(host).some((one) => one.source === source && (one.fetchedAt ?? "") <= fetchedAt);
+    !storedModelsOf(host).some((one) => one.source === source && (one.fetchedAt ?? "") <= fetchedAt);
   return {
     models: removed,
     write: (models) => ({
@@ -177,7 +177,7 @@ function remove(removed: readonly Stored[]): Change {
 
 function verify(host: Host, sources: readonly string[] | undefined): Change {
   const request = randomUUID();
-  const models = sources?.map((source) => find(host, source)) ?? storedOn(host);
+  const models = sources?.map((source) => find(host, source)) ?? storedModelsOf(host);
   return {
     models,
     write: (before) => ({ ...before, verifyRequest: request }),
@@ -186,7 +186,7 @@ function verify(host: Host, sources: readonly string[] | undefined): Change {
 }
 
 function find(host: Host, source: string): Stored {
-  const found = storedOn(host).find((one) => one.source === publicSource(source));
+  const found = storedModelsOf(host).find((one) => one.source === publicSource(source));
   if (found !== undefined) return found;
   const { name } = host.metadata;
   throw new MetalbridgeError("ModelNotStored", `host ${name} has no ${publicSource(source)}`, {
@@ -203,7 +203,7 @@ function isFree({ status }: Host, { source, inUse, pinned }: Stored): boolean {
 
 function requireFree(host: Host, { source }: Stored): void {
   const { name } = host.metadata;
-  const now = storedOn(host).find((one) => one.source === source);
+  const now = storedModelsOf(host).find((one) => one.source === source);
   if (now?.inUse === true)
     throw new MetalbridgeError("ModelInUse", `${source} is used by a replica on host ${name}`);
   if (now?.pinned === true)
@@ -251,6 +251,6 @@ async function writeModels(
 
 /** Removals that were carried out say nothing any more. */
 function pruned(models: HostModels, host: Host): HostModels {
-  const stored = new Set(storedOn(host).map(({ source }) => source));
+  const stored = new Set(storedModelsOf(host).map(({ source }) => source));
   return { ...models, removed: models.removed.filter(({ source }) => stored.has(source)) };
 }

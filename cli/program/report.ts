@@ -4,7 +4,7 @@ import { ZodError } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
-export interface Report {
+export interface FailureReport {
   /** Empty when everything has been said already. */
   readonly text: string;
   readonly exitCode: ExitCode;
@@ -21,7 +21,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /** Pure: expected failures get code, sentence and remedy; anything else is a bug and keeps its stack. */
-export function reportFailure(error: unknown): Report {
+export function reportFailure(error: unknown): FailureReport {
   if (error instanceof CommanderError) {
     return { text: "", exitCode: error.exitCode === 0 ? exitCodes.ok : exitCodes.usage };
   }

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createIdentity } from "../../agent/peers/identity.ts";
+import { createPeerIdentity } from "../../agent/peers/identity.ts";
 import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { hostSchema } from "../../src/api/host.ts";
@@ -16,7 +16,7 @@ const own = oneCluster();
 const account = { name: DOCTOR_ACCOUNT, namespace: NAMESPACE_SYSTEM };
 
 async function hostThat(answers: (response: ServerResponse) => unknown) {
-  const { key, cert, fingerprint } = createIdentity("mac-1");
+  const { key, cert, fingerprint } = createPeerIdentity("mac-1");
   const server = createServer({ key, cert, minVersion: "TLSv1.3" }, (_, response) => void answers(response));
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   onTestFinished(() => {

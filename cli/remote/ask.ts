@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { REMOTE_TOKEN_SECONDS, remoteAudience } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readBody } from "../../src/kube/client/transport.ts";
+import { readApiBody } from "../../src/kube/client/transport.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { requestToken } from "../../src/kube/token.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -31,7 +31,7 @@ export async function askHost(options: AskOptions): Promise<IncomingMessage> {
   try {
     const answer = await answerOn(socket, token, options, late.signal);
     if (answer.statusCode === 200) return answer;
-    const said = messageIn(await readBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
+    const said = messageIn(await readApiBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
     throw new MetalbridgeError("RemoteRequestRefused", `host ${name}: ${said} (${answer.statusCode})`);
   } finally {
     clearTimeout(timer);

@@ -5,7 +5,7 @@ import { truncate } from "../../src/util/text.ts";
 /** A chat template is thousands of characters long. */
 const LONGEST_VALUE = 200;
 
-export interface Change {
+export interface SpecChange {
   /** Dotted path below spec. */
   readonly field: string;
   /** Undefined: not set. */
@@ -16,7 +16,7 @@ export interface Change {
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Objects are compared inside; lists and everything else as a whole. */
-export function changesBetween(from: Fields, to: Fields, prefix = ""): readonly Change[] {
+export function changesBetween(from: Fields, to: Fields, prefix = ""): readonly SpecChange[] {
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])].sort();
   return names.flatMap((name) => {
     const [before, after] = [from[name], to[name]];
@@ -28,7 +28,7 @@ export function changesBetween(from: Fields, to: Fields, prefix = ""): readonly 
 }
 
 /** "contextSize 4096 -> 8192". */
-export function renderChange({ field, from, to }: Change): string {
+export function renderChange({ field, from, to }: SpecChange): string {
   return `${field} ${renderValue(from)} -> ${renderValue(to)}`;
 }
 

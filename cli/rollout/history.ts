@@ -4,7 +4,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { parseRevisionData, type RevisionData } from "../../src/capacity/revision-data.ts";
 import { shortRevision } from "../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
-import { type Change, changesBetween } from "./changes.ts";
+import { changesBetween, type SpecChange } from "./changes.ts";
 
 export interface HistoryEntry {
   readonly revision: number;
@@ -17,7 +17,7 @@ export interface HistoryEntry {
   /** Undefined where the ControllerRevision cannot be understood. */
   readonly data: RevisionData | undefined;
   /** Against the revision before; empty for the first, and where only the Model changed. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly SpecChange[];
 }
 
 /** Oldest first. */
@@ -43,7 +43,7 @@ export function historyOf(
 }
 
 /** The spec's fields and, since a new revision comes of that too, the Model's source and what it had. */
-function changesOf(before: RevisionData, after: RevisionData): readonly Change[] {
+function changesOf(before: RevisionData, after: RevisionData): readonly SpecChange[] {
   const weights = ({ model: { name, source, revision } }: RevisionData) => ({
     [`Model ${name} source`]: source,
     [`Model ${name} content`]: revision === undefined ? undefined : shortRevision(revision),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
-import { progressOf } from "./progress.ts";
+import { rolloutProgressOf } from "./progress.ts";
 
 interface Case {
   readonly metadata?: object;
@@ -25,7 +25,7 @@ function progress({ metadata, status, progressing, model }: Case) {
             lastTransitionTime: "2026-03-01T12:00:00Z",
           },
         ];
-  return progressOf(
+  return rolloutProgressOf(
     inferenceServiceSchema.parse({
       metadata: { name: "chat", generation: 3, ...metadata },
       spec: { modelRef: "tiny", replicas: 3 },

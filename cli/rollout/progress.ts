@@ -3,7 +3,7 @@ import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 
-export interface Progress {
+export interface RolloutProgress {
   /** `stopped`: it does not resume without a change. */
   readonly at: "done" | "moving" | "stopped";
   /** Code of what stopped it. */
@@ -19,7 +19,7 @@ const COMPLETE = "RolloutComplete";
  * Counts decide, because the condition may be older than the last change; the condition gives the message. `model` is the
  * one that the service runs, undefined where there is none: a change of it is a new revision too.
  */
-export function progressOf(service: InferenceService, model: Model | undefined): Progress {
+export function rolloutProgressOf(service: InferenceService, model: Model | undefined): RolloutProgress {
   const { metadata, status } = service;
   if (metadata.deletionTimestamp !== undefined)
     return { at: "stopped", reason: "ServiceNotFound", message: "the service is being deleted" };
@@ -51,11 +51,11 @@ function isSeen({ metadata, spec, status }: Model, source = spec.source): boolea
 function missing(
   { spec, status }: InferenceService,
   progressing: Condition | undefined,
-): Progress | undefined {
+): RolloutProgress | undefined {
   const { replicas = 0, updatedReplicas = 0, readyReplicas = 0 } = status ?? {};
   const wanted = status?.desiredReplicas ?? spec.replicas;
   const reported = progressing?.status === "True" ? progressing.message : "";
-  const moving = (counted: string): Progress => {
+  const moving = (counted: string): RolloutProgress => {
     const why = status?.waitingFor === undefined ? "" : `; waiting for ${status.waitingFor}`;
     return { at: "moving", message: `${reported === "" ? counted : reported}${why}` };
   };
@@ -69,7 +69,7 @@ function missing(
   return progressing?.status === "True" ? moving("the controller is not done yet") : undefined;
 }
 
-function done({ metadata, spec, status }: InferenceService): Progress {
+function done({ metadata, spec, status }: InferenceService): RolloutProgress {
   const wanted = status?.desiredReplicas ?? spec.replicas;
   if (wanted === 0)
     return { at: "done", message: `service ${metadata.name} wants no replicas, and has none` };

@@ -12,7 +12,7 @@ interface ServiceHistory {
   readonly history: readonly HistoryEntry[];
 }
 
-export async function readHistory(cluster: Cluster, name: string): Promise<ServiceHistory> {
+export async function readServiceHistory(cluster: Cluster, name: string): Promise<ServiceHistory> {
   const service = await findService(cluster, name);
   const revisions = await listAll(cluster, CONTROLLER_REVISIONS, {
     namespace: cluster.namespace,

@@ -2,20 +2,20 @@
 
 import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import { withCluster } from "../cluster/cluster.ts";
-import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { writeOut } from "../program/output.ts";
-import { readHistory } from "./read.ts";
+import { readServiceHistory } from "./read.ts";
 import { renderHistory, renderRevision } from "./render.ts";
 import { chooseRevision } from "./undo.ts";
 
 interface HistoryFlags extends ClusterFlags {
   readonly revision?: number;
-  readonly output: Output;
+  readonly output: OutputFormat;
 }
 
 export async function rolloutHistory(name: string, flags: HistoryFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
-    const { service, history } = await readHistory(cluster, name);
+    const { service, history } = await readServiceHistory(cluster, name);
     const chosen =
       flags.revision === undefined ? undefined : chooseRevision(service, history, flags.revision);
     const text =

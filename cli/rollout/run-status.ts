@@ -6,19 +6,19 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { findService, lookUp } from "../cluster/find.ts";
-import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { findIfPresent, findService } from "../cluster/find.ts";
+import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { type Progress, progressOf } from "./progress.ts";
+import { type RolloutProgress, rolloutProgressOf } from "./progress.ts";
 
 interface StatusFlags extends ClusterFlags {
   readonly watch: boolean;
   readonly timeout: number;
-  readonly output: Output;
+  readonly output: OutputFormat;
 }
 
 export async function rolloutStatus(name: string, flags: StatusFlags): Promise<void> {
@@ -36,7 +36,7 @@ export async function rolloutStatus(name: string, flags: StatusFlags): Promise<v
 
 interface Judged {
   readonly service: InferenceService;
-  readonly progress: Progress;
+  readonly progress: RolloutProgress;
 }
 
 async function judgeOnce(
@@ -44,11 +44,11 @@ async function judgeOnce(
   service: InferenceService,
   tell: (line: string) => void,
 ): Promise<Judged> {
-  return judge(service, await lookUp(cluster, MODELS, service.spec.modelRef), tell);
+  return judge(service, await findIfPresent(cluster, MODELS, service.spec.modelRef), tell);
 }
 
 function judge(service: InferenceService, model: Model | undefined, tell: (line: string) => void): Judged {
-  const progress = progressOf(service, model);
+  const progress = rolloutProgressOf(service, model);
   if (progress.at === "done") tell(progress.message);
   if (progress.at === "moving") tell(`waiting: ${progress.message}`);
   return { service, progress };
@@ -107,7 +107,10 @@ function late(name: string, namespace: string, timeoutMs: number, last: string):
 }
 
 /** The service's own code where the catalog has it, with its remedy. */
-function stopped({ metadata, status }: InferenceService, { reason, message }: Progress): MetalbridgeError {
+function stopped(
+  { metadata, status }: InferenceService,
+  { reason, message }: RolloutProgress,
+): MetalbridgeError {
   const { name, namespace } = metadata;
   const sentence = `the rollout of service ${name} has stopped: ${message}`;
   if (reason !== "RolloutStopped") {
@@ -128,7 +131,7 @@ function stopped({ metadata, status }: InferenceService, { reason, message }: Pr
   return new MetalbridgeError("RolloutStopped", sentence, remedy);
 }
 
-function jsonOf({ metadata, status }: InferenceService, progress: Progress): object {
+function jsonOf({ metadata, status }: InferenceService, progress: RolloutProgress): object {
   const { replicas, updatedReplicas, readyReplicas, desiredReplicas, currentRevision, updateRevision } =
     status ?? {};
   return {

@@ -4,17 +4,17 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
-import { lookUp } from "../cluster/find.ts";
-import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { findIfPresent } from "../cluster/find.ts";
+import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { writeErr, writeOut } from "../program/output.ts";
 import { renderChange } from "./changes.ts";
-import { readHistory } from "./read.ts";
+import { readServiceHistory } from "./read.ts";
 import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
 
 interface UndoFlags extends ClusterFlags {
   readonly toRevision: number;
   readonly dryRun?: boolean;
-  readonly output: Output;
+  readonly output: OutputFormat;
 }
 
 export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void> {
@@ -30,9 +30,9 @@ export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void>
 }
 
 async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<UndoPlan> {
-  const { service, history } = await readHistory(cluster, name);
+  const { service, history } = await readServiceHistory(cluster, name);
   const target = chooseRevision(service, history, flags.toRevision);
-  const plan = planUndo(service, target, await lookUp(cluster, MODELS, restorable(target).model.name));
+  const plan = planUndo(service, target, await findIfPresent(cluster, MODELS, restorable(target).model.name));
   if (plan.operations.length === 0 || flags.dryRun === true) return plan;
   const { client, namespace } = cluster;
   const result = await client.jsonPatch(INFERENCE_SERVICES, { name, namespace }, plan.operations);

@@ -6,12 +6,12 @@ import type { Model } from "../../src/api/model.ts";
 import { endpointWith, keptSpec, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
 import { contentOf } from "../../src/capacity/template.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { type Change, changesBetween } from "./changes.ts";
+import { changesBetween, type SpecChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
 
 export interface UndoPlan {
   readonly target: HistoryEntry;
-  readonly changes: readonly Change[];
+  readonly changes: readonly SpecChange[];
   /** Empty when the service asks for that revision's spec already. */
   readonly operations: readonly JsonPatchOp[];
   /** What going back does not bring back. */
@@ -99,7 +99,7 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 function operationsOf(
   { metadata, spec }: InferenceService,
-  changes: readonly Change[],
+  changes: readonly SpecChange[],
   wanted: Fields,
 ): readonly JsonPatchOp[] {
   const touched = new Set(changes.map(({ field }) => field.split(".")[0] ?? field));

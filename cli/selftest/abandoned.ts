@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { z } from "zod";
 import type { EngineProcess, ProcessState } from "../../agent/instances/process/engine-process.ts";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { createEngineProcesses } from "../../agent/instances/process/processes.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -34,14 +34,14 @@ export interface Adopted {
 }
 
 /** Long: only the FIFOs are to bring news. */
-export const SWEEP_MS = 60_000;
+export const SELFTEST_SWEEP_MS = 60_000;
 
 const engines = () =>
   createEngineProcesses({
     clock: systemClock,
     log: createJsonLog("silent"),
-    identity: createIdentity(process.platform),
-    sweepMs: SWEEP_MS,
+    identity: createIdentityReader(process.platform),
+    sweepMs: SELFTEST_SWEEP_MS,
   });
 
 /** The other side of {@link startAbandoned}: one JSON line on standard input; it ends with that input. */

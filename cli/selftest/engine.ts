@@ -2,10 +2,10 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { ask } from "../../agent/engines/http.ts";
-import { createProgramFinder, type Program } from "../../agent/engines/llamacpp/program.ts";
+import { sendEngineRequest } from "../../agent/engines/http.ts";
+import { createProgramFinder, type LlamaServerProgram } from "../../agent/engines/llamacpp/program.ts";
 import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
-import { answers, choosePort } from "../../agent/engines/ports.ts";
+import { chooseEnginePort, isPortAnswering } from "../../agent/engines/ports.ts";
 import { runProgram } from "../../agent/engines/program.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { writeTinyModel } from "../../local/demo/tiny-model.ts";
@@ -21,7 +21,15 @@ import { llamaServerPaths, ownPrefix } from "../engine/programs.ts";
 import { readGguf } from "../gguf/read.ts";
 import { startAbandoned } from "./abandoned.ts";
 import { ownAddress } from "./processes.ts";
-import { type Bench, failed, notApplicable, type Outcome, ok, type Step, unknown } from "./step.ts";
+import {
+  type Bench,
+  failedStep,
+  notApplicableStep,
+  passedStep,
+  type SelftestOutcome,
+  type SelftestStep,
+  unknownStep,
+} from "./step.ts";
 import { commandOf } from "./tools.ts";
 
 const ENGINE_MS = 60_000;
@@ -32,11 +40,12 @@ const SETTINGS = { mode: "chat", contextSize: 2048, parallelSlots: 1, promptCach
 const BUDGET_PART = 0.02;
 
 /** Steps share one engine: the one that starts it comes first. */
-export function engineSteps(): readonly Step[] {
+export function engineSteps(): readonly SelftestStep[] {
   let serving: Serving | undefined;
-  const withEngine = (check: (engine: Serving, bench: Bench) => Promise<Outcome>) => async (bench: Bench) =>
-    serving === undefined ? notApplicable("no llama-server is serving") : check(serving, bench);
-  const step = (name: string, proves: string, run: Step["run"]): Step => ({
+  const withEngine =
+    (check: (engine: Serving, bench: Bench) => Promise<SelftestOutcome>) => async (bench: Bench) =>
+      serving === undefined ? notApplicableStep("no llama-server is serving") : check(serving, bench);
+  const step = (name: string, proves: string, run: SelftestStep["run"]): SelftestStep => ({
     ...{ name, proves, run, limitMs: ENGINE_MS },
     platforms: ["darwin", "linux"],
   });
@@ -47,7 +56,9 @@ export function engineSteps(): readonly Step[] {
       "llama-server serves a tiny model under the shim after its parent was killed",
       async (bench) => {
         serving = await startEngine(bench);
-        return serving === undefined ? notApplicable("llama-server is not installed") : checkAnswer(serving);
+        return serving === undefined
+          ? notApplicableStep("llama-server is not installed")
+          : checkAnswer(serving);
       },
     ),
     step(
@@ -79,14 +90,14 @@ interface Serving {
   readonly log: () => Promise<string>;
 }
 
-function find({ config, env }: Bench): Promise<Program | undefined> {
+function find({ config, env }: Bench): Promise<LlamaServerProgram | undefined> {
   return createProgramFinder({ paths: llamaServerPaths(config, { prefix: ownPrefix() }), env })();
 }
 
-async function checkVersion(bench: Bench): Promise<Outcome> {
+async function checkVersion(bench: Bench): Promise<SelftestOutcome> {
   const program = await find(bench);
-  if (program === undefined) return notApplicable("llama-server is not installed");
-  return ok(`${program.capabilities.version}, ${program.capabilities.flags.size} flags`);
+  if (program === undefined) return notApplicableStep("llama-server is not installed");
+  return passedStep(`${program.capabilities.version}, ${program.capabilities.flags.size} flags`);
 }
 
 async function startEngine(bench: Bench): Promise<Serving | undefined> {
@@ -97,7 +108,7 @@ async function startEngine(bench: Bench): Promise<Serving | undefined> {
   const { path } = await writeTinyModel(join(folder, "tiny.gguf"));
   const { summary } = await readGguf(path);
   const address = await ownAddress(bench);
-  const port = await choosePort({
+  const port = await chooseEnginePort({
     ...{ range: bench.config.portRange, taken: new Set<number>() },
     ...(address === undefined ? {} : { address }),
   });
@@ -112,7 +123,7 @@ async function startEngine(bench: Bench): Promise<Serving | undefined> {
     env: { ...bench.env, GGML_NO_BACKTRACE: "1" },
   });
   const isReady = async (): Promise<boolean> => {
-    const answer = await ask({ host: "127.0.0.1", port, path: "/health", timeoutMs: ASK_MS });
+    const answer = await sendEngineRequest({ host: "127.0.0.1", port, path: "/health", timeoutMs: ASK_MS });
     return "status" in answer && answer.status === 200;
   };
   while (!(await isReady())) {
@@ -131,60 +142,63 @@ async function startEngine(bench: Bench): Promise<Serving | undefined> {
 /** The engine runs here, whatever machine the tools are from. */
 const tableOf = () => (process.platform === "darwin" ? COMPUTE_TABLES.metal : COMPUTE_TABLES.cpu);
 
-async function checkAnswer({ port, pid }: Serving): Promise<Outcome> {
-  const answer = await ask({
+async function checkAnswer({ port, pid }: Serving): Promise<SelftestOutcome> {
+  const answer = await sendEngineRequest({
     ...{ host: "127.0.0.1", port, path: "/v1/chat/completions", timeoutMs: ASK_MS },
     body: { max_tokens: 8, messages: [{ role: "user", content: "Hello" }] },
   });
-  if ("failed" in answer) return failed(answer.failed);
+  if ("failed" in answer) return failedStep(answer.failed);
   return answer.status === 200 && answer.body.includes('"content"')
-    ? ok(`pid ${pid} answers on port ${port}`)
-    : failed(`it answers ${answer.status}: ${answer.body.slice(0, 200)}`);
+    ? passedStep(`pid ${pid} answers on port ${port}`)
+    : failedStep(`it answers ${answer.status}: ${answer.body.slice(0, 200)}`);
 }
 
-async function checkAddresses({ port, address }: Serving): Promise<Outcome> {
-  if (address === undefined) return notApplicable("this machine has no address but loopback");
-  const [loopback, own] = await Promise.all([answers(port, "127.0.0.1"), answers(port, address)]);
+async function checkAddresses({ port, address }: Serving): Promise<SelftestOutcome> {
+  if (address === undefined) return notApplicableStep("this machine has no address but loopback");
+  const [loopback, own] = await Promise.all([
+    isPortAnswering(port, "127.0.0.1"),
+    isPortAnswering(port, address),
+  ]);
   return loopback && own
-    ? ok(`port ${port} on both`)
-    : failed(`only ${loopback ? "loopback" : "the address"} answers`);
+    ? passedStep(`port ${port} on both`)
+    : failedStep(`only ${loopback ? "loopback" : "the address"} answers`);
 }
 
 async function checkFootprint(
   { pid, claimBytes }: Serving,
   { runPrivately, config, isReplayed }: Bench,
-): Promise<Outcome> {
+): Promise<SelftestOutcome> {
   const bytes = await createHostReader(config.platform, commandOf(runPrivately)).footprintBytes(pid);
-  if (bytes === undefined) return failed("the footprint of the engine cannot be read");
+  if (bytes === undefined) return failedStep("the footprint of the engine cannot be read");
   const both = `${formatBytes(bytes)}, claim ${formatBytes(claimBytes)}`;
-  return isReplayed || bytes <= claimBytes ? ok(both) : failed(`more than its claim: ${both}`);
+  return isReplayed || bytes <= claimBytes ? passedStep(both) : failedStep(`more than its claim: ${both}`);
 }
 
-async function checkMetal({ log }: Serving): Promise<Outcome> {
-  if (process.platform !== "darwin") return notApplicable("not a Mac");
+async function checkMetal({ log }: Serving): Promise<SelftestOutcome> {
+  if (process.platform !== "darwin") return notApplicableStep("not a Mac");
   const line = /offloaded (\d+)\/(\d+) layers to GPU/.exec(await log());
-  if (line === null) return unknown("the engine's log does not say");
-  return line[1] === line[2] ? ok(line[0]) : failed(line[0]);
+  if (line === null) return unknownStep("the engine's log does not say");
+  return line[1] === line[2] ? passedStep(line[0]) : failedStep(line[0]);
 }
 
-async function checkBudget(bench: Bench): Promise<Outcome> {
-  if (process.platform !== "darwin") return notApplicable("not a Mac");
+async function checkBudget(bench: Bench): Promise<SelftestOutcome> {
+  if (process.platform !== "darwin") return notApplicableStep("not a Mac");
   const program = await find(bench);
-  if (program === undefined) return notApplicable("llama-server is not installed");
+  if (program === undefined) return notApplicableStep("llama-server is not installed");
   const answer = await runProgram(program.path, ["--list-devices"], bench.env);
   const device =
     "failed" in answer ? undefined : parseDevices(answer.text)?.find(({ name }) => /^MTL/.test(name));
   const recorded = await createHostReader("darwin", commandOf(bench.run)).gpuBudgetBytes();
-  if (device === undefined || recorded === undefined) return failed("Metal's budget cannot be read");
+  if (device === undefined || recorded === undefined) return failedStep("Metal's budget cannot be read");
   const both = `Metal ${formatBytes(device.totalBytes)}, recorded ${formatBytes(recorded)}`;
   const isNear = Math.abs(device.totalBytes - recorded) <= BUDGET_PART * recorded;
-  return isNear ? ok(both) : failed(`they differ: ${both}`);
+  return isNear ? passedStep(both) : failedStep(`they differ: ${both}`);
 }
 
-async function checkBuffers(bench: Bench): Promise<Outcome> {
+async function checkBuffers(bench: Bench): Promise<SelftestOutcome> {
   const program = await find(bench);
   const [first] = calibrationCases(true);
-  if (program === undefined || first === undefined) return notApplicable("llama-server is not installed");
+  if (program === undefined || first === undefined) return notApplicableStep("llama-server is not installed");
   const path = join(bench.folder, "sparse.gguf");
   await writeSparseModel(path, first.model);
   const { summary } = await readGguf(path);
@@ -193,16 +207,18 @@ async function checkBuffers(bench: Bench): Promise<Outcome> {
   const claimed = claimBytes - promptCacheBytes - overheadBytes;
   const both = `${printed.backends.join(" and ")}: printed ${formatBytes(printed.totalBytes)}, claimed ${formatBytes(claimed)}`;
   if (process.platform === "darwin" && !printed.backends.some((name) => /^(MTL|Metal)/.test(name)))
-    return failed(`no buffer is Metal's: ${both}`);
+    return failedStep(`no buffer is Metal's: ${both}`);
   // Sizes are printed with two digits.
-  return printed.totalBytes <= claimed + PRINTED_BYTES ? ok(both) : failed(`more than its claim: ${both}`);
+  return printed.totalBytes <= claimed + PRINTED_BYTES
+    ? passedStep(both)
+    : failedStep(`more than its claim: ${both}`);
 }
 
 const PRINTED_BYTES = 1 << 20;
 
-async function checkOmlx({ config, env }: Bench): Promise<Outcome> {
+async function checkOmlx({ config, env }: Bench): Promise<SelftestOutcome> {
   const found = await createOmlxFinder({ paths: config.omlx.programs, env })();
   return found === undefined
-    ? notApplicable("oMLX is not installed")
-    : ok(`${found.version}, ${found.flags.size} flags`);
+    ? notApplicableStep("oMLX is not installed")
+    : passedStep(`${found.version}, ${found.flags.size} flags`);
 }

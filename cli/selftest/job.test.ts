@@ -10,7 +10,7 @@ import { startLaunchd } from "../../test/bed/launchd/launchd.ts";
 import { plutil } from "../../test/bed/launchd/plutil.ts";
 import { type Answer, type Call, replayCommands } from "../../test/bed/launchd/replayed-commands.ts";
 import { checkJob } from "./job.ts";
-import { type Result, runSteps } from "./step.ts";
+import { runSteps, type SelftestResult } from "./step.ts";
 
 type Change = (call: Call, launchctl: (call: Call) => Promise<Answer>) => Promise<Answer>;
 
@@ -32,7 +32,7 @@ async function runStep(change: Change = (call, launchctl) => launchctl(call)) {
   const left = await sleepersOf(folder);
   await launchd.stopAll();
   await rm(folder, { recursive: true });
-  return { result: result as Result, labels, left, calls: commands.calls };
+  return { result: result as SelftestResult, labels, left, calls: commands.calls };
 }
 
 /** Pids that a job wrote down and that live. */

@@ -1,28 +1,35 @@
 /** A throwaway job in the user's own launchd domain: the plist of an installation, with a program that only waits. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { killIfSame } from "../../agent/instances/process/leftovers.ts";
 import { createCommand } from "../../launchd/command.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
-import { LABEL, type Layout, layoutFor } from "../../launchd/layout.ts";
+import { type InstallLayout, LABEL, layoutFor } from "../../launchd/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
 import type { Supervisor } from "../../launchd/ports.ts";
-import { until } from "../../launchd/wait.ts";
+import { pollUntil } from "../../launchd/wait.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { readService } from "../../src/macos/doctor/launchd.ts";
-import { type Bench, failed, notApplicable, type Outcome, ok, unknown } from "./step.ts";
+import {
+  type Bench,
+  failedStep,
+  notApplicableStep,
+  passedStep,
+  type SelftestOutcome,
+  unknownStep,
+} from "./step.ts";
 
 const START_MS = 15_000;
 const LEAVE_MS = 10_000;
 
 /** Everything is below the bench's folder, as if that were the user's home. An agent that is installed is left alone. */
-export async function checkJob(bench: Bench): Promise<Outcome> {
+export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   const { folder, path, runPrivately, isReplayed, cleanUp } = bench;
-  if (isReplayed) return notApplicable("a recording has no launchd");
+  if (isReplayed) return notApplicableStep("a recording has no launchd");
   const uid = process.getuid?.() ?? 0;
   const installed = await readService(runPrivately, uid);
-  if ("unknown" in installed) return unknown(installed.unknown);
+  if ("unknown" in installed) return unknownStep(installed.unknown);
   const layout = layoutFor({ platform: "darwin", scope: "user", root: "", home: join(folder, "job"), uid });
   const own = uid === 0 ? { ...layout, domain: "system" } : layout;
   const launchctl = createLaunchctl({
@@ -30,26 +37,26 @@ export async function checkJob(bench: Bench): Promise<Outcome> {
   });
   const before = await launchctl.observe();
   if (installed.value.found !== undefined || before.at !== "absent" || before.isDisabled)
-    return notApplicable(`${LABEL} is installed or disabled, and is left alone`);
+    return notApplicableStep(`${LABEL} is installed or disabled, and is left alone`);
   const children = await writeJob(own);
   cleanUp(() => endChildren(children));
   cleanUp(() => launchctl.unload());
   return runJob(launchctl, children);
 }
 
-async function runJob(launchctl: Supervisor, children: string): Promise<Outcome> {
+async function runJob(launchctl: Supervisor, children: string): Promise<SelftestOutcome> {
   await launchctl.load();
   const first = await startedPid(launchctl, children, 1);
   await launchctl.restart();
   const second = await startedPid(launchctl, children, 2, first);
-  if (first === undefined || second === undefined) return failed("the job was loaded, and did not start");
+  if (first === undefined || second === undefined) return failedStep("the job was loaded, and did not start");
   await launchctl.unload();
-  if ((await launchctl.observe()).at !== "absent") return failed("the job is loaded after bootout");
-  const { startTimeNow } = createIdentity(process.platform);
+  if ((await launchctl.observe()).at !== "absent") return failedStep("the job is loaded after bootout");
+  const { startTimeNow } = createIdentityReader(process.platform);
   const survived = (await pidsIn(children)).filter((pid) => startTimeNow(pid) !== undefined).length;
   return survived === 2
-    ? ok(`pid ${first}, restarted as ${second}, unloaded; what they started lives on`)
-    : failed("what the job had started was killed with it, in spite of AbandonProcessGroup");
+    ? passedStep(`pid ${first}, restarted as ${second}, unloaded; what they started lives on`)
+    : failedStep("what the job had started was killed with it, in spite of AbandonProcessGroup");
 }
 
 /** Once the job's program has started something of its own for the `count`th time. */
@@ -60,7 +67,7 @@ async function startedPid(
   earlier?: number,
 ): Promise<number | undefined> {
   let pid: number | undefined;
-  const isStarted = await until(systemClock, START_MS, async () => {
+  const isStarted = await pollUntil(systemClock, START_MS, async () => {
     const job = await launchctl.observe();
     pid = job.at === "loaded" ? job.pid : undefined;
     return pid !== undefined && pid !== earlier && (await pidsIn(children)).length >= count;
@@ -69,7 +76,7 @@ async function startedPid(
 }
 
 /** Resolves with the file of the pids that the program starts. */
-async function writeJob(layout: Layout): Promise<string> {
+async function writeJob(layout: InstallLayout): Promise<string> {
   const program = join(layout.prefix, "current", "bin", "node");
   const children = join(layout.prefix, "children");
   for (const file of [layout.definition, layout.crashLog ?? program, program])
@@ -86,7 +93,7 @@ async function pidsIn(file: string): Promise<readonly number[]> {
 }
 
 async function endChildren(file: string): Promise<void> {
-  const identity = createIdentity(process.platform);
+  const identity = createIdentityReader(process.platform);
   for (const pid of await pidsIn(file)) {
     const startTime = identity.startTimeNow(pid);
     if (startTime !== undefined) await killIfSame(identity, { pid, startTime });

@@ -4,18 +4,25 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
-import { answers, isFree } from "../../agent/engines/ports.ts";
+import { isFree, isPortAnswering } from "../../agent/engines/ports.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
-import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { engineMark } from "../../agent/instances/process/run-directory.ts";
-import { SWEEP_MS, startAbandoned } from "./abandoned.ts";
-import { type Bench, failed, notApplicable, type Outcome, ok, type Step } from "./step.ts";
+import { SELFTEST_SWEEP_MS, startAbandoned } from "./abandoned.ts";
+import {
+  type Bench,
+  failedStep,
+  notApplicableStep,
+  passedStep,
+  type SelftestOutcome,
+  type SelftestStep,
+} from "./step.ts";
 
 const BOTH = ["darwin", "linux"] as const;
 /** The FIFOs must report an exit long before the sweep would. */
-const NEWS_MS = SWEEP_MS / 3;
+const NEWS_MS = SELFTEST_SWEEP_MS / 3;
 
-export const processSteps: readonly Step[] = [
+export const processSteps: readonly SelftestStep[] = [
   { name: "identity", proves: "pid and start time identify a process", platforms: BOTH, run: checkIdentity },
   {
     name: "activity",
@@ -54,22 +61,22 @@ const IDLE = ["-e", "console.log('idle'); setInterval(() => {}, 1_000_000)"];
 const idle = (bench: Bench, name: string) =>
   startAbandoned(bench, name, { argv: [process.execPath, ...IDLE], env: { PATH: bench.path } });
 
-async function checkIdentity(): Promise<Outcome> {
-  const { startTimeNow, observe } = createIdentity(process.platform);
+async function checkIdentity(): Promise<SelftestOutcome> {
+  const { startTimeNow, observe } = createIdentityReader(process.platform);
   const startTime = startTimeNow(process.pid);
-  if (startTime === undefined || startTime === "unknown") return failed("the start time cannot be read");
+  if (startTime === undefined || startTime === "unknown") return failedStep("the start time cannot be read");
   const seen = await observe([process.pid]);
   if (seen === "unknown" || seen.get(process.pid)?.startTime !== startTime)
-    return failed("two ways to read the start time differ");
+    return failedStep("two ways to read the start time differ");
   const child = spawn(process.execPath, ["-e", ""], { stdio: "ignore" });
   await once(child, "exit");
   return startTimeNow(child.pid ?? 0) === undefined
-    ? ok(`started ${startTime}`)
-    : failed("a process that has exited has a start time");
+    ? passedStep(`started ${startTime}`)
+    : failedStep("a process that has exited has a start time");
 }
 
-async function checkActivity({ signal, cleanUp }: Bench): Promise<Outcome> {
-  const { activity } = createIdentity(process.platform);
+async function checkActivity({ signal, cleanUp }: Bench): Promise<SelftestOutcome> {
+  const { activity } = createIdentityReader(process.platform);
   const child = spawn("sleep", ["600"], { stdio: "ignore" });
   cleanUp(async () => void child.kill("SIGKILL"));
   await once(child, "spawn");
@@ -79,39 +86,39 @@ async function checkActivity({ signal, cleanUp }: Bench): Promise<Outcome> {
     ["SIGSTOP", "stopped"],
   ] as const) {
     child.kill(change);
-    while ((await activity(pid)) !== wanted) if (signal.aborted) return failed(`never seen as ${wanted}`);
+    while ((await activity(pid)) !== wanted) if (signal.aborted) return failedStep(`never seen as ${wanted}`);
   }
-  return ok("asleep, then stopped");
+  return passedStep("asleep, then stopped");
 }
 
-async function checkAdoption(bench: Bench): Promise<Outcome> {
+async function checkAdoption(bench: Bench): Promise<SelftestOutcome> {
   const { process: engine, pid, dir, until } = await idle(bench, "adoption");
   const log = await readFile(join(dir, "log"), "utf8");
   await engine.signal("TERM");
   await until("gone", bench.signal);
   return log.startsWith("---")
-    ? ok(`pid ${pid} adopted and ended`)
-    : failed(`its log starts with ${log.slice(0, 40)}`);
+    ? passedStep(`pid ${pid} adopted and ended`)
+    : failedStep(`its log starts with ${log.slice(0, 40)}`);
 }
 
-async function checkMark(bench: Bench): Promise<Outcome> {
+async function checkMark(bench: Bench): Promise<SelftestOutcome> {
   const { pid, dir } = await idle(bench, "mark");
-  const marked = await createIdentity(process.platform).marked(engineMark(dir));
-  if (marked === "unknown") return failed("environments cannot be read");
+  const marked = await createIdentityReader(process.platform).marked(engineMark(dir));
+  if (marked === "unknown") return failedStep("environments cannot be read");
   return marked.some((one) => one.pid === pid)
-    ? ok(`${marked.length} processes carry it`)
-    : failed("the engine's environment does not show");
+    ? passedStep(`${marked.length} processes carry it`)
+    : failedStep("the engine's environment does not show");
 }
 
-async function checkFifo(bench: Bench): Promise<Outcome> {
+async function checkFifo(bench: Bench): Promise<SelftestOutcome> {
   const { pid, until } = await idle(bench, "fifo");
   const startMs = performance.now();
   process.kill(pid, "SIGSEGV");
   const state = await until("gone", bench.signal);
   const tookMs = Math.round(performance.now() - startMs);
   const exit = state.at === "gone" ? JSON.stringify(state.exit) : "";
-  if (exit !== '{"signal":"SIGSEGV"}') return failed(`the exit is ${exit}`);
-  return tookMs <= NEWS_MS ? ok(`after ${tookMs} ms`) : failed(`only after ${tookMs} ms`);
+  if (exit !== '{"signal":"SIGSEGV"}') return failedStep(`the exit is ${exit}`);
+  return tookMs <= NEWS_MS ? passedStep(`after ${tookMs} ms`) : failedStep(`only after ${tookMs} ms`);
 }
 
 /** That engines bind to: configured, or of the default route. */
@@ -119,18 +126,19 @@ export async function ownAddress({ config }: Pick<Bench, "config">): Promise<str
   return config.addresses[0] ?? (await routedAddress("http://127.0.0.1"));
 }
 
-async function checkBind(bench: Bench): Promise<Outcome> {
+async function checkBind(bench: Bench): Promise<SelftestOutcome> {
   const address = await ownAddress(bench);
-  if (address === undefined) return notApplicable("this machine has no address but loopback");
+  if (address === undefined) return notApplicableStep("this machine has no address but loopback");
   const loopback = await listen(bench, 0, "127.0.0.1");
   const { port } = loopback.address() as { readonly port: number };
-  if (await answers(port, address)) return failed("a listener on loopback answers on the address");
+  if (await isPortAnswering(port, address))
+    return failedStep("a listener on loopback answers on the address");
   const second = await listen(bench, port, address);
-  const both = (await answers(port, address)) && (await answers(port, "127.0.0.1"));
+  const both = (await isPortAnswering(port, address)) && (await isPortAnswering(port, "127.0.0.1"));
   const isFreeNow = await isFree(port, ["127.0.0.1", address]);
   await Promise.all([loopback, second].map(close));
-  if (!both || isFreeNow) return failed("a port that is held does not answer, or counts as free");
-  return ok("held on both, answers on both");
+  if (!both || isFreeNow) return failedStep("a port that is held does not answer, or counts as free");
+  return passedStep("held on both, answers on both");
 }
 
 async function listen({ cleanUp }: Bench, port: number, host: string): Promise<Server> {

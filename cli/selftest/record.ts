@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
-import type { RunTool, ToolAnswer } from "../../src/util/command.ts";
+import type { RunTool, ToolResult } from "../../src/util/command.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
 
 export interface Recorder {
@@ -62,9 +62,9 @@ const OTHER = "other";
 export function createRecorder(run: RunTool): Recorder {
   const texts = new Map<string, string>();
   const sysctl = new Map<string, string>();
-  const tools = new Map<string, ToolAnswer>();
+  const tools = new Map<string, ToolResult>();
   let serial: string | undefined;
-  const keep = (program: string, args: readonly string[], answer: ToolAnswer): void => {
+  const keep = (program: string, args: readonly string[], answer: ToolResult): void => {
     if ("failed" in answer) return;
     const { stdout } = answer;
     if (program === "sw_vers" || program === "vm_stat") texts.set(`${program}.txt`, stdout);
@@ -126,12 +126,12 @@ function keyOf(program: string, args: readonly string[]): string {
 }
 
 /** As doctor-replay reads it: an answer alone, or with what differs from a plain success. */
-function fieldsOf(tools: ReadonlyMap<string, ToolAnswer>): object {
+function fieldsOf(tools: ReadonlyMap<string, ToolResult>): object {
   const byLine = [...tools].sort(([one], [other]) => (one < other ? -1 : 1));
   return Object.fromEntries(byLine.map(([line, answer]) => [line, fieldOf(line, answer)]));
 }
 
-function fieldOf(line: string, answer: ToolAnswer): string | object | undefined {
+function fieldOf(line: string, answer: ToolResult): string | object | undefined {
   if ("failed" in answer) return undefined;
   const { code, stderr } = answer;
   const stdout = withoutOthers(line, answer.stdout.replace(/\n$/, ""));

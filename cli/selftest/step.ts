@@ -5,22 +5,22 @@ import type { Reading } from "../../src/doctor/readings.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
 /** failed: this machine contradicts what the code assumes. unknown: it could not be read. */
-export interface Outcome {
+export interface SelftestOutcome {
   readonly status: "ok" | "failed" | "unknown" | "notApplicable";
   readonly found: string;
 }
 
-export interface Step {
+export interface SelftestStep {
   readonly name: string;
   /** The fact that holds if the step passes. */
   readonly proves: string;
   readonly platforms: readonly AgentConfig["platform"][];
   readonly limitMs?: number;
   /** A rejection is a failure. */
-  readonly run: (bench: Bench) => Promise<Outcome>;
+  readonly run: (bench: Bench) => Promise<SelftestOutcome>;
 }
 
-export interface Result extends Outcome {
+export interface SelftestResult extends SelftestOutcome {
   readonly name: string;
   readonly proves: string;
   readonly tookMs: number;
@@ -51,13 +51,13 @@ const CLEAN_UP_MS = 10_000;
 
 /** Only steps of this system. Ends early, without the remaining results, once `stop` is aborted. */
 export async function runSteps(
-  steps: readonly Step[],
+  steps: readonly SelftestStep[],
   bench: Omit<Bench, "signal" | "cleanUp">,
-  { stop, onResult }: { readonly stop: AbortSignal; readonly onResult: (result: Result) => void },
-): Promise<readonly Result[]> {
+  { stop, onResult }: { readonly stop: AbortSignal; readonly onResult: (result: SelftestResult) => void },
+): Promise<readonly SelftestResult[]> {
   const undos: (() => Promise<void>)[] = [];
   const cleanUp = (undo: () => Promise<void>): void => void undos.push(undo);
-  const results: Result[] = [];
+  const results: SelftestResult[] = [];
   try {
     for (const step of steps.filter(({ platforms }) => platforms.includes(bench.config.platform))) {
       const result = await runStep(step, { ...bench, cleanUp }, stop);
@@ -75,11 +75,15 @@ export async function runSteps(
   return results;
 }
 
-async function runStep(step: Step, bench: Omit<Bench, "signal">, stop: AbortSignal): Promise<Result> {
+async function runStep(
+  step: SelftestStep,
+  bench: Omit<Bench, "signal">,
+  stop: AbortSignal,
+): Promise<SelftestResult> {
   const { name, proves, limitMs = LIMIT_MS } = step;
   const startMs = performance.now();
   const signal = AbortSignal.any([stop, AbortSignal.timeout(limitMs)]);
-  const late: Outcome = { status: "failed", found: `not done within ${limitMs / 1_000} s` };
+  const late: SelftestOutcome = { status: "failed", found: `not done within ${limitMs / 1_000} s` };
   const outcome = (await settled(step.run({ ...bench, signal }).catch(rejected), signal)) ?? late;
   return { name, proves, ...outcome, tookMs: Math.round(performance.now() - startMs) };
 }
@@ -95,17 +99,17 @@ async function settled<T>(work: Promise<T>, signal: AbortSignal): Promise<T | un
   return Promise.race([work, aborted]).finally(() => signal.removeEventListener("abort", stop));
 }
 
-function rejected(error: unknown): Outcome {
-  if (error instanceof MetalbridgeError) return failed(`${error.code}: ${error.message}`);
-  return failed(error instanceof Error ? error.message : String(error));
+function rejected(error: unknown): SelftestOutcome {
+  if (error instanceof MetalbridgeError) return failedStep(`${error.code}: ${error.message}`);
+  return failedStep(error instanceof Error ? error.message : String(error));
 }
 
-export const ok = (found: string): Outcome => ({ status: "ok", found });
-export const failed = (found: string): Outcome => ({ status: "failed", found });
-export const unknown = (found: string): Outcome => ({ status: "unknown", found });
-export const notApplicable = (found: string): Outcome => ({ status: "notApplicable", found });
+export const passedStep = (found: string): SelftestOutcome => ({ status: "ok", found });
+export const failedStep = (found: string): SelftestOutcome => ({ status: "failed", found });
+export const unknownStep = (found: string): SelftestOutcome => ({ status: "unknown", found });
+export const notApplicableStep = (found: string): SelftestOutcome => ({ status: "notApplicable", found });
 
 /** A tool whose answer is not understood contradicts the reader. */
-export function understood<T>(reading: Reading<T>, describe: (value: T) => string): Outcome {
-  return "unknown" in reading ? failed(reading.unknown) : ok(describe(reading.value));
+export function interpretReading<T>(reading: Reading<T>, describe: (value: T) => string): SelftestOutcome {
+  return "unknown" in reading ? failedStep(reading.unknown) : passedStep(describe(reading.value));
 }

@@ -31,7 +31,15 @@ import { findEngines, programsOf } from "../doctor/engines.ts";
 import { tryReach } from "../doctor/reach.ts";
 import { readFileLimit } from "../doctor/system.ts";
 import { checkJob } from "./job.ts";
-import { type Bench, failed, type Outcome, ok, type Step, understood, unknown } from "./step.ts";
+import {
+  type Bench,
+  failedStep,
+  interpretReading,
+  passedStep,
+  type SelftestOutcome,
+  type SelftestStep,
+  unknownStep,
+} from "./step.ts";
 
 /** Two readings a moment apart differ by what programs did meanwhile. */
 const MEMORY_PART = 0.25;
@@ -39,7 +47,7 @@ const MEMORY_PART = 0.25;
 /** launchd alone may take 10 s to end a job. */
 const LIMIT_MS = 30_000;
 
-type ToolStep = readonly [name: string, proves: string, run: Step["run"]];
+type ToolStep = readonly [name: string, proves: string, run: SelftestStep["run"]];
 
 const steps: readonly ToolStep[] = [
   ["machine", "`sysctl`, `sw_vers` and `ioreg` describe the machine", checkMachine],
@@ -85,14 +93,16 @@ const steps: readonly ToolStep[] = [
   ],
 ];
 
-export const toolSteps: readonly Step[] = steps.map(([name, proves, run]) => ({
+export const toolSteps: readonly SelftestStep[] = steps.map(([name, proves, run]) => ({
   ...{ name, proves, run },
   platforms: ["darwin"],
   limitMs: LIMIT_MS,
 }));
 
-async function shown(reading: Promise<Parameters<typeof understood<object | boolean>>[0]>): Promise<Outcome> {
-  return understood(await reading, (value) =>
+async function shown(
+  reading: Promise<Parameters<typeof interpretReading<object | boolean>>[0]>,
+): Promise<SelftestOutcome> {
+  return interpretReading(await reading, (value) =>
     Array.isArray(value)
       ? value.map(words).join("; ") || "none"
       : typeof value === "object"
@@ -117,49 +127,51 @@ export function commandOf(run: RunTool): RunCommand {
 
 const readerOf = ({ run }: Bench) => createHostReader("darwin", commandOf(run));
 
-async function checkMachine(bench: Bench): Promise<Outcome> {
+async function checkMachine(bench: Bench): Promise<SelftestOutcome> {
   const info = await readerOf(bench).info();
   const wanted = ["machineId", "osVersion", "chip", "hardwareModel", "performanceCores", "gpuCores"] as const;
   const missing = [...wanted, "memoryBytes" as const, "bootTime" as const].filter(
     (key) => info[key] === undefined,
   );
-  if (missing.length > 0) return failed(`cannot be read: ${missing.join(", ")}`);
-  return ok(
+  if (missing.length > 0) return failedStep(`cannot be read: ${missing.join(", ")}`);
+  return passedStep(
     `${info.chip}, ${info.hardwareModel}, macOS ${info.osVersion}, ${formatBytes(info.memoryBytes ?? 0)}`,
   );
 }
 
-async function checkMemory(bench: Bench): Promise<Outcome> {
+async function checkMemory(bench: Bench): Promise<SelftestOutcome> {
   const reader = readerOf(bench);
   const { pressure, ...sizes } = await reader.memory();
   const { totalBytes, availableBytes: available, swapUsedBytes } = sizes;
-  if (pressure === "Unknown") return failed("memory pressure cannot be read");
+  if (pressure === "Unknown") return failedStep("memory pressure cannot be read");
   if (totalBytes === undefined || available === undefined || swapUsedBytes === undefined)
-    return failed(`only ${Object.keys(sizes).join(", ") || "nothing"} can be read`);
-  if (available > totalBytes) return failed("more memory is available than installed");
-  return ok(`${formatBytes(available)} of ${formatBytes(totalBytes)} available, pressure ${pressure}`);
+    return failedStep(`only ${Object.keys(sizes).join(", ") || "nothing"} can be read`);
+  if (available > totalBytes) return failedStep("more memory is available than installed");
+  return passedStep(
+    `${formatBytes(available)} of ${formatBytes(totalBytes)} available, pressure ${pressure}`,
+  );
 }
 
-async function checkVmStat(bench: Bench): Promise<Outcome> {
+async function checkVmStat(bench: Bench): Promise<SelftestOutcome> {
   const stat = parseVmStat((await commandOf(bench.run)("vm_stat", [])) ?? "");
   const available = stat && availableBytes(stat);
   const { totalBytes, availableBytes: counted } = await readerOf(bench).memory();
   if (available === undefined || !stat?.pages.has("Pages wired down"))
-    return failed("vm_stat has not all rows that are needed");
-  if (totalBytes === undefined || counted === undefined) return unknown("sysctl has no counters");
+    return failedStep("vm_stat has not all rows that are needed");
+  if (totalBytes === undefined || counted === undefined) return unknownStep("sysctl has no counters");
   const both = `vm_stat ${formatBytes(available)}, sysctl ${formatBytes(counted)}`;
   return Math.abs(available - counted) <= MEMORY_PART * totalBytes
-    ? ok(both)
-    : failed(`they differ: ${both}`);
+    ? passedStep(both)
+    : failedStep(`they differ: ${both}`);
 }
 
-async function checkBoot({ run }: Bench): Promise<Outcome> {
+async function checkBoot({ run }: Bench): Promise<SelftestOutcome> {
   const id = await readBootId("darwin", commandOf(run));
-  return id === undefined ? failed("sysctl does not know the key") : ok("present");
+  return id === undefined ? failedStep("sysctl does not know the key") : passedStep("present");
 }
 
-/** As the agent does it while engines run (agent/host/awake.ts). */
-async function checkAwake({ path, runPrivately, signal, cleanUp }: Bench): Promise<Outcome> {
+/** As the agent does it while engines run (agent/host/keep-awake.ts). */
+async function checkAwake({ path, runPrivately, signal, cleanUp }: Bench): Promise<SelftestOutcome> {
   const child = spawn("caffeinate", ["-i", "-w", String(process.pid)], {
     stdio: "ignore",
     env: { PATH: path },
@@ -174,82 +186,84 @@ async function checkAwake({ path, runPrivately, signal, cleanUp }: Bench): Promi
   const ended = once(child, "exit");
   while (!(await isHeld())) {
     if (signal.aborted || child.exitCode !== null)
-      return failed("pmset does not show caffeinate's assertion");
+      return failedStep("pmset does not show caffeinate's assertion");
   }
   child.kill("SIGTERM");
   await ended;
   return (await isHeld()) === false
-    ? ok("held, and released at its end")
-    : failed("held after caffeinate's end");
+    ? passedStep("held, and released at its end")
+    : failedStep("held after caffeinate's end");
 }
 
-async function checkPurgeable({ run, folder }: Bench): Promise<Outcome> {
+async function checkPurgeable({ run, folder }: Bench): Promise<SelftestOutcome> {
   const bytes = await capacityWithPurging(commandOf(run), folder);
-  return bytes === undefined ? failed("osascript gave no number") : ok(formatBytes(bytes));
+  return bytes === undefined ? failedStep("osascript gave no number") : passedStep(formatBytes(bytes));
 }
 
-async function checkFirewall({ run, config, env }: Bench): Promise<Outcome> {
+async function checkFirewall({ run, config, env }: Bench): Promise<SelftestOutcome> {
   const programs = await programsOf(await findEngines(config, env));
   const reading = await readFirewall(run, programs);
   const bad =
     "value" in reading ? reading.value.programs.find(({ verdict }) => verdict === "unknown") : undefined;
-  if (bad !== undefined) return failed(`the verdict on ${bad.path} is not understood`);
-  return understood(reading, ({ state, programs: judged }) =>
+  if (bad !== undefined) return failedStep(`the verdict on ${bad.path} is not understood`);
+  return interpretReading(reading, ({ state, programs: judged }) =>
     [state, ...judged.map(({ engine, verdict }) => `${engine} ${verdict}`)].join(", "),
   );
 }
 
-async function checkNeighbors({ run }: Bench): Promise<Outcome> {
+async function checkNeighbors({ run }: Bench): Promise<SelftestOutcome> {
   const reading = await readNeighbors(run, tryReach);
-  if ("unknown" in reading) return unknown(reading.unknown);
+  if ("unknown" in reading) return unknownStep(reading.unknown);
   const blocked = reading.value.peers.filter(({ reach }) => reach === "noRoute").length;
   return blocked === reading.value.peers.length
-    ? failed(`no route to ${blocked} neighbors, although the gateway answers`)
-    : ok(`${reading.value.peers.length - blocked} neighbors have a route`);
+    ? failedStep(`no route to ${blocked} neighbors, although the gateway answers`)
+    : passedStep(`${reading.value.peers.length - blocked} neighbors have a route`);
 }
 
-async function checkService({ run }: Bench): Promise<Outcome> {
+async function checkService({ run }: Bench): Promise<SelftestOutcome> {
   const reading = await readService(run, process.getuid?.() ?? 0);
-  return understood(reading, ({ found }) =>
+  return interpretReading(reading, ({ found }) =>
     found === undefined
       ? "not installed"
       : `${found.name}, ${found.state}, ${found.processType ?? "type unknown"}`,
   );
 }
 
-async function checkPrograms({ run, isReplayed }: Bench): Promise<Outcome> {
+async function checkPrograms({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
   const reading = await readPrograms(run);
   if ("value" in reading && !isReplayed && !reading.value.some(({ pid }) => pid === process.pid))
-    return failed("ps does not list this process");
-  return understood(reading, (programs) => `${programs.length} processes`);
+    return failedStep("ps does not list this process");
+  return interpretReading(reading, (programs) => `${programs.length} processes`);
 }
 
-async function checkListeners({ run, isReplayed }: Bench): Promise<Outcome> {
+async function checkListeners({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
   const server = createServer();
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as { readonly port: number };
   const reading = await readListeners(run).finally(() => server.close());
   const own = "value" in reading ? reading.value.find((one) => one.port === port) : undefined;
   if ("value" in reading && !isReplayed && own?.pid !== process.pid)
-    return failed("lsof does not list a port of this process");
-  return understood(reading, (listeners) => `${listeners.length} ports`);
+    return failedStep("lsof does not list a port of this process");
+  return interpretReading(reading, (listeners) => `${listeners.length} ports`);
 }
 
-async function checkEphemeral({ run, isReplayed }: Bench): Promise<Outcome> {
+async function checkEphemeral({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
   const range = await readEphemeralPorts(run);
-  if (range !== undefined) return ok(range.join(" to "));
-  return isReplayed ? unknown("the recording does not have it") : failed("sysctl does not know the keys");
+  if (range !== undefined) return passedStep(range.join(" to "));
+  return isReplayed
+    ? unknownStep("the recording does not have it")
+    : failedStep("sysctl does not know the keys");
 }
 
-async function checkCrashes(): Promise<Outcome> {
+async function checkCrashes(): Promise<SelftestOutcome> {
   const reading = await readCrashes(REPORTS_FOLDER);
-  return "unknown" in reading ? unknown(reading.unknown) : ok(`${reading.value.length} reports`);
+  return "unknown" in reading ? unknownStep(reading.unknown) : passedStep(`${reading.value.length} reports`);
 }
 
 /** An account that every Mac has. */
-async function checkAccount({ path }: Bench): Promise<Outcome> {
+async function checkAccount({ path }: Bench): Promise<SelftestOutcome> {
   const account = await createDsclAccounts(createCommand(path)).observe("_www");
   return account.at === "present"
-    ? ok(`_www is uid ${account.uid}, gid ${account.gid}`)
-    : failed(`_www is ${account.at}`);
+    ? passedStep(`_www is uid ${account.uid}, gid ${account.gid}`)
+    : failedStep(`_www is ${account.at}`);
 }

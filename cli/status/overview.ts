@@ -7,7 +7,7 @@ import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 
-export interface HostLine {
+export interface OverviewHostLine {
   readonly name: string;
   /** "Ready", or the code of what is in the way. */
   readonly state: string;
@@ -47,7 +47,7 @@ export interface ReplicaLine {
 export interface Overview {
   /** That no controller leads, where that is so: everything else is then of old. */
   readonly controller?: string;
-  readonly hosts: readonly HostLine[];
+  readonly hosts: readonly OverviewHostLine[];
   readonly services: readonly ServiceLine[];
   readonly replicas: readonly ReplicaLine[];
 }
@@ -75,7 +75,7 @@ export function leadershipNote(lease: Lease | undefined, nowMs: number): string 
   return `no controller leads since ${renewTime}; what is shown is as of then`;
 }
 
-function hostLine(host: Host): HostLine {
+function hostLine(host: Host): OverviewHostLine {
   const { metadata, spec, status } = host;
   return {
     name: metadata.name,

@@ -1,7 +1,7 @@
 /** The overview as one screen of text. Pure; colour is the caller's choice. */
 import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
-import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
+import type { Overview, OverviewHostLine, ReplicaLine, ServiceLine } from "./overview.ts";
 
 export interface RenderOptions {
   readonly colour: boolean;
@@ -40,7 +40,7 @@ export function renderOverview(overview: Overview, options: RenderOptions): stri
     .join("\n");
 }
 
-function hostRow(host: HostLine): Row {
+function hostRow(host: OverviewHostLine): Row {
   const memory =
     host.budgetBytes === undefined
       ? formatBytes(host.claimedBytes)

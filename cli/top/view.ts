@@ -5,7 +5,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
-import { type HostLine, overviewOf } from "../status/overview.ts";
+import { type OverviewHostLine, overviewOf } from "../status/overview.ts";
 
 export interface TopInput {
   readonly hosts: readonly Host[];
@@ -103,13 +103,13 @@ function queueOf(services: readonly InferenceService[]): readonly Row[] {
     ]);
 }
 
-function barOf({ claimedBytes, budgetBytes }: HostLine): string {
+function barOf({ claimedBytes, budgetBytes }: OverviewHostLine): string {
   if (budgetBytes === undefined || budgetBytes <= 0) return "";
   const eighths = Math.round(Math.min(1, claimedBytes / budgetBytes) * BAR * 8);
   return ("█".repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? "")).padEnd(BAR, "░");
 }
 
-function memoryOf({ claimedBytes, budgetBytes }: HostLine): string {
+function memoryOf({ claimedBytes, budgetBytes }: OverviewHostLine): string {
   const claimed = formatBytes(claimedBytes);
   return budgetBytes === undefined ? claimed : `${claimed} of ${formatBytes(budgetBytes)}`;
 }

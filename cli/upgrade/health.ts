@@ -2,7 +2,7 @@
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { isReady, type Kept, type Target } from "./plan.ts";
+import { isReadyAndReachable, type ReplicaBaseline, type UpgradeTarget } from "./plan.ts";
 
 export interface HostHealth {
   readonly at: "healthy" | "waiting" | "failed";
@@ -16,7 +16,7 @@ const HEALTHY: HostHealth = { at: "healthy", why: "" };
 export function judgeHost(
   host: Host | undefined,
   replicas: readonly InferenceReplica[],
-  target: Target,
+  target: UpgradeTarget,
   version: string,
 ): HostHealth {
   if (host === undefined) return { at: "failed", why: `Host ${target.host} was deleted` };
@@ -31,7 +31,7 @@ export function judgeHost(
   return judged.find(({ at }) => at === "failed") ?? judged.find(({ at }) => at === "waiting") ?? HEALTHY;
 }
 
-function missingOf({ status }: Host, { wasReady }: Target, version: string): string | undefined {
+function missingOf({ status }: Host, { wasReady }: UpgradeTarget, version: string): string | undefined {
   const reported = status?.info?.agentVersion ?? "unknown";
   if (reported !== version) return `its agent reports version ${reported}`;
   const needed = wasReady ? ["Reachable", "Ready"] : ["Reachable"];
@@ -44,7 +44,7 @@ function missingOf({ status }: Host, { wasReady }: Target, version: string): str
   return undefined;
 }
 
-function judgeReplica(replica: InferenceReplica | undefined, kept: Kept): HostHealth {
+function judgeReplica(replica: InferenceReplica | undefined, kept: ReplicaBaseline): HostHealth {
   if (replica === undefined || replica.metadata.deletionTimestamp !== undefined) return HEALTHY;
   const { pid, startedAt, phase = "Pending" } = replica.status ?? {};
   // An engine that the new agent has adopted keeps its pid and its start time.
@@ -52,7 +52,7 @@ function judgeReplica(replica: InferenceReplica | undefined, kept: Kept): HostHe
     const why = `the engine of ${kept.key} was restarted: pid ${kept.pid ?? "unknown"}, now ${pid ?? "unknown"}`;
     return { at: "failed", why };
   }
-  return isReady(replica) ? HEALTHY : { at: "waiting", why: `${kept.key} is ${phase}` };
+  return isReadyAndReachable(replica) ? HEALTHY : { at: "waiting", why: `${kept.key} is ${phase}` };
 }
 
 function isOther<T>(before: T | undefined, now: T | undefined): boolean {

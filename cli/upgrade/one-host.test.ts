@@ -1,10 +1,10 @@
 /** The steps of one host, and what remains of a failure when the next call fails too. */
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type HostPorts, upgradeHost } from "./one-host.ts";
-import type { Target } from "./plan.ts";
+import { type HostUpgradePorts, upgradeHost } from "./one-host.ts";
+import type { UpgradeTarget } from "./plan.ts";
 
-const TARGET: Target = {
+const TARGET: UpgradeTarget = {
   host: "mac-1",
   from: "0.1.0",
   platform: "darwin-arm64",
@@ -12,9 +12,9 @@ const TARGET: Target = {
   replicas: [],
 };
 
-function portsWith(change: Partial<HostPorts>) {
+function portsWith(change: Partial<HostUpgradePorts>) {
   const calls: string[] = [];
-  const ports: HostPorts = {
+  const ports: HostUpgradePorts = {
     drain: async () => calls.push("drain") > 0,
     uncordon: async () => void calls.push("uncordon"),
     upgrade: async () => {

@@ -1,12 +1,12 @@
 /** Upgrades one host, from its drain to its health. Each step is bounded in time, unless the user wants no limit, and ends with the signal. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import type { Target } from "./plan.ts";
+import type { UpgradeTarget } from "./plan.ts";
 import type { SessionEnd, UpgradeStep } from "./transport.ts";
 
-export type HostStep = "drain" | UpgradeStep | "health" | "uncordon";
+export type HostUpgradeStep = "drain" | UpgradeStep | "health" | "uncordon";
 
 export interface HostFailure {
-  readonly step: HostStep;
+  readonly step: HostUpgradeStep;
   readonly code: ErrorCode;
   readonly message: string;
   readonly tail?: string;
@@ -16,25 +16,29 @@ export type HostResult =
   | { readonly at: "upgraded" }
   | ({ readonly at: "failed" } & HostFailure)
   /** The user did not wait; an upgrade that has begun continues on the host. */
-  | { readonly at: "unknown"; readonly step: HostStep }
+  | { readonly at: "unknown"; readonly step: HostUpgradeStep }
   | { readonly at: "not started" };
 
-export interface HostPorts {
+export interface HostUpgradePorts {
   /** False when the user stopped it. Throws MetalbridgeError. */
   readonly drain: (host: string) => Promise<boolean>;
   /** Restores what the Host had before `drain`. Throws MetalbridgeError. */
   readonly uncordon: (host: string) => Promise<void>;
-  readonly upgrade: (target: Target) => Promise<SessionEnd>;
+  readonly upgrade: (target: UpgradeTarget) => Promise<SessionEnd>;
   /** False when the user did not wait. Throws MetalbridgeError. */
-  readonly untilHealthy: (target: Target) => Promise<boolean>;
+  readonly untilHealthy: (target: UpgradeTarget) => Promise<boolean>;
   readonly say: (line: string) => void;
 }
 
 /** Never rejects for an expected failure. */
-export async function upgradeHost(ports: HostPorts, target: Target, isDrained: boolean): Promise<HostResult> {
+export async function upgradeHost(
+  ports: HostUpgradePorts,
+  target: UpgradeTarget,
+  isDrained: boolean,
+): Promise<HostResult> {
   const { host } = target;
-  let step: HostStep = "drain";
-  const begin = (next: HostStep, what: string) => {
+  let step: HostUpgradeStep = "drain";
+  const begin = (next: HostUpgradeStep, what: string) => {
     step = next;
     ports.say(`${host}: ${what}`);
   };
@@ -59,7 +63,7 @@ export async function upgradeHost(ports: HostPorts, target: Target, isDrained: b
 
 /** The host runs its previous version, and takes replicas again, unless that version does not start either. */
 async function leave(
-  ports: HostPorts,
+  ports: HostUpgradePorts,
   host: string,
   end: Exclude<SessionEnd, { readonly how: "upgraded" }>,
   isDrained: boolean,
@@ -75,7 +79,7 @@ async function leave(
 }
 
 /** A host that was not emptied takes replicas again. */
-async function drainOrGoBack(ports: HostPorts, host: string): Promise<boolean> {
+async function drainOrGoBack(ports: HostUpgradePorts, host: string): Promise<boolean> {
   try {
     if (await ports.drain(host)) return true;
   } catch (error) {
@@ -88,7 +92,7 @@ async function drainOrGoBack(ports: HostPorts, host: string): Promise<boolean> {
 }
 
 /** Empty once it is uncordoned; else why it is not, to be added to the failure that came before. */
-async function uncordonOrNote({ uncordon }: HostPorts, host: string): Promise<string> {
+async function uncordonOrNote({ uncordon }: HostUpgradePorts, host: string): Promise<string> {
   try {
     await uncordon(host);
     return "";

@@ -4,8 +4,8 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { judgeHost } from "./health.ts";
 import type { HostResult } from "./one-host.ts";
-import { planUpgrade, type Target } from "./plan.ts";
-import { failureOf, type HostLine, linesOf, renderLines, renderPlan } from "./report.ts";
+import { planUpgrade, type UpgradeTarget } from "./plan.ts";
+import { failureOf, renderLines, renderPlan, type UpgradeHostLine, upgradeLines } from "./report.ts";
 
 interface ShortInput {
   readonly version: string;
@@ -66,7 +66,7 @@ testGoldens("cli/upgrade/golden", (input: ShortInput) => {
   };
 });
 
-const TARGET: Target = {
+const TARGET: UpgradeTarget = {
   host: "mac-1",
   from: "0.1.0",
   platform: PLATFORM,
@@ -112,7 +112,7 @@ test("the report names each host, the step that failed and the end of its standa
     ["mac-1", { at: "upgraded" }],
     ["mac-2", failed],
   ]);
-  const lines = linesOf(first, { results, last: first });
+  const lines = upgradeLines(first, { results, last: first });
   expect(renderLines(lines, "0.2.0").split("\n")).toEqual([
     "HOST   STATE        BEFORE  NOTE",
     "mac-1  upgraded     0.1.0   runs 0.2.0",
@@ -126,7 +126,7 @@ test("the report names each host, the step that failed and the end of its standa
     message:
       "2 of 5 hosts run 0.2.0; mac-2, step upgrade: UpgradeRolledBack: version 0.2.0 does not serve\n  | one\n  | two",
   });
-  const without = (...ats: readonly HostLine["at"][]) => lines.filter(({ at }) => !ats.includes(at));
+  const without = (...ats: readonly UpgradeHostLine["at"][]) => lines.filter(({ at }) => !ats.includes(at));
   expect(failureOf(without("failed"), "0.2.0")?.message).toContain("interrupted");
   expect(failureOf(without("failed", "not started"), "0.2.0")?.code).toBe("UpgradeIncomplete");
   expect(failureOf(without("failed", "not started", "unreachable"), "0.2.0")).toBeUndefined();

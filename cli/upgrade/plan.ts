@@ -1,5 +1,5 @@
 /** Which hosts are upgraded, in which order, and which of them at the same time. Pure. */
-import { compareVersions, isVersion } from "../../launchd/plan/version.ts";
+import { compareReleases, isVersion } from "../../launchd/plan/version.ts";
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -9,7 +9,7 @@ import { keyOf } from "../../src/api/names.ts";
 /** Hosts at the same time, once the first one has proven the version. */
 const BATCH = 2;
 
-export interface Wanted {
+export interface TargetRelease {
   readonly version: string;
   /** Platforms with an archive, as releases name them: darwin-arm64. */
   readonly platforms: readonly string[];
@@ -22,31 +22,31 @@ export interface UpgradeOptions {
 }
 
 /** A replica that was Ready before, and the process that it is to keep. */
-export interface Kept {
+export interface ReplicaBaseline {
   readonly key: string;
   readonly uid: string;
   readonly pid?: number | undefined;
   readonly startedAt?: string | undefined;
 }
 
-export interface Target {
+export interface UpgradeTarget {
   readonly host: string;
   readonly from: string;
   readonly platform: string;
   /** Only a Host that was Ready before has to be Ready again. */
   readonly wasReady: boolean;
-  readonly replicas: readonly Kept[];
+  readonly replicas: readonly ReplicaBaseline[];
 }
 
-export interface LeftOut {
+export interface SkippedHost {
   readonly host: string;
   readonly because: "current" | "unreachable";
   readonly from: string;
 }
 
 export interface UpgradePlan {
-  readonly batches: readonly (readonly Target[])[];
-  readonly leftOut: readonly LeftOut[];
+  readonly batches: readonly (readonly UpgradeTarget[])[];
+  readonly leftOut: readonly SkippedHost[];
   /** The upgrade does not start if there are any. */
   readonly refusals: readonly { readonly code: ErrorCode; readonly message: string }[];
 }
@@ -55,7 +55,7 @@ export interface UpgradePlan {
 export function planUpgrade(
   hosts: readonly Host[],
   replicas: readonly InferenceReplica[],
-  wanted: Wanted,
+  wanted: TargetRelease,
   options: UpgradeOptions,
   attempted: readonly string[] = [],
 ): UpgradePlan {
@@ -65,7 +65,7 @@ export function planUpgrade(
     return because === undefined ? [] : [{ host: host.metadata.name, because, from: versionOf(host) }];
   });
   const due = rest.filter(({ metadata }) => leftOut.every(({ host }) => host !== metadata.name));
-  const ready = replicas.filter(isReady);
+  const ready = replicas.filter(isReadyAndReachable);
   const targets = due.map((host) => targetOf(host, ready)).sort(byLoad);
   const isProven = attempted.length > 0 || leftOut.some(({ because }) => because === "current");
   return {
@@ -76,12 +76,12 @@ export function planUpgrade(
 }
 
 /** Reported Ready by its agent, on a reachable host. */
-export function isReady({ status, metadata }: InferenceReplica): boolean {
+export function isReadyAndReachable({ status, metadata }: InferenceReplica): boolean {
   const isReachable = getCondition(status?.conditions, "HostReachable")?.status !== "False";
   return status?.phase === "Ready" && isReachable && metadata.deletionTimestamp === undefined;
 }
 
-function whyLeftOut(host: Host, { version }: Wanted): LeftOut["because"] | undefined {
+function whyLeftOut(host: Host, { version }: TargetRelease): SkippedHost["because"] | undefined {
   if (!isConditionTrue(host.status?.conditions, "Reachable")) return "unreachable";
   return versionOf(host) === version ? "current" : undefined;
 }
@@ -90,7 +90,7 @@ function versionOf({ status }: Host): string {
   return status?.info?.agentVersion ?? "";
 }
 
-function targetOf(host: Host, ready: readonly InferenceReplica[]): Target {
+function targetOf(host: Host, ready: readonly InferenceReplica[]): UpgradeTarget {
   const { name } = host.metadata;
   const { os = "", arch = "" } = host.status?.info ?? {};
   return {
@@ -110,7 +110,7 @@ function targetOf(host: Host, ready: readonly InferenceReplica[]): Target {
 }
 
 /** Hosts with the fewest Ready replicas first: a bad version does the least harm there. */
-function byLoad(one: Target, other: Target): number {
+function byLoad(one: UpgradeTarget, other: UpgradeTarget): number {
   const difference = one.replicas.length - other.replicas.length;
   if (difference !== 0) return difference;
   return one.host < other.host ? -1 : 1;
@@ -132,16 +132,16 @@ function hostsByService(
 }
 
 function batchesOf(
-  targets: readonly Target[],
+  targets: readonly UpgradeTarget[],
   services: ReadonlyMap<string, readonly ReadonlySet<string>[]>,
   size: number | undefined,
   isProven: boolean,
-): readonly (readonly Target[])[] {
-  const batches: Target[][] = [];
+): readonly (readonly UpgradeTarget[])[] {
+  const batches: UpgradeTarget[][] = [];
   let left = [...targets];
   while (left.length > 0) {
     const most = size ?? (isProven || batches.length > 0 ? BATCH : 1);
-    const batch: Target[] = [];
+    const batch: UpgradeTarget[] = [];
     for (const target of left)
       if (batch.length < most && leavesOneServing(target, batch, services)) batch.push(target);
     batches.push(batch);
@@ -152,8 +152,8 @@ function batchesOf(
 
 /** No service has all hosts of its Ready replicas in the batch, unless it has a single one. */
 function leavesOneServing(
-  { host }: Target,
-  batch: readonly Target[],
+  { host }: UpgradeTarget,
+  batch: readonly UpgradeTarget[],
   services: ReadonlyMap<string, readonly ReadonlySet<string>[]>,
 ): boolean {
   const names = new Set([host, ...batch.map((other) => other.host)]);
@@ -163,8 +163,8 @@ function leavesOneServing(
 }
 
 function refusalsOf(
-  targets: readonly Target[],
-  { version, platforms }: Wanted,
+  targets: readonly UpgradeTarget[],
+  { version, platforms }: TargetRelease,
   { allowDowngrade }: UpgradeOptions,
 ): UpgradePlan["refusals"] {
   const refusals: { code: ErrorCode; message: string }[] = [];
@@ -175,7 +175,7 @@ function refusalsOf(
     const message = `there is no archive for ${platform}: ${names.join(", ")}`;
     refusals.push({ code: "UpgradeArchiveMissing", message });
   }
-  const newer = targets.filter(({ from }) => isVersion(from) && compareVersions(version, from) < 0);
+  const newer = targets.filter(({ from }) => isVersion(from) && compareReleases(version, from) < 0);
   if (newer.length > 0 && !allowDowngrade) {
     const names = newer.map(({ host, from }) => `${host} (${from})`).join(", ");
     refusals.push({ code: "DowngradeRefused", message: `version ${version} is older than that of ${names}` });

@@ -2,12 +2,12 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { alignColumns } from "../program/table.ts";
 import type { HostResult } from "./one-host.ts";
-import type { LeftOut, UpgradePlan } from "./plan.ts";
+import type { SkippedHost, UpgradePlan } from "./plan.ts";
 
-export type HostState = HostResult | { readonly at: LeftOut["because"] };
-export type HostLine = HostState & { readonly host: string; readonly from: string };
+export type HostState = HostResult | { readonly at: SkippedHost["because"] };
+export type UpgradeHostLine = HostState & { readonly host: string; readonly from: string };
 
-export interface Outcome {
+export interface UpgradeOutcome {
   readonly results: ReadonlyMap<string, HostResult>;
   readonly last: UpgradePlan;
   /** Why the next batch could not be planned. */
@@ -15,17 +15,20 @@ export interface Outcome {
 }
 
 /** By name. Hosts that were not reached are as the last plan found them. */
-export function linesOf({ batches, leftOut }: UpgradePlan, { results, last }: Outcome): readonly HostLine[] {
-  const due = batches.flat().map(({ host, from }): HostLine => {
+export function upgradeLines(
+  { batches, leftOut }: UpgradePlan,
+  { results, last }: UpgradeOutcome,
+): readonly UpgradeHostLine[] {
+  const due = batches.flat().map(({ host, from }): UpgradeHostLine => {
     const result = results.get(host);
     if (result !== undefined) return { host, from, ...result };
     return { host, from, at: last.leftOut.find((left) => left.host === host)?.because ?? "not started" };
   });
-  const left = leftOut.map(({ host, from, because }): HostLine => ({ host, from, at: because }));
+  const left = leftOut.map(({ host, from, because }): UpgradeHostLine => ({ host, from, at: because }));
   return [...due, ...left].sort((one, other) => (one.host < other.host ? -1 : 1));
 }
 
-export function renderLines(lines: readonly HostLine[], version: string): string {
+export function renderLines(lines: readonly UpgradeHostLine[], version: string): string {
   const rows = lines.map((line) => [line.host, line.at, line.from, noteOf(line, version)]);
   return alignColumns([["HOST", "STATE", "BEFORE", "NOTE"], ...rows]).join("\n");
 }
@@ -50,7 +53,7 @@ export function renderPlan({ batches, leftOut }: UpgradePlan, version: string): 
 }
 
 /** Undefined when every host is on the version. */
-export function failureOf(lines: readonly HostLine[], version: string): MetalbridgeError | undefined {
+export function failureOf(lines: readonly UpgradeHostLine[], version: string): MetalbridgeError | undefined {
   const failed = lines.filter((line) => line.at === "failed");
   const isStopped = lines.some(({ at }) => at === "not started" || at === "unknown");
   const onVersion = lines.filter(({ at }) => at === "upgraded" || at === "current").length;
@@ -81,7 +84,7 @@ const again = {
   summary: "run the same command again: it continues with the hosts that are not on the version",
 };
 
-function noteOf(line: HostLine, version: string): string {
+function noteOf(line: UpgradeHostLine, version: string): string {
   switch (line.at) {
     case "upgraded":
       return `runs ${version}`;

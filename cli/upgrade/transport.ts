@@ -15,7 +15,7 @@ export interface SshOptions {
   readonly options: readonly string[];
 }
 
-export interface Session {
+export interface SshSession {
   readonly host: string;
   /** Absent: ssh looks the host's name up. */
   readonly address?: string | undefined;
@@ -79,7 +79,7 @@ echo @upgrade || :
 $folder/release/bin/metalbridge upgrade $* < /dev/null
 `;
 
-export async function upgradeBySsh(ssh: SshOptions, session: Session): Promise<SessionEnd> {
+export async function upgradeBySsh(ssh: SshOptions, session: SshSession): Promise<SessionEnd> {
   // A host whose sshd answers and whose upgrade hangs would never end it.
   const limitMs = await limitOf(session);
   // A session of its own: the terminal's Ctrl-C would end ssh half-way.
@@ -113,7 +113,7 @@ export async function upgradeBySsh(ssh: SshOptions, session: Session): Promise<S
 }
 
 /** Undefined: no limit. */
-async function limitOf({ archive, timeoutMs }: Session): Promise<number | undefined> {
+async function limitOf({ archive, timeoutMs }: SshSession): Promise<number | undefined> {
   if (timeoutMs === undefined) return undefined;
   const size = await stat(archive.archive).then(
     (file) => file.size,
@@ -132,7 +132,7 @@ function endNow({ pid, stdin, stdout, stderr }: ChildProcessWithoutNullStreams):
   for (const stream of [stdin, stdout, stderr]) stream.destroy();
 }
 
-function explainLate({ host }: Session, step: UpgradeStep, limitMs: number) {
+function explainLate({ host }: SshSession, step: UpgradeStep, limitMs: number) {
   const begun = step === "upgrade" ? "; an upgrade that has begun there continues" : "";
   const message = `the ssh session to ${host} did not end within ${formatSpan(limitMs)}, at the step ${step}${begun}`;
   return { code: "SshFailed", message } as const;
@@ -141,7 +141,7 @@ function explainLate({ host }: Session, step: UpgradeStep, limitMs: number) {
 /** The administrator's options come first: ssh takes the first value of each. */
 function sshArgs(
   { user, options }: SshOptions,
-  { host, address, archive, args }: Session,
+  { host, address, archive, args }: SshSession,
 ): readonly string[] {
   const ours = ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ForwardAgent=no"];
   // The host key that is known under the Host's name, whatever address its status has.

@@ -3,7 +3,7 @@ import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { flappingUpdate, lostUpdate, reachableUpdate, replicaUpdate, withUpdates } from "./conditions.ts";
-import type { Verdict } from "./liveness.ts";
+import type { LivenessVerdict } from "./liveness.ts";
 
 const THEN = "2025-01-01T00:00:00Z";
 const NOW = "2026-01-01T00:00:00Z";
@@ -67,7 +67,7 @@ describe("conditions after an update", () => {
 
 const bare = { metadata: { name: "mac-1" }, spec: {} } as Host;
 const replica = { metadata: { name: "a" }, spec: { hostLostSeconds: 90 } } as unknown as InferenceReplica;
-const lost = (isDeclared: boolean): Verdict => ({ at: "lost", silentMs: 1, isDeclared });
+const lost = (isDeclared: boolean): LivenessVerdict => ({ at: "lost", silentMs: 1, isDeclared });
 
 test.each([
   [false, "no Lease renewal for longer than hostLostSeconds"],
@@ -80,7 +80,7 @@ test.each([
 });
 
 test("a host that an operator has forced lost says so in both conditions", () => {
-  const messages = (verdict: Verdict) =>
+  const messages = (verdict: LivenessVerdict) =>
     [reachableUpdate(verdict), lostUpdate(verdict)].map((one) => one?.message);
   const forced = { ...lost(true), isForced: true } as const;
   const [reachable = "", lostMessage] = messages(forced);

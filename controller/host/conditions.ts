@@ -4,7 +4,7 @@ import { getCondition, isConditionTrue, setCondition } from "../../src/api/condi
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
-import type { Verdict } from "./liveness.ts";
+import type { LivenessVerdict } from "./liveness.ts";
 
 export const REACHABLE = "Reachable";
 export const LOST = "Lost";
@@ -12,7 +12,7 @@ export const FLAPPING = "Flapping";
 export const HOST_REACHABLE = "HostReachable";
 
 /** The flapping of one host, as its condition reports it. */
-export interface FlapWord {
+export interface FlapStatus {
   readonly changes: number;
   readonly untilIso: string;
 }
@@ -20,7 +20,7 @@ export interface FlapWord {
 const FORCED =
   "declared lost by an operator with --force: nothing is placed or served here, whatever its agent reports; to take it back, run: kubectl annotate host NAME metalbridge.dev/lost-";
 
-export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
+export function reachableUpdate(verdict: LivenessVerdict): ConditionUpdate | undefined {
   const type = REACHABLE;
   switch (verdict.at) {
     case "reachable":
@@ -51,7 +51,7 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
 }
 
 /** Undefined for a host that has not joined: it has nothing to lose. */
-export function lostUpdate(verdict: Verdict): ConditionUpdate | undefined {
+export function lostUpdate(verdict: LivenessVerdict): ConditionUpdate | undefined {
   const type = LOST;
   if (verdict.at === "neverSeen") return undefined;
   if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
@@ -60,12 +60,12 @@ export function lostUpdate(verdict: Verdict): ConditionUpdate | undefined {
   return { type, status: "True", reason: "HostLost", message };
 }
 
-function whyLost({ isDeclared }: Extract<Verdict, { at: "lost" }>): string {
+function whyLost({ isDeclared }: Extract<LivenessVerdict, { at: "lost" }>): string {
   return isDeclared ? "declared lost by an operator" : "no Lease renewal for longer than hostLostSeconds";
 }
 
 /** Once it was True, it stays, as False. */
-export function flappingUpdate(host: Host, word: FlapWord | undefined): ConditionUpdate | undefined {
+export function flappingUpdate(host: Host, word: FlapStatus | undefined): ConditionUpdate | undefined {
   const type = FLAPPING;
   if (word === undefined) {
     if (getCondition(host.status?.conditions, type) === undefined) return undefined;
@@ -82,7 +82,7 @@ export function flappingUpdate(host: Host, word: FlapWord | undefined): Conditio
 export function replicaUpdate(
   name: string,
   host: Host | undefined,
-  verdict: Verdict,
+  verdict: LivenessVerdict,
   replica: InferenceReplica,
 ): ConditionUpdate | undefined {
   const type = HOST_REACHABLE;

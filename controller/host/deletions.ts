@@ -32,7 +32,7 @@ export function createDeletions(clock: Clock): Deletions {
 }
 
 /** When a reachable host will have kept a replica for too long; undefined where nothing waits for the host. */
-export function untilOverdueMs(
+export function overdueInMs(
   { metadata, spec }: InferenceReplica,
   leavingMs: ReadonlyMap<string, number>,
 ): number | undefined {

@@ -8,13 +8,13 @@ export const DRAINED = "Drained";
 const NAMED = 3;
 
 /** Why a replica stays for now, by `namespace/name`; absent where its successor is on its way. */
-export type WhyStays = (replica: string) => string | undefined;
+export type FindDrainBlocker = (replica: string) => string | undefined;
 
 /** Undefined where no drain is requested. Replicas count until their engines are gone. */
 export function drainedUpdate(
   { spec, metadata }: Host,
   replicas: readonly InferenceReplica[],
-  whyStays: WhyStays,
+  whyStays: FindDrainBlocker,
 ): ConditionUpdate | undefined {
   if (!spec.drain) return undefined;
   const type = DRAINED;

@@ -8,16 +8,16 @@ import {
   FLAP_CHANGES,
   FLAP_HOLD_MS,
   FLAP_WINDOW_MS,
-  MOST_CHANGES,
+  MAX_FLAP_CHANGES,
   readFlapping,
 } from "./flapping.ts";
-import type { Verdict } from "./liveness.ts";
+import type { LivenessVerdict } from "./liveness.ts";
 
 const MINUTE = 60_000;
-const up: Verdict = { at: "reachable" };
-const down: Verdict = { at: "unreachable", silentMs: 40_000 };
-const mass: Verdict = { at: "massExpiry", silentMs: 50_000 };
-const neverSeen: Verdict = { at: "neverSeen" };
+const up: LivenessVerdict = { at: "reachable" };
+const down: LivenessVerdict = { at: "unreachable", silentMs: 40_000 };
+const mass: LivenessVerdict = { at: "massExpiry", silentMs: 50_000 };
+const neverSeen: LivenessVerdict = { at: "neverSeen" };
 
 type Status = NonNullable<Host["status"]>;
 
@@ -25,7 +25,7 @@ const START_MS = Date.parse("2026-01-01T00:00:00Z");
 const at = (minute: number) => new Date(START_MS + minute * MINUTE).toISOString().replace(/\.\d{3}Z$/, "Z");
 
 /** What the Host says once the verdict is written. */
-function say(status: Status, verdict: Verdict, minute: number): Status {
+function say(status: Status, verdict: LivenessVerdict, minute: number): Status {
   const update = reachableUpdate(verdict);
   if (update === undefined) return status;
   const reachableChanges = [...changesAfter(status, update, at(minute))];
@@ -33,7 +33,10 @@ function say(status: Status, verdict: Verdict, minute: number): Status {
 }
 
 /** Verdicts at minutes. */
-function history(verdicts: readonly (readonly [number, Verdict])[], status: Status = say({}, up, 0)): Status {
+function history(
+  verdicts: readonly (readonly [number, LivenessVerdict])[],
+  status: Status = say({}, up, 0),
+): Status {
   return verdicts.reduce((now, [minute, verdict]) => say(now, verdict, minute), status);
 }
 
@@ -93,7 +96,7 @@ describe("a host", () => {
   });
 
   test("repeated verdicts, mass expiry and a loss after silence are no changes", () => {
-    const lost: Verdict = { at: "lost", silentMs: 300_000, isDeclared: false };
+    const lost: LivenessVerdict = { at: "lost", silentMs: 300_000, isDeclared: false };
     const status = history([
       [1, down],
       [2, down],
@@ -155,7 +158,7 @@ test("whatever happens, little is kept, and a host that rests is steady in the e
         minute += seconds / 60;
         status = say(status, verdict, minute);
         const times = (status.reachableChanges ?? []).map((time) => Date.parse(time));
-        expect(times.length).toBeLessThanOrEqual(MOST_CHANGES);
+        expect(times.length).toBeLessThanOrEqual(MAX_FLAP_CHANGES);
         for (const time of times)
           expect((times.at(-1) ?? 0) - time).toBeLessThan(FLAP_WINDOW_MS + FLAP_HOLD_MS);
         const found = flapping(status, minute);
@@ -171,7 +174,7 @@ const reachable = (status: "True" | "False" | "Unknown", reason = "R"): Status =
   reachableChanges: [at(0)],
 });
 
-test.each<[string, Status | undefined, Verdict, number, readonly number[]]>([
+test.each<[string, Status | undefined, LivenessVerdict, number, readonly number[]]>([
   ["a Host without a status has not changed", undefined, down, 5, []],
   ["one that was awaited has not changed", reachable("Unknown", "HostNeverSeen"), down, 5, [0]],
   ["one in a mass expiry was up", reachable("Unknown", "MassExpiry"), down, 5, [0, 5]],
@@ -184,7 +187,7 @@ test.each<[string, Status | undefined, Verdict, number, readonly number[]]>([
 });
 
 test("of very many changes the newest are kept", () => {
-  const all = Array.from({ length: MOST_CHANGES + 3 }, (_, index) => at(index / 10));
+  const all = Array.from({ length: MAX_FLAP_CHANGES + 3 }, (_, index) => at(index / 10));
   const kept = changesAfter({ ...reachable("True"), reachableChanges: all }, reachableUpdate(down), at(5));
   expect(kept).toEqual([...all.slice(4), at(5)]);
 });

@@ -2,7 +2,7 @@
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { type FlapWord, REACHABLE } from "./conditions.ts";
+import { type FlapStatus, REACHABLE } from "./conditions.ts";
 
 /** This many changes between reachable and unreachable within the window are flapping. */
 export const FLAP_CHANGES = 3;
@@ -10,9 +10,9 @@ export const FLAP_WINDOW_MS = 10 * 60_000;
 /** How long after the last change the host gets no new replica. */
 export const FLAP_HOLD_MS = 10 * 60_000;
 /** The newest that are kept. As each loss takes its silence, they are more than the window holds. */
-export const MOST_CHANGES = 30;
+export const MAX_FLAP_CHANGES = 30;
 
-export interface Flapping extends FlapWord {
+export interface Flapping extends FlapStatus {
   readonly untilMs: number;
 }
 
@@ -34,7 +34,7 @@ export function changesAfter(
     const agoMs = nowMs - Date.parse(at);
     return agoMs < FLAP_WINDOW_MS + FLAP_HOLD_MS && isPlausible(agoMs);
   });
-  return [...recent, nowIso].slice(-MOST_CHANGES);
+  return [...recent, nowIso].slice(-MAX_FLAP_CHANGES);
 }
 
 /** Undefined where the host is steady. */

@@ -6,15 +6,21 @@ import { ANNOTATION_LOST, LOST_BY_FORCE, NAMESPACE_HOSTS } from "../../src/api/g
 import type { Host } from "../../src/api/host.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Caches } from "../watches/caches.ts";
-import { type HostSign, judgeAlone, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
+import {
+  type HostSign,
+  judgeSingleHost,
+  type LivenessPlan,
+  type LivenessVerdict,
+  planLiveness,
+} from "./liveness.ts";
 import { readSign } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
 
 /** Hosts expire at different times; they are checked together, with at least this long between two checks. */
 const MIN_RECHECK_MS = 250;
 
-export interface Fleet {
-  readonly verdictOf: (host: string) => Verdict;
+export interface FleetLiveness {
+  readonly verdictOf: (host: string) => LivenessVerdict;
   /** It was declared lost, and has renewed its Lease since that was seen. */
   readonly isDeclaredInVain: (host: string) => boolean;
   /** Judges all hosts; returns those whose verdict has changed. */
@@ -26,8 +32,8 @@ interface Declaration {
   readonly seenMs: number;
 }
 
-export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fleet {
-  const last = new Map<string, Verdict["at"]>();
+export function createFleetLiveness(caches: Caches, signs: LeaseSigns, clock: Clock): FleetLiveness {
+  const last = new Map<string, LivenessVerdict["at"]>();
   const declarations = new Map<string, Declaration>();
   let interruptions = caches.leases.interruptions();
   const countedFromMs = (): number => {
@@ -62,7 +68,7 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
       if (host === undefined) return { at: "neverSeen" };
       const fromMs = countedFromMs();
       const now = clock.monotonicMs();
-      const alone = judgeAlone(signOf(host, now), fromMs, now);
+      const alone = judgeSingleHost(signOf(host, now), fromMs, now);
       return alone ?? plan().verdicts.get(name) ?? { at: "neverSeen" };
     },
     isDeclaredInVain: (host) => isInVain(declarations.get(host), signs.lastChangeMs(host)),

@@ -17,7 +17,7 @@ export async function forgetLease(
   const lease = caches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
   if (lease === undefined) return undefined;
   const seen = { lastChangeMs: signs.lastChangeMs(name), countedFromMs: signs.countedFromMs() };
-  const leftMs = untilForgotten(seen, clock.monotonicMs());
+  const leftMs = leaseExpiresInMs(seen, clock.monotonicMs());
   if (leftMs > 0) return { recheckAfterMs: leftMs + 1 };
   const { uid, resourceVersion } = lease.metadata;
   const removed = await client.remove(LEASES, { name, namespace: NAMESPACE_HOSTS }, { uid, resourceVersion });
@@ -30,7 +30,7 @@ export async function forgetLease(
 }
 
 /** 0 or less once no agent has renewed it for as long as a Lease lasts, as far as this controller has seen. */
-export function untilForgotten(
+export function leaseExpiresInMs(
   {
     lastChangeMs = 0,
     countedFromMs,

@@ -4,11 +4,11 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { untilForgotten } from "./forget-lease.ts";
+import { leaseExpiresInMs } from "./forget-lease.ts";
 import { planLiveness } from "./liveness.ts";
 import { planHost } from "./plan.ts";
-import { markOf, readSign } from "./sign.ts";
-import { createLeaseSigns, textOf } from "./signs.ts";
+import { leaseMarkOf, readSign } from "./sign.ts";
+import { createLeaseSigns, leaseMarkText } from "./signs.ts";
 
 const NOW_MS = 100_000;
 
@@ -60,7 +60,7 @@ function signsOf(seen: readonly (readonly [number, object])[], name: string) {
   const signs = createLeaseSigns(clock);
   for (const [atMs, spec] of seen) {
     now = atMs;
-    signs.note(name, markOf(leaseOf(name, spec)), atMs === 0);
+    signs.note(name, leaseMarkOf(leaseOf(name, spec)), atMs === 0);
   }
   return signs;
 }
@@ -154,7 +154,7 @@ test.each([
 ] as const)("the Lease of a removed Host is deleted 40 s after its last renewal: %s", (lease, leftMs) => {
   const signs = signsOf(leases[lease], "mac-1");
   const seen = { lastChangeMs: signs.lastChangeMs("mac-1"), countedFromMs: signs.countedFromMs() };
-  expect(untilForgotten(seen, NOW_MS)).toBe(leftMs);
+  expect(leaseExpiresInMs(seen, NOW_MS)).toBe(leftMs);
 });
 
 const some = (count: number, prefix: string, of: Partial<Parameters<typeof sign>[1]>) =>
@@ -192,12 +192,13 @@ test("what is kept of a Lease is short, and differs for every renewal, whatever 
   const time = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
   fc.assert(
     fc.property(any, any, (holder, renewTime) => {
-      expect(textOf({ holder, renewTime }).length).toBeLessThanOrEqual(318);
+      expect(leaseMarkText({ holder, renewTime }).length).toBeLessThanOrEqual(318);
     }),
   );
   fc.assert(
     fc.property(any, time, time, (holder, one, other) => {
-      const isSame = textOf({ holder, renewTime: one }) === textOf({ holder, renewTime: other });
+      const isSame =
+        leaseMarkText({ holder, renewTime: one }) === leaseMarkText({ holder, renewTime: other });
       expect(isSame).toBe(one === other);
     }),
   );

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type HostSign, judgeAlone, planLiveness, SILENCE_MS } from "./liveness.ts";
+import { type HostSign, judgeSingleHost, planLiveness, SILENCE_MS } from "./liveness.ts";
 
 const host = (name: string, sign: Partial<HostSign> = {}): HostSign => ({
   name,
@@ -316,7 +316,7 @@ describe("of any fleet", () => {
           const among = verdicts.get(one.name);
           const isOpen =
             among?.at === "massExpiry" || (among?.at === "unreachable" && one.reachable !== "False");
-          expect(judgeAlone(one, countedFromMs, now)).toEqual(isOpen ? undefined : among);
+          expect(judgeSingleHost(one, countedFromMs, now)).toEqual(isOpen ? undefined : among);
         }
       }),
     );

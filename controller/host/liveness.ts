@@ -47,7 +47,7 @@ export interface LivenessInput {
   readonly countedFromMs: number;
 }
 
-export type Verdict =
+export type LivenessVerdict =
   | { readonly at: "reachable" }
   /** Was reachable and is silent, but not for long enough yet. */
   | { readonly at: "counting" }
@@ -64,7 +64,7 @@ export type Verdict =
     };
 
 export interface LivenessPlan {
-  readonly verdicts: ReadonlyMap<string, Verdict>;
+  readonly verdicts: ReadonlyMap<string, LivenessVerdict>;
   readonly recheckAfterMs?: number | undefined;
 }
 
@@ -76,7 +76,7 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
   const silences = hosts.map((host) => silenceOf(host, countedFromMs, now));
   const counted = silences.filter(({ counts }) => counts).length;
   const expiries = silences.flatMap(({ expiredTogetherMs }) => expiredTogetherMs ?? []).sort((a, b) => a - b);
-  const verdicts = new Map<string, Verdict>();
+  const verdicts = new Map<string, LivenessVerdict>();
   let recheckAfterMs: number | undefined;
   for (const silence of silences) {
     const verdict = judge(silence, () => isMassExpiry(silence, counted, expiries));
@@ -91,7 +91,11 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
  * The same verdict on one host, without a look at the others; undefined where they count: for a host that has expired and is
  * not judged yet.
  */
-export function judgeAlone(host: HostSign, countedFromMs: number, now: number): Verdict | undefined {
+export function judgeSingleHost(
+  host: HostSign,
+  countedFromMs: number,
+  now: number,
+): LivenessVerdict | undefined {
   let isAlone = true;
   const verdict = judge(silenceOf(host, countedFromMs, now), () => {
     isAlone = false;
@@ -146,7 +150,7 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   };
 }
 
-function judge(silence: Silence, isMass: () => boolean): Verdict {
+function judge(silence: Silence, isMass: () => boolean): LivenessVerdict {
   const { host, isFresh, silentMs } = silence;
   if (host.isForcedLost === true) return { at: "lost", silentMs, isDeclared: true, isForced: true };
   if (isFresh) return { at: "reachable" };
@@ -172,7 +176,7 @@ function isMassExpiry({ expiresAtMs }: Silence, counted: number, expiries: reado
 /** When the verdict can change by time alone. */
 function untilNext(
   { host, silentMs, expiresAtMs }: Silence,
-  verdict: Verdict,
+  verdict: LivenessVerdict,
   now: number,
 ): number | undefined {
   switch (verdict.at) {

@@ -4,13 +4,13 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import type { ReportedEvent } from "../watches/events.ts";
-import type { Verdict } from "./liveness.ts";
-import { type HostObserved, type HostStep, isServing, planHost } from "./plan.ts";
+import type { LivenessVerdict } from "./liveness.ts";
+import { type HostObserved, type HostStep, hasServingEndpoint, planHost } from "./plan.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 
 interface ShortInput {
-  readonly verdict: Verdict;
+  readonly verdict: LivenessVerdict;
   /** What Reachable says now; `bare` for a Host without a status, `deleted` for one that is gone. */
   readonly host: "True" | "False" | "Unknown" | "new" | "bare" | "deleted";
   /** `<name> <HostReachable, or new> <hostLostSeconds> [leaving] [free]`; each drains for 30 s. */
@@ -151,7 +151,11 @@ test("only what follows from silence needs a proof of it", () => {
 
 test("an endpoint without conditions is served by kube-proxy", () => {
   expect(
-    isServing({ metadata: { name: "a" }, addressType: "IPv4", endpoints: [{ addresses: ["10.0.0.1"] }] }),
+    hasServingEndpoint({
+      metadata: { name: "a" },
+      addressType: "IPv4",
+      endpoints: [{ addresses: ["10.0.0.1"] }],
+    }),
   ).toBe(true);
 });
 
@@ -165,6 +169,6 @@ test.each([
   "only an endpoint that is not ready, not serving and terminating is withdrawn: %j",
   (conditions, expected) => {
     const endpoints = [{ addresses: ["10.0.0.1"], conditions }];
-    expect(isServing({ metadata: { name: "a" }, addressType: "IPv4", endpoints })).toBe(expected);
+    expect(hasServingEndpoint({ metadata: { name: "a" }, addressType: "IPv4", endpoints })).toBe(expected);
   },
 );

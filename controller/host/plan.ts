@@ -19,24 +19,24 @@ import {
   replicaUpdate,
   withUpdates,
 } from "./conditions.ts";
-import { untilOverdueMs } from "./deletions.ts";
-import { DRAINED, drainedUpdate, type WhyStays } from "./drain.ts";
+import { overdueInMs } from "./deletions.ts";
+import { DRAINED, drainedUpdate, type FindDrainBlocker } from "./drain.ts";
 import { hostEvents } from "./events.ts";
 import { changesAfter, type Flapping, readFlapping } from "./flapping.ts";
-import type { Verdict } from "./liveness.ts";
+import type { LivenessVerdict } from "./liveness.ts";
 
 export interface HostObserved {
   readonly name: string;
   /** Absent when the Host object is gone, which a live read has confirmed. */
   readonly host?: Host | undefined;
-  readonly verdict: Verdict;
+  readonly verdict: LivenessVerdict;
   /** It was declared lost, and has renewed its Lease since. */
   readonly isDeclaredInVain?: boolean;
   readonly replicas: readonly InferenceReplica[];
   /** For how many milliseconds a reachable host has kept each replica that is being deleted, by uid. */
   readonly leavingMs: ReadonlyMap<string, number>;
   readonly slices: readonly EndpointSlice[];
-  readonly whyStays: WhyStays;
+  readonly whyStays: FindDrainBlocker;
 }
 
 export type HostStep =
@@ -93,7 +93,7 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
 }
 
 /** Does a slice have an endpoint that kube-proxy would send to? */
-export function isServing({ endpoints }: EndpointSlice): boolean {
+export function hasServingEndpoint({ endpoints }: EndpointSlice): boolean {
   return (endpoints ?? []).some(({ conditions }) => {
     const { ready, serving, terminating } = conditions ?? {};
     return ready !== false || serving !== false || terminating !== true;
@@ -116,7 +116,7 @@ function isOfSilence(step: HostStep): boolean {
 
 function withdrawals({ name, host, slices }: HostObserved): HostStep[] {
   const because = becauseOf(name, host, "unreachable");
-  return slices.filter(isServing).map((slice) => ({ do: "withdrawSlice", slice, because }));
+  return slices.filter(hasServingEndpoint).map((slice) => ({ do: "withdrawSlice", slice, because }));
 }
 
 /** Comes last, so that Lost=True is written before any replica is deleted. */
@@ -135,7 +135,7 @@ function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
 /** The word of a host ends with the drain: otherwise it could serve a deleted service for as long as it likes. */
 function overdueDeletions({ name, replicas, leavingMs }: HostObserved): HostStep[] {
   return replicas
-    .filter((replica) => (untilOverdueMs(replica, leavingMs) ?? 1) <= 0)
+    .filter((replica) => (overdueInMs(replica, leavingMs) ?? 1) <= 0)
     .map((replica) => {
       const seconds = Math.floor((leavingMs.get(replica.metadata.uid ?? "") ?? 0) / 1000);
       const because = `host ${name} is reachable and has kept this replica for ${seconds} s after its deletion, longer than its drain of ${replica.spec.drainSeconds} s; its engine may still run there`;
@@ -143,7 +143,7 @@ function overdueDeletions({ name, replicas, leavingMs }: HostObserved): HostStep
     });
 }
 
-function isLostFor(verdict: Verdict, limitMs: number): boolean {
+function isLostFor(verdict: LivenessVerdict, limitMs: number): boolean {
   return verdict.at === "lost" && (verdict.isDeclared || verdict.silentMs >= limitMs);
 }
 

@@ -14,28 +14,28 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { guards } from "../service/corrections.ts";
+import { versionGuards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
-import { type Deletions, untilOverdueMs } from "./deletions.ts";
-import type { Fleet } from "./fleet.ts";
+import { type Deletions, overdueInMs } from "./deletions.ts";
+import type { DrainBlockers } from "./drain-blockers.ts";
+import type { FleetLiveness } from "./fleet.ts";
 import { forgetLease } from "./forget-lease.ts";
-import type { Verdict } from "./liveness.ts";
+import type { LivenessVerdict } from "./liveness.ts";
 import { type HostObserved, type HostStep, planHost } from "./plan.ts";
 import { writePrefetch } from "./prefetch.ts";
-import { markOf } from "./sign.ts";
+import { leaseMarkOf } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
-import type { Stays } from "./stays.ts";
 
 const UNPROVEN_MS = 5_000;
 const WITHDRAWN = { ready: false, serving: false, terminating: true };
 
 export interface HostPorts extends ControllerPorts {
-  readonly fleet: Fleet;
+  readonly fleet: FleetLiveness;
   readonly signs: LeaseSigns;
   readonly deletions: Deletions;
-  readonly stays: Stays;
+  readonly stays: DrainBlockers;
 }
 
 export async function reconcileHost(ports: HostPorts, name: string): Promise<Recheck | undefined> {
@@ -68,7 +68,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
 async function isSilent({ client, signs, log }: HostPorts, name: string): Promise<boolean> {
   const result = await client.get(LEASES, { name, namespace: NAMESPACE_HOSTS });
   if (!result.ok) return result.error.kind === "notFound";
-  const hasRenewed = signs.note(name, markOf(result.value), false);
+  const hasRenewed = signs.note(name, leaseMarkOf(result.value), false);
   if (hasRenewed) log.info({ host: name }, "the watch was behind: the host has renewed its Lease");
   return !hasRenewed;
 }
@@ -79,7 +79,7 @@ async function isDeleted({ client }: HostPorts, name: string): Promise<boolean> 
 }
 
 /** False where another client wrote first. */
-function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<boolean> {
+function applyStep(ports: HostPorts, step: HostStep, verdict: LivenessVerdict): Promise<boolean> {
   switch (step.do) {
     case "setHostConditions":
       return setHostConditions(ports, step, verdict);
@@ -101,7 +101,7 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
 async function setHostConditions(
   { client, log, record }: HostPorts,
   { host, conditions, reachableChanges, events }: Extract<HostStep, { do: "setHostConditions" }>,
-  verdict: Verdict,
+  verdict: LivenessVerdict,
 ): Promise<boolean> {
   const { name } = host.metadata;
   const kept = reachableChanges.length === 0 ? {} : { reachableChanges };
@@ -140,7 +140,7 @@ async function withdrawSlice(
     value: WITHDRAWN,
   }));
   const result = await client.jsonPatch(ENDPOINT_SLICES, slice.metadata, [
-    ...guards(slice.metadata),
+    ...versionGuards(slice.metadata),
     ...operations,
   ]);
   if (result.ok) log.info({ slice: slice.metadata.name, because }, "slice withdrawn");
@@ -228,8 +228,7 @@ async function release(client: KubeClient, { metadata }: InferenceReplica): Prom
 
 /** Each replica has its own limits: of silence, and of its deletion. */
 function nextLimits({ verdict, replicas, leavingMs }: HostObserved): number[] {
-  if (verdict.at === "reachable")
-    return replicas.flatMap((replica) => untilOverdueMs(replica, leavingMs) ?? []);
+  if (verdict.at === "reachable") return replicas.flatMap((replica) => overdueInMs(replica, leavingMs) ?? []);
   if (verdict.at !== "lost" && verdict.at !== "unreachable") return [];
   return replicas
     .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs + 1)

@@ -8,18 +8,21 @@ import { LOST, REACHABLE } from "./conditions.ts";
 import type { HostSign } from "./liveness.ts";
 import type { LeaseMark } from "./signs.ts";
 
-export interface SeenOfHost
+export interface ObservedHostSign
   extends Pick<HostSign, "lastChangeMs" | "absence" | "isDeclaredLost" | "isForcedLost"> {
   readonly lease: Lease | undefined;
   readonly replicas: readonly InferenceReplica[];
 }
 
-export function readSign({ metadata, status }: Host, { lease, replicas, ...seen }: SeenOfHost): HostSign {
+export function readSign(
+  { metadata, status }: Host,
+  { lease, replicas, ...seen }: ObservedHostSign,
+): HostSign {
   const limits = replicas.map(({ spec }) => spec.hostLostSeconds * 1000);
   return {
     name: metadata.name,
     ...seen,
-    hasHolder: lease !== undefined && markOf(lease).holder !== undefined,
+    hasHolder: lease !== undefined && leaseMarkOf(lease).holder !== undefined,
     reachable: readReachable(status),
     isLost: isConditionTrue(status?.conditions, LOST),
     lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
@@ -27,7 +30,7 @@ export function readSign({ metadata, status }: Host, { lease, replicas, ...seen 
 }
 
 /** The fields of a Lease that show that its host is alive. A Lease that `host add` created has neither. */
-export function markOf({ spec }: Lease): LeaseMark {
+export function leaseMarkOf({ spec }: Lease): LeaseMark {
   return { holder: spec?.holderIdentity || undefined, renewTime: spec?.renewTime };
 }
 

@@ -31,7 +31,7 @@ export function createLeaseSigns(clock: Clock): LeaseSigns {
   let countedFromMs = clock.monotonicMs();
   return {
     note: (host, mark, isFirstList) => {
-      const text = textOf(mark);
+      const text = leaseMarkText(mark);
       const before = marks.get(host);
       if (before === text) return false;
       marks.set(host, text);
@@ -56,6 +56,6 @@ const MAX_HOLDER = 253;
 const MAX_TIME = 64;
 
 /** One is kept for each Lease, and a host may write what it likes into its own. */
-export function textOf({ holder = "", renewTime = "" }: LeaseMark): string {
+export function leaseMarkText({ holder = "", renewTime = "" }: LeaseMark): string {
   return `${renewTime.slice(0, MAX_TIME)} ${holder.slice(0, MAX_HOLDER)}`;
 }

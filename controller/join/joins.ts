@@ -1,7 +1,7 @@
 /** Machines that ask to become hosts with the join token of a group: one request after the other, so that a limit is exact. */
 import { randomBytes } from "node:crypto";
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import { type Joined, readJoinGroup } from "../../src/api/access/join-group.ts";
+import { type JoinedHosts, readJoinGroup } from "../../src/api/access/join-group.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import { ANNOTATION_JOIN_REQUEST, ANNOTATION_JOINED, NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -13,11 +13,11 @@ import { issueJoinToken } from "../../src/kube/host-access.ts";
 import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
 import { createQueue, type Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, KubeObject } from "../../src/kube/types.ts";
-import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { ControllerMetrics } from "../metrics.ts";
-import { guards } from "../service/corrections.ts";
+import { versionGuards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { planJoin } from "./plan.ts";
@@ -32,7 +32,7 @@ const BEHIND: Recheck = { recheckAfterMs: 500 };
 /** Has a watch of its own: a controller without the right to it, or without the kind, does all its other work. */
 export function startJoins(
   options: JoinPorts & { readonly signal: AbortSignal; readonly metrics: Pick<ControllerMetrics, "pass"> },
-): Watched {
+): WatchedReflector {
   const { clock, signal, metrics } = options;
   const log = options.log.child({ queue: "joins" });
   const queue = createQueue<string>({
@@ -87,7 +87,7 @@ export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Rec
 
 interface Account {
   readonly object: KubeObject;
-  readonly joined: Joined;
+  readonly joined: JoinedHosts;
 }
 
 /** Each step may be repeated. The place comes first: of two requests for the last one, only one can have it. */
@@ -129,12 +129,12 @@ async function admit(
 async function writeJoined(
   { client }: JoinPorts,
   { metadata }: KubeObject,
-  joined: Joined,
+  joined: JoinedHosts,
 ): Promise<KubeObject | undefined> {
   const path = `/metadata/annotations/${ANNOTATION_JOINED.replace("/", "~1")}`;
   const { name, namespace } = metadata;
   const written = await client.jsonPatch(SERVICE_ACCOUNTS, { name, namespace }, [
-    ...guards(metadata),
+    ...versionGuards(metadata),
     { op: "add", path, value: JSON.stringify(joined) },
   ]);
   if (!written.ok) settled(`write the hosts of group ${name}`, written);
@@ -175,7 +175,7 @@ async function answer(
   const written = await client.jsonPatch(
     HOST_JOIN_REQUESTS,
     { name, namespace },
-    [...guards(metadata), { op: "add", path: "/status", value: next }],
+    [...versionGuards(metadata), { op: "add", path: "/status", value: next }],
     { subresource: "status" },
   );
   return settled(`answer the request of host ${name}`, written);

@@ -1,7 +1,7 @@
 /** Decides about a request to join. Pure. */
 
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import type { Joined, JoinGroup } from "../../src/api/access/join-group.ts";
+import type { JoinedHosts, JoinGroup } from "../../src/api/access/join-group.ts";
 import { matchesPattern } from "../../src/api/access/join-group.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import { ANNOTATION_JOIN_REQUEST } from "../../src/api/group.ts";
@@ -12,7 +12,7 @@ import { isAddressWithin } from "../../src/util/address-within.ts";
 export interface JoinObserved {
   readonly request: HostJoinRequest;
   /** Undefined once its token was revoked. */
-  readonly account: { readonly group: JoinGroup; readonly joined: Joined } | undefined;
+  readonly account: { readonly group: JoinGroup; readonly joined: JoinedHosts } | undefined;
   readonly hosts: readonly Host[];
 }
 
@@ -101,7 +101,7 @@ function nameTaken({ spec }: HostJoinRequest, { metadata, status }: Host): Refus
 function machineKnown(
   { spec }: HostJoinRequest,
   hosts: readonly Host[],
-  joined: Joined,
+  joined: JoinedHosts,
 ): Refusal | undefined {
   const { machineId, hostName } = spec;
   if (machineId === undefined) return undefined;
@@ -131,7 +131,11 @@ function addressTaken({ spec }: HostJoinRequest, hosts: readonly Host[]): Refusa
 }
 
 /** A host keeps its place, also when it is removed and comes back under its name. */
-function limitReached({ spec }: HostJoinRequest, { limit }: JoinGroup, joined: Joined): Refusal | undefined {
+function limitReached(
+  { spec }: HostJoinRequest,
+  { limit }: JoinGroup,
+  joined: JoinedHosts,
+): Refusal | undefined {
   const others = Object.keys(joined).filter((name) => name !== spec.hostName).length;
   if (others < limit) return undefined;
   return ["JoinLimitReached", `all ${limit} hosts that the token of group ${spec.group} admits have joined`];

@@ -5,23 +5,23 @@ import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { reportIn } from "../../src/api/node-report.ts";
+import { reportInConfigMap } from "../../src/api/node-report.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
-import { leftOut, prefetchText } from "../../src/capacity/prefetch.ts";
+import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { markOf } from "../host/sign.ts";
+import { leaseMarkOf } from "../host/sign.ts";
 import type { LeaseSigns } from "../host/signs.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
-import { accessKeyOf, secretsOf } from "../secrets/secret-access.ts";
+import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
-import { isNodeReady } from "../service/pods/nodes-away.ts";
+import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { Caches, ChangeHandlers } from "../watches/caches.ts";
 import type { Queues } from "./queues.ts";
 
 /** What handlers use once the caches are complete; `noteFirstLists` catches up on what came before. */
-export interface Working {
+export interface LeaderParts {
   readonly queues: Queues;
   readonly scheduler: ControllerScheduler;
   readonly caches: Caches;
@@ -31,7 +31,7 @@ export interface Working {
 
 /** Empty until every cache is complete. */
 export interface LeaderState {
-  working?: Working;
+  working?: LeaderParts;
 }
 
 export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHandlers {
@@ -53,7 +53,7 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       if (
         shown !== undefined &&
         (replica === undefined || before === undefined) &&
-        secretsOf(shown).length > 0
+        replicaSecretsOf(shown).length > 0
       )
         state.working?.queues.secrets.enqueue(accessKeyOf(shown));
     },
@@ -88,7 +88,7 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {
       if (lease === undefined) return;
-      const hasChanged = signs.note(host, markOf(lease), state.working === undefined);
+      const hasChanged = signs.note(host, leaseMarkOf(lease), state.working === undefined);
       if (!hasChanged) return;
       if (!isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
       if (isDeclaredLost(state, host)) state.working?.queues.hosts.enqueue(host);
@@ -109,14 +109,14 @@ function isDeclaredLost({ working }: LeaderState, host: string): boolean {
 }
 
 /** Notes the first lists, which arrived before the leader was working. */
-export function noteFirstLists(working: Working): void {
+export function processInitialLists(working: LeaderParts): void {
   for (const host of working.caches.hosts.list()) working.scheduler.noteHost(host.metadata.name, host);
   for (const replica of working.caches.replicas.list())
     noteReplica(working, keyOf(replica.metadata), replica);
 }
 
 function noteReplica(
-  { scheduler, caches, clock, queues }: Working,
+  { scheduler, caches, clock, queues }: LeaderParts,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
@@ -153,7 +153,7 @@ function enqueueAuto({ working }: LeaderState): void {
 
 /** What placement reads of it: not what is free, nor what is installed. */
 function capacityIn(map: ConfigMap | undefined) {
-  const read = reportIn(map);
+  const read = reportInConfigMap(map);
   if (read?.at !== "known") return read;
   const { memory, cpu, gpus } = read.report;
   return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
@@ -178,7 +178,7 @@ function enqueueModelsOf({ working }: LeaderState, source: string): void {
 
 /** What others take of a Host's list is said by the Models that it has no room for. */
 function enqueueLeftOut({ working }: LeaderState, host: Host): void {
-  for (const { metadata } of leftOut(host, working?.caches.prefetchedModels.of("all") ?? []))
+  for (const { metadata } of modelsWithoutRoom(host, working?.caches.prefetchedModels.of("all") ?? []))
     working?.queues.models.enqueue(keyOf(metadata));
 }
 

@@ -5,21 +5,21 @@ import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { createDeletions } from "../host/deletions.ts";
-import { createFleet } from "../host/fleet.ts";
+import { createDrainBlockers } from "../host/drain-blockers.ts";
+import { createFleetLiveness } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
-import { createStays } from "../host/stays.ts";
 import { startJoins } from "../join/joins.ts";
+import { createMoveTracker } from "../live-eviction/move-tracker.ts";
 import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts";
-import { createMoving } from "../live-eviction/moving.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { startDownloads } from "../model/cache/watches.ts";
 import { createControllerScheduler } from "../scheduler/scheduler.ts";
 import { startSecretAccess } from "../secrets/secret-access.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
 import { createServiceMemory } from "../service/hosts/memory.ts";
-import { seeService } from "../service/observe.ts";
+import { observeService } from "../service/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
 import { createNodeProbes, type NodeProbesOptions } from "../service/pods/node-probes.ts";
 import { createOffloadReader } from "../service/pods/offload.ts";
@@ -28,16 +28,16 @@ import type { ServicePorts } from "../service/ports.ts";
 import { createRejectionRetries } from "../service/retries.ts";
 import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../watches/caches.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
-import type { LinuxSettings } from "../workload/contract.ts";
-import { createHandlers, type LeaderState, noteFirstLists } from "./changes.ts";
-import { createQueues, enqueueAll, type QueueOptions } from "./queues.ts";
+import type { PodsSettings } from "../workload/contract.ts";
+import { createHandlers, type LeaderState, processInitialLists } from "./changes.ts";
+import { type ControllerQueueOptions, createQueues, enqueueAll } from "./queues.ts";
 import { createPaths, type PathPorts } from "./service-paths.ts";
 
-export interface LeadOptions extends QueueOptions {
+export interface LeadOptions extends ControllerQueueOptions {
   readonly connection: KubeConnection;
   readonly client: KubeClient;
   readonly record: RecordEvent;
-  readonly linux: LinuxSettings;
+  readonly linux: PodsSettings;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
   /** Of the catalog. */
@@ -46,7 +46,7 @@ export interface LeadOptions extends QueueOptions {
   /** Undefined where it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** These watches have started; more may follow. */
-  readonly onWatching: (watches: () => readonly Watched[]) => void;
+  readonly onWatching: (watches: () => readonly WatchedReflector[]) => void;
   /** Every cache is complete and the queues run. */
   readonly onWorking: () => void;
 }
@@ -66,8 +66,8 @@ export async function lead(options: LeadOptions): Promise<void> {
   // Lease timeouts start here: listed Leases may be of any age.
   signs.countAfresh();
   const scheduler = createControllerScheduler();
-  const fleet = createFleet(caches, signs, clock);
-  const moving = createMoving(metrics.countMove);
+  const fleet = createFleetLiveness(caches, signs, clock);
+  const moving = createMoveTracker(metrics.countMove);
   const ports: ControllerPorts = { ...options, caches, moving };
   const memory = createServiceMemory();
   const enqueueServices = (keys: readonly string[]) => {
@@ -82,7 +82,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     onPositions: enqueueServices,
     scheduler,
     memory,
-    stays: createStays(),
+    stays: createDrainBlockers(),
     onStaysChanged: (hosts) => {
       for (const host of hosts) state.working?.queues.hosts.enqueue(host);
     },
@@ -110,7 +110,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     downloads,
   });
   state.working = { queues, scheduler, caches, memory, clock };
-  noteFirstLists(state.working);
+  processInitialLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, { scheduler, podsQueue }, clock));
   prepareAll(paths, caches);
   enqueueAll(caches, queues);
@@ -146,6 +146,6 @@ function* liveServices(caches: Caches): Iterable<LiveService> {
   for (const service of caches.services.list()) {
     const { namespace, name, deletionTimestamp } = service.metadata;
     const key = keyOf({ namespace, name });
-    if (deletionTimestamp === undefined) yield { key, service, own: seeService(caches, key).own };
+    if (deletionTimestamp === undefined) yield { key, service, own: observeService(caches, key).own };
   }
 }

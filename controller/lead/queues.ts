@@ -20,7 +20,7 @@ import type { PathPorts } from "./service-paths.ts";
 /** A pass over one Model; reads its header from the source. */
 export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
-export interface QueueOptions {
+export interface ControllerQueueOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: ControllerMetrics;
@@ -44,7 +44,7 @@ const MODELS_PER_NAMESPACE = 8;
 const SERVICES_PER_NAMESPACE = 16;
 
 export function createQueues(
-  options: QueueOptions,
+  options: ControllerQueueOptions,
   ports: ServicePorts &
     HostPorts &
     ModelPassPorts &

@@ -11,13 +11,13 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ControllerMetrics } from "../metrics.ts";
 import type { Caches } from "../watches/caches.ts";
 import { reportOn } from "../watches/events.ts";
-import { type Departure, endOfMove, type Moving } from "./moving.ts";
-import { candidatesFor, mayHaveSeveralPods, observeReplicas, type Seen } from "./observe.ts";
+import { type Departure, type MoveTracker, moveEndOf } from "./move-tracker.ts";
+import { mayHaveMultiplePods, moveCandidatesFor, type ObservedWorkload, observeReplicas } from "./observe.ts";
 import {
   chooseMove,
   type LiveEvictionSettings,
   type LiveEvictionState,
-  NOTHING_SEEN,
+  NO_OBSERVATIONS,
   noteMove,
   observeFitness,
 } from "./plan.ts";
@@ -34,7 +34,7 @@ export interface MoverOptions {
   readonly signal: AbortSignal;
   readonly record: RecordEvent;
   readonly matchModel: (name: string) => Match;
-  readonly moving: Moving;
+  readonly moving: MoveTracker;
   readonly metrics: Pick<ControllerMetrics, "countMove">;
   /** What has to leave which machine has changed for these services. */
   readonly onMoving: (services: readonly string[]) => void;
@@ -46,7 +46,7 @@ const TIMEOUT_MS = 10_000;
 export function startLiveEviction(options: MoverOptions): void {
   const { clock, log, signal, liveEviction: settings } = options;
   if (settings === undefined) return;
-  let state = NOTHING_SEEN;
+  let state = NO_OBSERVATIONS;
   const queue = createQueue<string>({
     ...{ clock, log: log.child({ queue: "live eviction" }), signal },
     reconcile: async () => {
@@ -67,7 +67,7 @@ async function pass(
   onMoving(
     moving.end((service, one) => {
       const hasService = caches.services.get(service) !== undefined;
-      return endOfMove({ hasService, isOnMachine: isThere(caches, service, one) }, one.sinceMs, nowMs);
+      return moveEndOf({ hasService, isOnMachine: isThere(caches, service, one) }, one.sinceMs, nowMs);
     }),
   );
   const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
@@ -78,7 +78,7 @@ async function pass(
   let after = state;
   for (const one of due) {
     const replica = seen.get(one.replica);
-    const move = replica && chooseMove(one, candidatesFor(caches, replica, matchModel, nowMs), settings);
+    const move = replica && chooseMove(one, moveCandidatesFor(caches, replica, matchModel, nowMs), settings);
     if (replica === undefined || move === undefined) continue;
     // Also where it may not leave: it is asked again after the cool-down, not at every interval.
     after = noteMove(after, one.service, nowMs);
@@ -108,10 +108,13 @@ function isThere(
 }
 
 /** Pods: where there is more than one, or by what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
-async function whyItStays({ connection, caches }: MoverOptions, seen: Seen): Promise<string | undefined> {
+async function whyItStays(
+  { connection, caches }: MoverOptions,
+  seen: ObservedWorkload,
+): Promise<string | undefined> {
   if (seen.by === "replica") return undefined;
   const { deploymentsOfService, autoscalersOfService } = caches;
-  if (mayHaveSeveralPods(deploymentsOfService.of(seen.service), autoscalersOfService.of(seen.service)))
+  if (mayHaveMultiplePods(deploymentsOfService.of(seen.service), autoscalersOfService.of(seen.service)))
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
   const namespace = caches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
@@ -124,7 +127,12 @@ async function whyItStays({ connection, caches }: MoverOptions, seen: Seen): Pro
   return answer.ok ? undefined : answer.error.message;
 }
 
-function tell({ caches, record }: MoverOptions, { service: key }: Seen, reason: string, note: string): void {
+function tell(
+  { caches, record }: MoverOptions,
+  { service: key }: ObservedWorkload,
+  reason: string,
+  note: string,
+): void {
   const service = caches.services.get(key);
   if (service === undefined) return;
   reportOn(record, INFERENCE_SERVICES, service, { type: "Warning", reason, action: "Move", note });

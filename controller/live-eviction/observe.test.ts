@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
-import { admits, hasRoom, mayHaveSeveralPods } from "./observe.ts";
+import { mayHaveMultiplePods, nodeAdmitsPod, nodeHasRoom } from "./observe.ts";
 
 const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
   metadata: { name: "chat" },
@@ -31,9 +31,9 @@ test.each<[string, object[], object[], boolean]>([
 ])("a node admits pods by taints and tolerations: %s", (_, taints, tolerations, expected) => {
   const pod = podOf({ tolerations: tolerations as Pod["spec"]["tolerations"] & {} });
   const node = nodeOf({ taints: taints as (Node["spec"] & {})["taints"] & {} });
-  expect(admits(node, pod)).toBe(expected);
-  expect(admits(nodeOf({ unschedulable: true }), pod)).toBe(false);
-  expect(admits({ ...nodeOf({}), status: {} }, pod)).toBe(false);
+  expect(nodeAdmitsPod(node, pod)).toBe(expected);
+  expect(nodeAdmitsPod(nodeOf({ unschedulable: true }), pod)).toBe(false);
+  expect(nodeAdmitsPod({ ...nodeOf({}), status: {} }, pod)).toBe(false);
 });
 
 test("a node has room for a pod beside those of services, so that none has to be preempted", () => {
@@ -51,13 +51,13 @@ test("a node has room for a pod beside those of services, so that none has to be
     metadata: { name: "node-1" },
     status: { allocatable: { "nvidia.com/gpu": "2", memory: "64Gi" } },
   };
-  expect(hasRoom(node, [], pod("2", "64Gi"))).toBe(true);
-  expect(hasRoom(node, [pod("1", "32Gi")], pod("1", "32Gi"))).toBe(true);
-  expect(hasRoom(node, [pod("1", "32Gi")], pod("2", "32Gi"))).toBe(false);
-  expect(hasRoom(node, [pod("1", "33Gi")], pod("1", "32Gi"))).toBe(false);
+  expect(nodeHasRoom(node, [], pod("2", "64Gi"))).toBe(true);
+  expect(nodeHasRoom(node, [pod("1", "32Gi")], pod("1", "32Gi"))).toBe(true);
+  expect(nodeHasRoom(node, [pod("1", "32Gi")], pod("2", "32Gi"))).toBe(false);
+  expect(nodeHasRoom(node, [pod("1", "33Gi")], pod("1", "32Gi"))).toBe(false);
   const { "nvidia.com/gpu": _gpus, ...plain } = node.status?.allocatable ?? {};
-  expect(hasRoom({ ...node, status: { allocatable: plain } }, [], pod("1", "1Gi"))).toBe(false);
-  expect(hasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
+  expect(nodeHasRoom({ ...node, status: { allocatable: plain } }, [], pod("1", "1Gi"))).toBe(false);
+  expect(nodeHasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
 });
 
 test("a service may have several pods by its Deployment, or by what its autoscaler may do later", () => {
@@ -73,8 +73,8 @@ test("a service may have several pods by its Deployment, or by what its autoscal
     metadata: { name: "chat" },
     spec: { scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "chat" }, maxReplicas },
   });
-  expect(mayHaveSeveralPods([], [])).toBe(false);
-  expect(mayHaveSeveralPods([scaled()], [upTo(1)])).toBe(false);
-  expect(mayHaveSeveralPods([scaled(2)], [])).toBe(true);
-  expect(mayHaveSeveralPods([scaled(1)], [upTo(2)])).toBe(true);
+  expect(mayHaveMultiplePods([], [])).toBe(false);
+  expect(mayHaveMultiplePods([scaled()], [upTo(1)])).toBe(false);
+  expect(mayHaveMultiplePods([scaled(2)], [])).toBe(true);
+  expect(mayHaveMultiplePods([scaled(1)], [upTo(2)])).toBe(true);
 });

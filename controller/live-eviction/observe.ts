@@ -3,7 +3,12 @@
 import type { Match } from "../../fitness/catalog/match.ts";
 import { machineOf } from "../../fitness/scoring/machine.ts";
 import { nodeMachineFor } from "../../fitness/scoring/node.ts";
-import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../fitness/scoring/replica-fit.ts";
+import {
+  fitReplica,
+  type ReplicaFit,
+  type ReplicaNeed,
+  replicaNeedOf,
+} from "../../fitness/scoring/replica-fit.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -12,15 +17,15 @@ import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
-import { isReady } from "../service/hosts/rollout/slots.ts";
+import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { isChosenByUser } from "../service/pods/nodes.ts";
-import { hasEnded, isReady as isPodReady, requestsOf } from "../service/pods/pods.ts";
+import { hasEnded, isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import type { Caches } from "../watches/caches.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
-import type { Candidate, Observation } from "./plan.ts";
+import type { MoveCandidate, Observation } from "./plan.ts";
 
-export interface Seen extends Observation {
+export interface ObservedWorkload extends Observation {
   readonly by: "replica" | "pod";
   readonly name: string;
 }
@@ -39,7 +44,7 @@ type Sees = Pick<
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
-export function observeReplicas(caches: Sees, match: (name: string) => Match): readonly Seen[] {
+export function observeReplicas(caches: Sees, match: (name: string) => Match): readonly ObservedWorkload[] {
   return caches.services.list().flatMap((service) => {
     const model = modelOf(caches, service);
     const { evictionProtection, disruption, suspend } = service.spec;
@@ -51,14 +56,14 @@ export function observeReplicas(caches: Sees, match: (name: string) => Match): r
 
 function onHosts(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
   const key = keyOf(service.metadata);
-  return caches.replicasOfService.of(key).flatMap((replica): Seen[] => {
+  return caches.replicasOfService.of(key).flatMap((replica): ObservedWorkload[] => {
     const { metadata, spec } = replica;
     const host = caches.hosts.get(spec.template.hostName);
     if (host === undefined || isLeaving(replica)) return [];
     const read = machineOf(host);
     const need = hostNeed(model, spec.template.engine, match, spec.memory.claimBytes);
     const score =
-      isReady(replica) && read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+      isServingReplica(replica) && read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
     return [{ ...identityOf(metadata), by: "replica", service: key, on: host.metadata.name, score }];
   });
 }
@@ -69,7 +74,7 @@ function onNodes(caches: Sees, service: InferenceService, model: Model, match: (
   const pods = caches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
   const needs = pods.length === 0 ? undefined : needInPods(caches, service, model, match);
   if (needs === undefined) return [];
-  return pods.flatMap((pod): Seen[] => {
+  return pods.flatMap((pod): ObservedWorkload[] => {
     const node = caches.nodes.get(pod.spec.nodeName ?? "");
     if (node === undefined) return [];
     const score = isPodReady(pod) ? scoreOn(caches, node, needs) : undefined;
@@ -82,7 +87,7 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
 }
 
 /** A move replaces all pods of a Deployment: with more than one, those that serve on good nodes would leave them too. */
-export function mayHaveSeveralPods(
+export function mayHaveMultiplePods(
   deployments: readonly Deployment[],
   autoscalers: readonly HorizontalPodAutoscaler[],
 ): boolean {
@@ -93,12 +98,12 @@ export function mayHaveSeveralPods(
 }
 
 /** Machines with their scores, and whether they would take it now. */
-export function candidatesFor(
+export function moveCandidatesFor(
   caches: Sees,
-  { by, service: key, name: own }: Seen,
+  { by, service: key, name: own }: ObservedWorkload,
   match: (name: string) => Match,
   nowMs: number,
-): readonly Candidate[] {
+): readonly MoveCandidate[] {
   const service = caches.services.get(key);
   const model = service && modelOf(caches, service);
   if (service === undefined || model === undefined) return [];
@@ -111,7 +116,7 @@ export function candidatesFor(
     const lists = { hosts: caches.hosts.list(), replicas: caches.replicas.list() };
     const named = namedModels(caches, service);
     const fit = fitOfService({ service, model, ...named, ...lists, services: caches.services.list() }, nowMs);
-    return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): Candidate[] => {
+    return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {
       const host = caches.hosts.get(name);
       const read = host === undefined ? undefined : machineOf(host);
       if (read?.at !== "known") return [];
@@ -126,19 +131,19 @@ export function candidatesFor(
 }
 
 /** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
-function nodeCandidates(caches: Sees, pod: Pod, needs: Needs): readonly Candidate[] {
+function nodeCandidates(caches: Sees, pod: Pod, needs: Needs): readonly MoveCandidate[] {
   const beside = new Map(caches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
   for (const one of caches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
   return caches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
     const score = scoreOn(caches, node, needs);
-    const isOpen = admits(node, pod) && hasRoom(node, beside.get(name) ?? [], pod);
+    const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, beside.get(name) ?? [], pod);
     return score === undefined ? [] : [{ name, score, isOpen }];
   });
 }
 
 /** As the scheduler sees it. */
-export function admits({ spec, status }: Node, pod: Pod): boolean {
+export function nodeAdmitsPod({ spec, status }: Node, pod: Pod): boolean {
   const isNodeReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
   const taints = (spec?.taints ?? []).filter(({ effect }) => effect !== "PreferNoSchedule");
   const { tolerations = [] } = pod.spec;
@@ -159,7 +164,7 @@ function tolerates({ key = "", operator = "Equal", value = "", effect = "" }: To
 }
 
 /** A device that the node does not name is one that it lacks. */
-export function hasRoom({ status }: Node, beside: readonly Pod[], pod: Pod): boolean {
+export function nodeHasRoom({ status }: Node, beside: readonly Pod[], pod: Pod): boolean {
   const taken = sumsOf(beside);
   return [...sumsOf([pod])].every(([resource, amount]) => {
     const offered = status?.allocatable?.[resource];
@@ -191,7 +196,7 @@ function needInPods(
     const pod = podNeed({ service, model, ...inPods(namedModels(caches, service)) });
     const { source, quantization } = aboutModel(model);
     const { settings, claimBytes } = pod;
-    return { pod, need: needOf({ source, quantization, match, settings, claimBytes }) };
+    return { pod, need: replicaNeedOf({ source, quantization, match, settings, claimBytes }) };
   } catch (error) {
     if (error instanceof MetalbridgeError) return undefined;
     throw error;
@@ -206,13 +211,13 @@ function scoreOn({ nodeReports }: Sees, node: Node, { pod, need }: Needs): numbe
 
 function hostNeed(
   model: Model,
-  settings: Parameters<typeof needOf>[0]["settings"],
+  settings: Parameters<typeof replicaNeedOf>[0]["settings"],
   match: (name: string) => Match,
   claimBytes: number | undefined,
 ): ReplicaNeed {
   const { source, quantization } = aboutModel(model);
   const claimed = claimBytes === undefined || claimBytes === 0 ? undefined : () => claimBytes;
-  return needOf({ source, quantization, match, settings, claimBytes: claimed });
+  return replicaNeedOf({ source, quantization, match, settings, claimBytes: claimed });
 }
 
 /** Undefined: not known, which is no fall. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { type Candidate, chooseMove, NOTHING_SEEN, noteMove, observeFitness } from "./plan.ts";
+import { chooseMove, type MoveCandidate, NO_OBSERVATIONS, noteMove, observeFitness } from "./plan.ts";
 
 interface Input {
   readonly settings?: object;
@@ -22,14 +22,14 @@ const DEFAULTS = { threshold: 0.3, observations: 3, cooldownMs: 600_000, minimum
 /** Replicas are named service/ordinal; the machines of `others` are free. */
 function run({ settings: given, since = {}, passes }: Input) {
   const settings = { ...DEFAULTS, ...given };
-  let state = NOTHING_SEEN;
+  let state = NO_OBSERVATIONS;
   return passes.map(({ at, scores, others = {}, full = {} }) => {
     const observations = Object.entries(scores).map(([key, score]) => {
       const [replica = "", on = ""] = key.split("@");
       const sinceMs = (since[replica] ?? 0) * 1000;
       return { replica, on, score: score ?? undefined, service: replica.split("/")[0] ?? "", sinceMs };
     });
-    const candidatesIn = (machines: Readonly<Record<string, number>>, isOpen: boolean): Candidate[] =>
+    const candidatesIn = (machines: Readonly<Record<string, number>>, isOpen: boolean): MoveCandidate[] =>
       Object.entries(machines).map(([name, score]) => ({ name, score, isOpen }));
     const candidates = [...candidatesIn(others, true), ...candidatesIn(full, false)];
     const seen = observeFitness(state, observations, settings, at * 1000);
@@ -48,7 +48,7 @@ function run({ settings: given, since = {}, passes }: Input) {
 describe("golden", () => testGoldens(`${import.meta.dirname}/golden`, run));
 
 test("a move is forgotten once its cool-down has elapsed", () => {
-  const moved = noteMove(NOTHING_SEEN, "chat", 1_000);
+  const moved = noteMove(NO_OBSERVATIONS, "chat", 1_000);
   const kept = (nowMs: number) => [...observeFitness(moved, [], DEFAULTS, nowMs).state.movedAtMs];
   expect(kept(600_999)).toEqual([["chat", 1_000]]);
   expect(kept(601_000)).toEqual([]);
@@ -56,9 +56,9 @@ test("a move is forgotten once its cool-down has elapsed", () => {
 
 test("a replica is tracked from its first score on, and stays so while it is not known", () => {
   const one = { replica: "chat/0", on: "m", service: "chat", sinceMs: 0 };
-  const tracked = (before: typeof NOTHING_SEEN, score: number | undefined) =>
+  const tracked = (before: typeof NO_OBSERVATIONS, score: number | undefined) =>
     observeFitness(before, [{ ...one, score }], DEFAULTS, 0).state;
-  const unknown = tracked(NOTHING_SEEN, undefined);
+  const unknown = tracked(NO_OBSERVATIONS, undefined);
   expect([...unknown.tracked]).toEqual([]);
   const known = tracked(unknown, 80);
   expect([...known.tracked]).toEqual([["chat/0", { best: 80, low: 0 }]]);

@@ -43,7 +43,7 @@ export interface Due extends Observation {
   readonly best: number;
 }
 
-export const NOTHING_SEEN: LiveEvictionState = { tracked: new Map(), movedAtMs: new Map() };
+export const NO_OBSERVATIONS: LiveEvictionState = { tracked: new Map(), movedAtMs: new Map() };
 
 /** At most one for each service, the lowest score first. */
 export function observeFitness(
@@ -74,7 +74,7 @@ export function observeFitness(
   return { state: { tracked, movedAtMs }, due: [...due.values()] };
 }
 
-export interface Candidate {
+export interface MoveCandidate {
   readonly name: string;
   readonly score: number;
   /** It would take the replica now. */
@@ -82,7 +82,7 @@ export interface Candidate {
 }
 
 export interface Move {
-  readonly to: Candidate;
+  readonly to: MoveCandidate;
   readonly because: string;
   /** Machines known to be no better, by name: whoever places the replica has other criteria, and must not take one of them. */
   readonly notTo: readonly string[];
@@ -91,7 +91,7 @@ export interface Move {
 /** Undefined where no machine is strictly better than the present one. */
 export function chooseMove(
   { on, score, best }: Due,
-  candidates: readonly Candidate[],
+  candidates: readonly MoveCandidate[],
   { observations }: LiveEvictionSettings,
 ): Move | undefined {
   const others = candidates.filter(({ name }) => name !== on);

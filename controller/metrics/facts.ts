@@ -5,7 +5,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Histogram } from "../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../src/http/metrics/process.ts";
 import type { Tally } from "../../src/http/metrics/tally.ts";
-import type { MoveResult } from "../live-eviction/moving.ts";
+import type { MoveResult } from "../live-eviction/move-tracker.ts";
 
 /** The passes over the keys of one queue. */
 export interface Passes {

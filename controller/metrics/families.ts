@@ -1,14 +1,14 @@
 /** Every metric of the controller, in the order in which it is shown. */
-import type { Family } from "../../src/http/metrics/family.ts";
+import type { MetricFamily } from "../../src/http/metrics/family.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import type { ControllerFacts } from "./facts.ts";
-import { hostFamilies } from "./hosts.ts";
+import { controllerHostFamilies } from "./hosts.ts";
 import { selfFamilies } from "./self.ts";
 import { serviceFamilies } from "./services.ts";
 
-export const controllerMetrics: readonly Family<ControllerFacts>[] = [
+export const controllerMetrics: readonly MetricFamily<ControllerFacts>[] = [
   ...selfFamilies,
-  ...hostFamilies,
+  ...controllerHostFamilies,
   ...serviceFamilies,
   ...processFamilies,
 ];

@@ -3,11 +3,11 @@ import type { Host } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import {
-  type Family,
   flag,
-  known,
   type Labels,
-  type Sample,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
   stateSet,
 } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
@@ -26,13 +26,13 @@ export const HOST_CONDITIONS: ReadonlySet<string> = new Set([
 ]);
 const STATUSES = ["True", "False", "Unknown"] as const;
 
-function each(read: (host: Host, labels: Labels) => Iterable<Sample>) {
-  return function* ({ leader }: ControllerFacts): Iterable<Sample> {
+function each(read: (host: Host, labels: Labels) => Iterable<MetricSample>) {
+  return function* ({ leader }: ControllerFacts): Iterable<MetricSample> {
     for (const host of leader?.hosts ?? []) yield* read(host, { host: host.metadata.name });
   };
 }
 
-export const hostFamilies: readonly Family<ControllerFacts>[] = [
+export const controllerHostFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_host_condition",
     type: "gauge",
@@ -64,7 +64,7 @@ export const hostFamilies: readonly Family<ControllerFacts>[] = [
     type: "gauge",
     help: "Memory claimed on the host, as last reported by its agent.",
     labels: ["host"],
-    read: each(({ status }, labels) => known(status?.memory?.claimedBytes, labels)),
+    read: each(({ status }, labels) => sampleIfKnown(status?.memory?.claimedBytes, labels)),
   },
   {
     name: "metalbridge_host_status_memory_budget_bytes",
@@ -73,7 +73,7 @@ export const hostFamilies: readonly Family<ControllerFacts>[] = [
     labels: ["host"],
     read: each((host, labels) => {
       const budget = hostBudget(host);
-      return known(budget.known ? budget.bytes : undefined, labels);
+      return sampleIfKnown(budget.known ? budget.bytes : undefined, labels);
     }),
   },
 ];

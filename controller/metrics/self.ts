@@ -1,8 +1,8 @@
 /** The controller itself. */
-import { type Family, flag, known, type Sample } from "../../src/http/metrics/family.ts";
+import { flag, type MetricFamily, type MetricSample, sampleIfKnown } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
-export const selfFamilies: readonly Family<ControllerFacts>[] = [
+export const selfFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_leading",
     type: "gauge",
@@ -41,9 +41,9 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
     type: "gauge",
     help: "Time since the last event or bookmark of the watch of a kind; bookmarks arrive every one to two minutes.",
     labels: ["kind"],
-    read: function* ({ leader }): Iterable<Sample> {
+    read: function* ({ leader }): Iterable<MetricSample> {
       for (const { kind, ageMs } of leader?.watches ?? [])
-        yield* known(ageMs === undefined ? undefined : ageMs / 1_000, { kind });
+        yield* sampleIfKnown(ageMs === undefined ? undefined : ageMs / 1_000, { kind });
     },
   },
   {

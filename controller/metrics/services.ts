@@ -3,7 +3,13 @@ import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { SERVICE_PHASES } from "../../src/api/inference-service/status.ts";
-import { type Family, known, type Labels, type Sample, stateSet } from "../../src/http/metrics/family.ts";
+import {
+  type Labels,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
+  stateSet,
+} from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 const LABELS = ["namespace", "service"] as const;
@@ -15,8 +21,8 @@ const ROLLOUT_STATES: Readonly<Record<string, string>> = {
   RolloutStopped: "stopped",
 };
 
-function each(read: (service: InferenceService, labels: Labels) => Iterable<Sample>) {
-  return function* ({ leader }: ControllerFacts): Iterable<Sample> {
+function each(read: (service: InferenceService, labels: Labels) => Iterable<MetricSample>) {
+  return function* ({ leader }: ControllerFacts): Iterable<MetricSample> {
     for (const service of leader?.services ?? []) {
       const { namespace = "default", name } = service.metadata;
       yield* read(service, { namespace, service: name });
@@ -24,7 +30,7 @@ function each(read: (service: InferenceService, labels: Labels) => Iterable<Samp
   };
 }
 
-export const serviceFamilies: readonly Family<ControllerFacts>[] = [
+export const serviceFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_service_phase",
     type: "gauge",
@@ -37,21 +43,21 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
     type: "gauge",
     help: "Desired replicas; 0 while suspended.",
     labels: LABELS,
-    read: each(({ status }, labels) => known(status?.desiredReplicas, labels)),
+    read: each(({ status }, labels) => sampleIfKnown(status?.desiredReplicas, labels)),
   },
   {
     name: "metalbridge_service_replicas_ready",
     type: "gauge",
     help: "Ready replicas: phase Ready on a reachable host.",
     labels: LABELS,
-    read: each(({ status }, labels) => known(status?.readyReplicas, labels)),
+    read: each(({ status }, labels) => sampleIfKnown(status?.readyReplicas, labels)),
   },
   {
     name: "metalbridge_service_replicas_updated",
     type: "gauge",
     help: "Replicas of the newest revision.",
     labels: LABELS,
-    read: each(({ status }, labels) => known(status?.updatedReplicas, labels)),
+    read: each(({ status }, labels) => sampleIfKnown(status?.updatedReplicas, labels)),
   },
   {
     name: "metalbridge_service_rollout",
@@ -69,7 +75,7 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
     help: "Position in the scheduling queue, 1 is next; absent if the service is not queued.",
     labels: LABELS,
     read: each(({ status }, labels) =>
-      known(status?.queuePosition === 0 ? undefined : status?.queuePosition, labels),
+      sampleIfKnown(status?.queuePosition === 0 ? undefined : status?.queuePosition, labels),
     ),
   },
   {
@@ -90,7 +96,9 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   },
 ];
 
-function* countReplicas(replicas: NonNullable<ControllerFacts["leader"]>["replicas"]): Iterable<Sample> {
+function* countReplicas(
+  replicas: NonNullable<ControllerFacts["leader"]>["replicas"],
+): Iterable<MetricSample> {
   const counts = new Map<string, number>();
   for (const { status } of replicas) {
     const key = `${status?.phase ?? "Pending"} ${isConditionTrue(status?.conditions, "HostReachable")}`;

@@ -3,10 +3,10 @@
  */
 
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
 import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
-import type { CacheWish } from "../workload/cache-eligibility.ts";
+import type { DesiredCache } from "../workload/cache-eligibility.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
@@ -31,10 +31,10 @@ export type Task =
 /** Judges the spec and what is wanted on a volume; nothing is read. */
 export function classifyModel(
   { spec }: Model,
-  wish: CacheWish = { at: "none" },
+  wish: DesiredCache = { at: "none" },
   filledBy: "Job" | "Pods" = "Job",
 ): Task {
-  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
   if (wish.at === "refused") return { at: "refused", code: wish.code, message: wish.message };
   const isOnVolume = wish.at === "volume" && filledBy === "Job";
   if (isOnVolume && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
@@ -49,7 +49,7 @@ export function classifyModel(
 const FETCHED_BY_HOST = "source resolved; the host that runs the model downloads it on first use";
 const FETCHED_BY_POD = "source resolved; each pod or host that runs the model downloads it";
 
-function taskFor(spec: Model["spec"], message: string, wish: CacheWish): Task {
+function taskFor(spec: Model["spec"], message: string, wish: DesiredCache): Task {
   const source = parseSource(spec.source);
   if (source.kind === "ollama" && spec.format !== "gguf")
     return {

@@ -6,8 +6,8 @@ import { SECRETS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import {
   CREDENTIAL_KEYS,
-  type Credentials,
   pickCredentials,
+  type SourceCredentials,
   unsendableKey,
 } from "../../src/models/source/credentials.ts";
 
@@ -26,7 +26,7 @@ export async function secretVersionOf(
 export async function readCredentials(
   client: KubeClient,
   { metadata, spec }: Model,
-): Promise<Credentials | undefined> {
+): Promise<SourceCredentials | undefined> {
   const name = spec.sourceSecretRef?.name;
   if (name === undefined) return undefined;
   const result = await client.get(SECRETS, { name, namespace: metadata.namespace });

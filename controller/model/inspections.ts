@@ -78,7 +78,7 @@ type CheckMs = number | undefined;
 export function isInspectionDue(model: Model, last: InspectionRecord | undefined, nowMs: number): boolean {
   const current = recordFor(model, last);
   if (current !== undefined) return current.nextAtMs !== undefined && nowMs >= current.nextAtMs;
-  return !isKnown(model) || isChoicePending(model);
+  return !isInspected(model) || isChoicePending(model);
 }
 
 /** What a new controller remembers of a watched source that an earlier one read: not all are checked at once. */
@@ -89,7 +89,7 @@ export function firstRecord(
   random: number,
 ): InspectionRecord | undefined {
   const isPinned = model.status?.pinned?.changeMarker !== undefined;
-  if (checkMs === undefined || !isKnown(model)) return undefined;
+  if (checkMs === undefined || !isInspected(model)) return undefined;
   const { uid, generation } = model.metadata;
   const nextAtMs = isPinned ? nowMs + checkMs * random : nowMs;
   return { ...{ uid, generation, nextAtMs }, result: undefined, failures: 0, changes: 0 };
@@ -104,7 +104,7 @@ export function recordFor(
 }
 
 /** The status already has what an inspection would find: a new leader does not read everything again. */
-export function isKnown({ metadata, status }: Model): boolean {
+export function isInspected({ metadata, status }: Model): boolean {
   return (
     status?.phase === "Ready" &&
     status.observedGeneration === metadata.generation &&

@@ -4,15 +4,15 @@ import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { cacheWish } from "../workload/cache-eligibility.ts";
+import { desiredCacheOf } from "../workload/cache-eligibility.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { classifyModel } from "./classify.ts";
 import { modelConfigSchema } from "./config.ts";
 import {
   firstRecord,
   type InspectionResult,
+  isInspected,
   isInspectionDue,
-  isKnown,
   recordInspection,
 } from "./inspections.ts";
 import { planModelStatus } from "./plan.ts";
@@ -28,14 +28,14 @@ interface Case {
 }
 
 const settings = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
-const taskOf = (of: Model) => classifyModel(of, cacheWish(of, [], settings));
+const taskOf = (of: Model) => classifyModel(of, desiredCacheOf(of, [], settings));
 
 const cases = readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml"));
 
 test.each(cases)("golden: %s", (name) => {
   const { model, hosts = [], inspection, cache }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
   const status = planModelStatus(
-    { model, hosts, task: taskOf(model), inspection, isKnown: isKnown(model), cache },
+    { model, hosts, task: taskOf(model), inspection, isKnown: isInspected(model), cache },
     NOW,
   );
   const expected = new URL(name.replace(".input.", ".plan."), FOLDER);
@@ -51,7 +51,7 @@ test("planning a second time with the first status changes nothing", () => {
       hosts,
       task: taskOf(seen),
       ...{ inspection, cache },
-      isKnown: isKnown(seen),
+      isKnown: isInspected(seen),
     });
     const first = planModelStatus(observe(model), NOW);
     expect(planModelStatus(observe({ ...model, status: first }), "2027-01-01T00:00:00Z")).toEqual(first);
@@ -167,7 +167,10 @@ const chosen = (revision = commit): InspectionResult => ({
 
 function statusOf(observed: Model, inspection: InspectionResult | undefined) {
   const task = classifyModel(observed);
-  return planModelStatus({ model: observed, hosts: [], task, inspection, isKnown: isKnown(observed) }, NOW);
+  return planModelStatus(
+    { model: observed, hosts: [], task, inspection, isKnown: isInspected(observed) },
+    NOW,
+  );
 }
 
 test("a new Model pins its commit, and the file that its quantization chose", () => {
@@ -295,7 +298,7 @@ test("a host that has another quantization of the repository has no copy", () =>
 test("a Model for pods that fetch the weights themselves is Ready in a format that no host runs", () => {
   const forPods = model({ hardware: { accelerator: "cuda" } });
   const ephemeral = { spec: { placement: {}, modelCache: { persistence: "Ephemeral" } } };
-  const task = classifyModel(forPods, cacheWish(forPods, [ephemeral as InferenceService], settings));
+  const task = classifyModel(forPods, desiredCacheOf(forPods, [ephemeral as InferenceService], settings));
   const found = { files: ["a.safetensors"], format: "safetensors" as const, isChosen: false };
   const inspection: InspectionResult = {
     at: "found",

@@ -2,7 +2,7 @@
 import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
-import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
@@ -22,7 +22,7 @@ import type { Task } from "./classify.ts";
 import { copiesOf } from "./copies.ts";
 import type { InspectionResult } from "./inspections.ts";
 import { pinnedOf, planPin } from "./pin.ts";
-import { judgePrefetch } from "./prefetch.ts";
+import { assessPrefetch } from "./prefetch.ts";
 
 export interface ModelObservation {
   readonly model: Model;
@@ -73,7 +73,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
       setCondition(all, { ...rest, status: conditionStatus(status), observedGeneration }, nowIso),
     withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
   );
-  const { prefetch, conditions } = judgePrefetch(model, hosts, own, nowIso);
+  const { prefetch, conditions } = assessPrefetch(model, hosts, own, nowIso);
   const copies = copiesOf(model, hosts, verdict.facts.sha256);
   const pinned = planPin(observation);
   return {
@@ -288,7 +288,7 @@ function fetchedFacts(model: Model, found: Fetched): Partial<ModelStatus> {
 
 /** A Model for hosts in a format that none can run is not Ready, however well its source was read. */
 function withoutRuntime({ model: { spec }, cache }: ModelObservation, verdict: Verdict): Verdict {
-  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
   if (!isForHosts || cache !== undefined) return verdict;
   const format = spec.format ?? verdict.facts.format;
   if (verdict.available === false || format === undefined || isServedOnHosts(format)) return verdict;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { getCondition } from "../../src/api/conditions.ts";
 import { type Host, hostSchema, type PrefetchState } from "../../src/api/host.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { judgePrefetch } from "./prefetch.ts";
+import { assessPrefetch } from "./prefetch.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 const source = "https://models.example/m.gguf";
@@ -81,8 +81,8 @@ test.for<[string, object, readonly Host[], object | undefined, object | undefine
     { status: "True", reason: "PrefetchComplete", message: "1 of 1 hosts have it" },
   ],
 ])("the status of a prefetch: %s", ([, spec, hosts, prefetch, condition]) => {
-  const before = judgePrefetch(model(everywhere), [host("a")], [], NOW).conditions;
-  const verdict = judgePrefetch(model(spec), hosts, before, NOW);
+  const before = assessPrefetch(model(everywhere), [host("a")], [], NOW).conditions;
+  const verdict = assessPrefetch(model(spec), hosts, before, NOW);
   expect(verdict.prefetch).toEqual(prefetch);
   const found = getCondition(verdict.conditions, "Prefetched");
   if (condition === undefined) expect(found).toBeUndefined();

@@ -3,23 +3,23 @@ import { type Condition, removeCondition, setCondition } from "../../src/api/con
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { isPrefetched, isPrefetchHost, leftOut } from "../../src/capacity/prefetch.ts";
+import { isPrefetched, isPrefetchHost, modelsWithoutRoom } from "../../src/capacity/prefetch.ts";
 import { truncate } from "../../src/util/text.ts";
 
 export const PREFETCHED = "Prefetched";
 
-export interface PrefetchVerdict {
+export interface PrefetchAssessment {
   /** Undefined where no host is to prefetch the Model. */
   readonly prefetch: ModelStatus["prefetch"];
   readonly conditions: Condition[] | undefined;
 }
 
-export function judgePrefetch(
+export function assessPrefetch(
   model: Model,
   hosts: readonly Host[],
   conditions: readonly Condition[] | undefined,
   nowIso: string,
-): PrefetchVerdict {
+): PrefetchAssessment {
   if (!isPrefetched(model))
     return { prefetch: undefined, conditions: removeCondition(conditions, PREFETCHED) };
   const key = keyOf(model.metadata);
@@ -43,7 +43,7 @@ export function judgePrefetch(
   });
   if (wanted.length === 0) return update("False", "NoHostSelected", noHost(model));
   if (ready === wanted.length) return update("True", "PrefetchComplete", counts);
-  const full = chosen.find((host) => leftOut(host, [model]).length > 0);
+  const full = chosen.find((host) => modelsWithoutRoom(host, [model]).length > 0);
   if (full !== undefined) return update("False", "PrefetchListFull", `${counts}; ${noRoom(full)}`);
   if (failed?.state?.reason === undefined) return update("Unknown", "Prefetching", counts);
   const why = `${counts}; host ${failed.name}: ${failed.state.message ?? failed.state.reason}`;

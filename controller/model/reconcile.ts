@@ -28,7 +28,7 @@ import { createRejectionRetries } from "../service/retries.ts";
 import type { WatchedPaths } from "../watches/caches.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
-import { type CacheWish, cacheWish, hostsOnlyWish } from "../workload/cache-eligibility.ts";
+import { type DesiredCache, desiredCacheOf, desiredCacheOnHosts } from "../workload/cache-eligibility.ts";
 import type { CacheSettings } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
@@ -40,8 +40,8 @@ import {
   firstRecord,
   type InspectionRecord,
   type InspectionResult,
+  isInspected,
   isInspectionDue,
-  isKnown,
   recordFor,
   recordInspection,
   waitsForSecret,
@@ -104,8 +104,8 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
     }
     const mainOf = (service: InferenceService) => ports.models.get(modelKeyOf(service));
     const wish = ports.settings.hostsOnly
-      ? hostsOnlyWish(model, ports.servicesOf(key), mainOf)
-      : cacheWish(model, ports.servicesOf(key), ports.settings, mainOf);
+      ? desiredCacheOnHosts(model, ports.servicesOf(key), mainOf)
+      : desiredCacheOf(model, ports.servicesOf(key), ports.settings, mainOf);
     const cached = await cache({ ...ports, retries }, model, wish);
     const task = classifyModel(model, wish, cached?.state.status.filledBy);
     const found = { task, cache: cached?.state };
@@ -154,7 +154,7 @@ async function inspectIfDue(
 async function cache(
   ports: ModelReconcilerPorts & Pick<CachePorts, "retries">,
   model: Model,
-  wish: CacheWish,
+  wish: DesiredCache,
 ) {
   if (wish.at === "volume") return reconcileCache(ports, model, wish, pinnedOf(model)?.revision);
   ports.retries.forget(keyOf(model.metadata));
@@ -197,7 +197,7 @@ async function check(
   const pinned = pinnedOf(model);
   const checkedAt = () => isoSeconds(clock.nowMs());
   let mark = await markSource(request);
-  const isSame = isKnown(model) && mark.changeMarker === pinned?.changeMarker;
+  const isSame = isInspected(model) && mark.changeMarker === pinned?.changeMarker;
   const isPinGone = isSame && (await isGone(markSource, request, pinned?.revision, mark.revision));
   if (isSame && !isPinGone) return { at: "unchanged", checkedAt: checkedAt() };
   for (let triesLeft = 1; ; triesLeft -= 1) {
@@ -206,7 +206,8 @@ async function check(
     if (after.changeMarker === mark.changeMarker)
       return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt(), isPinGone } };
     mark = after;
-    if (triesLeft === 0 && isKnown(model) && pinned?.changeMarker !== undefined) return { at: "unstable" };
+    if (triesLeft === 0 && isInspected(model) && pinned?.changeMarker !== undefined)
+      return { at: "unstable" };
     if (triesLeft === 0) return { at: "found", found, watched: { at: "unstable" } };
   }
 }
@@ -247,7 +248,7 @@ async function writeStatus(
     task,
     inspection: record?.result,
     changes: record?.changes ?? 0,
-    isKnown: isKnown(model),
+    isKnown: isInspected(model),
     services: ports.servicesOf(keyOf(model.metadata)),
     cache,
   };

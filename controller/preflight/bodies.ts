@@ -1,7 +1,7 @@
 /** Bodies of requests that anyone may send at the same time: all together take a bounded amount of memory. */
 import type { Readable } from "node:stream";
 
-export interface BodyLimits {
+export interface WebhookBodyLimits {
   readonly eachBytes: number;
   /** Bytes of all bodies that are being received. */
   readonly allBytes: number;
@@ -17,7 +17,7 @@ const CHUNK_BYTES = 512;
 export function createBodyReader({
   eachBytes,
   allBytes,
-}: BodyLimits): (request: Readable) => Promise<string | undefined> {
+}: WebhookBodyLimits): (request: Readable) => Promise<string | undefined> {
   const arriving = new Map<Readable, number>();
   let total = 0;
   const grow = (request: Readable, bytes: number) => {

@@ -6,7 +6,7 @@ import { readNode } from "../../fitness/scoring/node.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
-import { type PreflightInput, preflight } from "./judge.ts";
+import { type PreflightInput, preflightService } from "./judge.ts";
 
 const GIB = 1024 ** 3;
 const { records } = readCatalog(readFileSync(new URL("../../catalog/models.jsonl", import.meta.url), "utf8"));
@@ -62,7 +62,7 @@ const node = (name: string, memory: string, gpu?: { count: number; mib?: number 
     },
   });
 const judge = (input: Partial<PreflightInput>) =>
-  preflight({
+  preflightService({
     service: service(),
     model: model(),
     hosts: [],

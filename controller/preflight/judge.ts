@@ -7,9 +7,9 @@ import { quantizationIn } from "../../fitness/scoring/quantizations.ts";
 import {
   fitReplica,
   type NeedInput,
-  needOf,
   type ReplicaFit,
   type ReplicaNeed,
+  replicaNeedOf,
   smallerFit,
 } from "../../fitness/scoring/replica-fit.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -53,7 +53,7 @@ interface Candidate {
   readonly help?: string | undefined;
 }
 
-export function preflight(input: PreflightInput): Preflight {
+export function preflightService(input: PreflightInput): Preflight {
   const { service, model } = input;
   const { replicas, suspend, modelRef } = service.spec;
   if (suspend || replicas === 0) return { at: "unknown", why: "no replica is wanted" };
@@ -179,5 +179,5 @@ function needWith(
 ): ReplicaNeed {
   const inFiles = files.map(quantizationIn).find((one) => one !== undefined);
   const named = status?.gguf?.quantization ?? quantization ?? quantizationIn(source) ?? inFiles;
-  return needOf({ source, quantization: named, match, settings, claimBytes });
+  return replicaNeedOf({ source, quantization: named, match, settings, claimBytes });
 }

@@ -7,7 +7,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { limitConnections } from "../../src/http/connections.ts";
-import { keepTrying, listenOn } from "../../src/http/listener.ts";
+import { listenOn, retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
@@ -16,10 +16,10 @@ import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { NODE_REPORTS, readReportedNode } from "../watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
-import { type Preflight, preflight } from "./judge.ts";
+import { type Preflight, preflightService } from "./judge.ts";
 import { createLists, type Lists } from "./lists.ts";
-import { answerTo, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
-import { filesOf } from "./rotation.ts";
+import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
+import { certificatesIn } from "./rotation.ts";
 
 export interface PreflightOptions {
   readonly connection: KubeConnection;
@@ -78,7 +78,7 @@ export function startPreflight(options: PreflightOptions): PreflightState {
     if (!useCertificate(server, secret, log) || at !== "waiting") return;
     at = "trying";
     const address = { address: options.address, port: options.port, signal: serving.signal };
-    keepTrying(() => listenOn(server, address), address, {
+    retryListen(() => listenOn(server, address), address, {
       clock,
       log,
       what: "the preflight webhook",
@@ -151,7 +151,7 @@ function whenDrained(
 
 /** False where there is none that can be used; what was served before stays. */
 function useCertificate(server: Server, secret: Secret | undefined, log: Log): boolean {
-  const { "tls.crt": cert, "tls.key": key } = filesOf(secret);
+  const { "tls.crt": cert, "tls.key": key } = certificatesIn(secret);
   if (cert === undefined || key === undefined) return false;
   try {
     server.setSecureContext({ cert, key });
@@ -176,7 +176,7 @@ function createJudge({ hostsOnly, match, hasFixedNodes }: PreflightOptions, list
     const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
     const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
     const draftRef = speculativeDecoding?.draftModelRef;
-    return preflight({
+    return preflightService({
       service,
       model: modelOf(modelRef),
       draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
@@ -221,7 +221,7 @@ function answer(
   }
   const verdict = verdictOn(review, mode, log, judge);
   response.writeHead(200, { "content-type": "application/json" });
-  response.end(JSON.stringify(answerTo(review.uid, mode, verdict)));
+  response.end(JSON.stringify(admissionResponse(review.uid, mode, verdict)));
 }
 
 function verdictOn(review: Review, mode: PreflightMode, log: Log, judge: Judge): Preflight | undefined {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Preflight } from "./judge.ts";
-import { answerTo, readReview, serviceOf } from "./review.ts";
+import { admissionResponse, readReview, serviceOf } from "./review.ts";
 
 const object = (more: object = {}) => ({
   apiVersion: "metalbridge.dev/v1alpha1",
@@ -54,12 +54,14 @@ test.each([
 
 test("Deny refuses and Warn warns, with the sentence; everything else is allowed", () => {
   const message = "the model fits no machine: it needs more";
-  expect(answerTo("1", "Deny", NOWHERE)).toMatchObject({
+  expect(admissionResponse("1", "Deny", NOWHERE)).toMatchObject({
     response: { uid: "1", allowed: false, status: { code: 403, message } },
   });
-  expect(answerTo("1", "Warn", NOWHERE)).toMatchObject({ response: { allowed: true, warnings: [message] } });
+  expect(admissionResponse("1", "Warn", NOWHERE)).toMatchObject({
+    response: { allowed: true, warnings: [message] },
+  });
   for (const mode of ["Warn", "Deny"] as const)
-    expect(answerTo("1", mode, { ...NOWHERE, mayGrow: true })).toMatchObject({
+    expect(admissionResponse("1", mode, { ...NOWHERE, mayGrow: true })).toMatchObject({
       response: { allowed: true, warnings: ["the model fits no machine that exists: it needs more"] },
     });
   const fine: readonly (Preflight | undefined)[] = [
@@ -68,8 +70,8 @@ test("Deny refuses and Warn warns, with the sentence; everything else is allowed
     { at: "unknown", why: "?" },
   ];
   for (const verdict of fine)
-    expect(answerTo("1", "Deny", verdict)).toMatchObject({ response: { uid: "1", allowed: true } });
-  const long = answerTo("1", "Warn", { ...NOWHERE, message: "x".repeat(5_000) }) as {
+    expect(admissionResponse("1", "Deny", verdict)).toMatchObject({ response: { uid: "1", allowed: true } });
+  const long = admissionResponse("1", "Warn", { ...NOWHERE, message: "x".repeat(5_000) }) as {
     response: { warnings: string[] };
   };
   expect(long.response.warnings[0]?.length).toBe(1_024);

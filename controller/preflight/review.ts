@@ -52,7 +52,7 @@ export function serviceOf(review: Review): InferenceService | undefined {
 /** The API server cuts warnings beyond 4096 bytes together. */
 const MOST_TEXT = 1_024;
 
-export function answerTo(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
+export function admissionResponse(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
   return {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",

@@ -54,7 +54,12 @@ async function pass(options: RotationOptions, webhooks: Reflector<ValidatingWebh
   if (!found.ok && found.error.kind !== "notFound") throw failed("read the Secret", found.error);
   const current = found.ok ? found.value : undefined;
   const nowMs = clock.nowMs();
-  const { certificates, because, dueMs } = planCertificates(filesOf(current), names, lifetimeMs, nowMs);
+  const { certificates, because, dueMs } = planCertificates(
+    certificatesIn(current),
+    names,
+    lifetimeMs,
+    nowMs,
+  );
   if (because !== undefined) {
     await write(client, secret, current, certificates);
     log.info({ secret: secret.name }, `preflight: ${because}`);
@@ -100,7 +105,7 @@ async function trust(
 }
 
 /** Texts of a Secret's data. */
-export function filesOf(secret: Secret | undefined): Partial<Certificates> {
+export function certificatesIn(secret: Secret | undefined): Partial<Certificates> {
   return Object.fromEntries(
     Object.entries(secret?.data ?? {}).map(([file, text]) => [
       file,

@@ -5,7 +5,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { keyOf } from "../../src/api/names.ts";
 import { type Demand, type Preemption, serviceOfSlot } from "../../src/capacity/placement/types.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { guards } from "../service/corrections.ts";
+import { versionGuards } from "../service/corrections.ts";
 import type { ServiceStep } from "../service/steps.ts";
 
 /** One slot in `status.placement.preempted`. */
@@ -73,7 +73,7 @@ function takerOf({ metadata }: InferenceReplica): string | undefined {
 function drainFor({ metadata }: InferenceReplica, slot: string): JsonPatchOp[] {
   const path = `/metadata/annotations/${ANNOTATION_PREEMPTED_BY.replaceAll("~", "~0").replaceAll("/", "~1")}`;
   return [
-    ...guards(metadata),
+    ...versionGuards(metadata),
     ...(metadata.annotations === undefined
       ? [{ op: "add" as const, path: "/metadata/annotations", value: {} }]
       : []),

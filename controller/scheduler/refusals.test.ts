@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { REFUSAL_MS } from "../../src/capacity/placement/filters.ts";
-import { EMPTY_BOOK, PATIENCE_MS, readRefusals } from "./refusals.ts";
+import { MEMORY_WAIT_MS, NO_REFUSALS, readRefusals } from "./refusals.ts";
 
 function replica(phase: string, reason?: string, source = "hf://org/model"): InferenceReplica {
   const template = { hostName: "mac-1", model: { source } };
@@ -15,41 +15,41 @@ function replica(phase: string, reason?: string, source = "hf://org/model"): Inf
 const waiting = [replica("Waiting", "InsufficientMemory")];
 
 test("a replica that waits for memory is displaced after 30 s, and its host remembered for ten minutes", () => {
-  const first = readRefusals(EMPTY_BOOK, waiting, 1_000);
+  const first = readRefusals(NO_REFUSALS, waiting, 1_000);
   expect(first.displaced.size).toBe(0);
-  expect(first.recheckAfterMs).toBe(PATIENCE_MS);
+  expect(first.recheckAfterMs).toBe(MEMORY_WAIT_MS);
 
-  const later = readRefusals(first.book, waiting, 1_000 + PATIENCE_MS);
+  const later = readRefusals(first.book, waiting, 1_000 + MEMORY_WAIT_MS);
   expect([...later.displaced]).toEqual(["chat-0-a"]);
   expect(later.book.refusals).toEqual([
-    { host: "mac-1", atMs: 1_000 + PATIENCE_MS, message: "InsufficientMemory" },
+    { host: "mac-1", atMs: 1_000 + MEMORY_WAIT_MS, message: "InsufficientMemory" },
   ]);
 
-  const soon = readRefusals(later.book, [], 1_000 + PATIENCE_MS + REFUSAL_MS - 1);
+  const soon = readRefusals(later.book, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS - 1);
   expect(soon.book.refusals).toHaveLength(1);
-  expect(readRefusals(soon.book, [], 1_000 + PATIENCE_MS + REFUSAL_MS).book.refusals).toEqual([]);
+  expect(readRefusals(soon.book, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS).book.refusals).toEqual([]);
 });
 
 test("a replica that recovers restarts its patience, and other reasons to wait are no refusal", () => {
-  const first = readRefusals(EMPTY_BOOK, waiting, 0);
+  const first = readRefusals(NO_REFUSALS, waiting, 0);
   const recovered = readRefusals(first.book, [replica("Ready")], 20_000);
   expect(readRefusals(recovered.book, waiting, 31_000).displaced.size).toBe(0);
   expect(
-    readRefusals(EMPTY_BOOK, [replica("Waiting", "RuntimeNotInstalled")], 0).recheckAfterMs,
+    readRefusals(NO_REFUSALS, [replica("Waiting", "RuntimeNotInstalled")], 0).recheckAfterMs,
   ).toBeUndefined();
-  expect(readRefusals(EMPTY_BOOK, [replica("Evicted")], 0).recheckAfterMs).toBe(PATIENCE_MS);
+  expect(readRefusals(NO_REFUSALS, [replica("Evicted")], 0).recheckAfterMs).toBe(MEMORY_WAIT_MS);
 });
 
 test("a file that the host may not read or does not have is tried on other hosts", () => {
   const failed = [replica("Failed", "SourceNotAllowed", "file:///models/a.gguf")];
-  const { book } = readRefusals(EMPTY_BOOK, failed, 0);
-  expect([...readRefusals(book, failed, PATIENCE_MS).displaced]).toEqual(["chat-0-a"]);
+  const { book } = readRefusals(NO_REFUSALS, failed, 0);
+  expect([...readRefusals(book, failed, MEMORY_WAIT_MS).displaced]).toEqual(["chat-0-a"]);
   const remote = [replica("Failed", "SourceNotAllowed")];
-  expect(readRefusals(EMPTY_BOOK, remote, 0).recheckAfterMs).toBeUndefined();
+  expect(readRefusals(NO_REFUSALS, remote, 0).recheckAfterMs).toBeUndefined();
 });
 
 const isRefused = (one: InferenceReplica) =>
-  readRefusals(EMPTY_BOOK, [one], 0).recheckAfterMs === PATIENCE_MS;
+  readRefusals(NO_REFUSALS, [one], 0).recheckAfterMs === MEMORY_WAIT_MS;
 const leaving = { deletionTimestamp: "2026-01-01T00:00:00Z" };
 
 test.each<[string, InferenceReplica, boolean]>([
@@ -76,7 +76,7 @@ test("a host is remembered once, by its last refusal, beside others; the soonest
     return { ...one, metadata: { ...one.metadata, name: uid, uid }, spec: { ...one.spec, template } };
   };
   const began = { since: new Map([["a", 0]]), refusals: [] };
-  const first = readRefusals(began, [on("mac-1", "a", "MemoryPressure")], PATIENCE_MS);
+  const first = readRefusals(began, [on("mac-1", "a", "MemoryPressure")], MEMORY_WAIT_MS);
   const book = {
     ...first.book,
     since: new Map([
@@ -86,7 +86,7 @@ test("a host is remembered once, by its last refusal, beside others; the soonest
     ]),
   };
   const all = [on("mac-2", "b"), on("mac-3", "d"), on("mac-3", "c")];
-  const second = readRefusals(book, all, PATIENCE_MS + 1);
+  const second = readRefusals(book, all, MEMORY_WAIT_MS + 1);
   expect(second.recheckAfterMs).toBe(4_999);
   expect(second.book.refusals.map(({ host, message }) => `${host} ${message}`)).toEqual([
     "mac-1 MemoryPressure",
@@ -95,10 +95,10 @@ test("a host is remembered once, by its last refusal, beside others; the soonest
   const again = readRefusals(
     { ...second.book, since: new Map([["e", 0]]) },
     [on("mac-1", "e")],
-    PATIENCE_MS + 2,
+    MEMORY_WAIT_MS + 2,
   );
   expect(again.book.refusals.map(({ host, atMs }) => [host, atMs])).toEqual([
-    ["mac-2", PATIENCE_MS + 1],
-    ["mac-1", PATIENCE_MS + 2],
+    ["mac-2", MEMORY_WAIT_MS + 1],
+    ["mac-1", MEMORY_WAIT_MS + 2],
   ]);
 });

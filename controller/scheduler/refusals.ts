@@ -3,10 +3,10 @@
  */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { REFUSAL_MS } from "../../src/capacity/placement/filters.ts";
-import type { Refusal } from "../../src/capacity/placement/types.ts";
+import type { HostRefusal } from "../../src/capacity/placement/types.ts";
 
 /** How long a replica may wait for memory before it is rescheduled. */
-export const PATIENCE_MS = 30_000;
+export const MEMORY_WAIT_MS = 30_000;
 
 /** Reasons with which an agent reports that a replica waits for memory. */
 const MEMORY_REASONS = new Set(["InsufficientMemory", "MemoryUnknown", "MemoryPressure"]);
@@ -17,36 +17,36 @@ const MEMORY_REASONS = new Set(["InsufficientMemory", "MemoryUnknown", "MemoryPr
 const FILE_REASONS = new Set(["SourceNotAllowed", "SourceNotFound"]);
 
 /** Since when a replica has been refused, by its uid. Times are the controller's monotonic clock. */
-export interface RefusalBook {
+export interface RefusalHistory {
   readonly since: ReadonlyMap<string, number>;
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly HostRefusal[];
 }
 
 export interface RefusalReading {
-  readonly book: RefusalBook;
+  readonly book: RefusalHistory;
   /** Names of replicas that were refused for longer than the patience. */
   readonly displaced: ReadonlySet<string>;
   readonly recheckAfterMs?: number | undefined;
 }
 
-export const EMPTY_BOOK: RefusalBook = { since: new Map(), refusals: [] };
+export const NO_REFUSALS: RefusalHistory = { since: new Map(), refusals: [] };
 
 /** Continues from the last pass; the timer restarts for a replica that is no longer refused. */
 export function readRefusals(
-  book: RefusalBook,
+  book: RefusalHistory,
   replicas: readonly InferenceReplica[],
   now: number,
 ): RefusalReading {
   const since = new Map<string, number>();
   const displaced = new Set<string>();
-  const fresh: Refusal[] = [];
+  const fresh: HostRefusal[] = [];
   let recheckAfterMs: number | undefined;
   for (const replica of replicas) {
     const { uid = "", name } = replica.metadata;
     if (!isRefused(replica)) continue;
     const startMs = book.since.get(uid) ?? now;
     since.set(uid, startMs);
-    const leftMs = startMs + PATIENCE_MS - now;
+    const leftMs = startMs + MEMORY_WAIT_MS - now;
     if (leftMs > 0) {
       recheckAfterMs = Math.min(recheckAfterMs ?? leftMs, leftMs);
       continue;

@@ -7,7 +7,7 @@ import {
   type Scheduler,
 } from "../../src/capacity/placement/scheduler/scheduler.ts";
 import type { HostClaim } from "../../src/capacity/placement/types.ts";
-import { EMPTY_BOOK, type RefusalBook } from "./refusals.ts";
+import { NO_REFUSALS, type RefusalHistory } from "./refusals.ts";
 
 /** Times are monotonic. */
 export interface ControllerScheduler {
@@ -30,8 +30,8 @@ export interface ControllerScheduler {
   /** Counts a replica about to be created until the watch shows it or its create fails. */
   readonly assume: (claim: HostClaim, now: number) => void;
   readonly forgetAssumed: (replica: string) => void;
-  readonly refusals: (service: string) => RefusalBook;
-  readonly setRefusals: (service: string, book: RefusalBook) => void;
+  readonly refusals: (service: string) => RefusalHistory;
+  readonly setRefusals: (service: string, book: RefusalHistory) => void;
   readonly forgetService: (service: string, now: number) => void;
 }
 
@@ -41,7 +41,7 @@ const UNCONFIRMED_MS = 60_000;
 export function createControllerScheduler(): ControllerScheduler {
   const scheduler = createScheduler();
   const assumed = new Map<string, number>();
-  const books = new Map<string, RefusalBook>();
+  const books = new Map<string, RefusalHistory>();
   const forgetAssumed = (replica: string) => {
     if (assumed.delete(replica)) scheduler.removeClaim(replica);
   };
@@ -63,7 +63,7 @@ export function createControllerScheduler(): ControllerScheduler {
       assumed.set(claim.replica, now);
       scheduler.setClaim(claim);
     },
-    refusals: (service) => books.get(service) ?? EMPTY_BOOK,
+    refusals: (service) => books.get(service) ?? NO_REFUSALS,
     setRefusals: (service, book) => {
       if (book.since.size === 0 && book.refusals.length === 0) books.delete(service);
       else books.set(service, book);

@@ -11,7 +11,7 @@ import { ACCESS_REVIEWS, ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
 import type { Role, RoleBinding } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../src/kube/types.ts";
-import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
@@ -33,7 +33,7 @@ export interface SecretAccess {
   readonly reconcile: (key: string) => Promise<Recheck | undefined>;
   /** All keys that may need rights. */
   readonly keys: () => readonly string[];
-  readonly watches: () => readonly Watched[];
+  readonly watches: () => readonly WatchedReflector[];
 }
 
 const LABEL_MANAGED_BY = "app.kubernetes.io/managed-by";
@@ -49,7 +49,7 @@ export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
 }
 
 /** Names of the Secrets that a replica's agent reads, sorted. Pure. */
-export function secretsOf({ spec: { template } }: InferenceReplica): readonly string[] {
+export function replicaSecretsOf({ spec: { template } }: InferenceReplica): readonly string[] {
   const models = [template.model, template.draft, ...(template.loraAdapters ?? []).map(({ model }) => model)];
   const names = [
     ...models.map((model) => model?.secretRef?.name),
@@ -150,7 +150,7 @@ function secretsAt(
 ): readonly string[] {
   const here = caches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
   const prefetched = prefetchSecrets(caches, host).filter((one) => one.namespace === namespace);
-  const names = [...here.flatMap(secretsOf), ...prefetched.map(({ name }) => name)];
+  const names = [...here.flatMap(replicaSecretsOf), ...prefetched.map(({ name }) => name)];
   return [...new Set(names)].sort();
 }
 

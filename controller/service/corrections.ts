@@ -7,7 +7,7 @@ import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { canonicalJson } from "../../src/util/hash.ts";
 
 /** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
-export function guards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
+export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
   return [
     { op: "test", path: "/metadata/uid", value: uid },
     { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
@@ -17,12 +17,16 @@ export function guards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
 export function correctLabels(now: ObjectMeta, wanted: ObjectMeta): JsonPatchOp[] {
   return Object.entries(wanted.labels ?? {})
     .filter(([name, value]) => now.labels?.[name] !== value)
-    .map(([name, value]) => ({ op: "add" as const, path: `/metadata/labels/${escaped(name)}`, value }));
+    .map(([name, value]) => ({
+      op: "add" as const,
+      path: `/metadata/labels/${escapeJsonPointer(name)}`,
+      value,
+    }));
 }
 
 /** Empty where nothing changes. */
-export function guarded(metadata: ObjectMeta, changes: readonly JsonPatchOp[]): JsonPatchOp[] {
-  return changes.length === 0 ? [] : [...guards(metadata), ...changes];
+export function withVersionGuards(metadata: ObjectMeta, changes: readonly JsonPatchOp[]): JsonPatchOp[] {
+  return changes.length === 0 ? [] : [...versionGuards(metadata), ...changes];
 }
 
 export function isSame(now: unknown, wanted: unknown): boolean {
@@ -30,6 +34,6 @@ export function isSame(now: unknown, wanted: unknown): boolean {
 }
 
 /** A name as a segment of a JSON pointer. */
-export function escaped(name: string): string {
+export function escapeJsonPointer(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

@@ -2,10 +2,10 @@
 import { LABEL_SERVICE, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { correctLabels, guarded, isSame } from "./corrections.ts";
+import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
 const HTTPS = "https";
@@ -21,7 +21,7 @@ export function desiredKubeService(service: InferenceService): Service {
     apiVersion: "v1",
     kind: "Service",
     metadata: {
-      ...placeOf(service, serviceName(service.metadata.name)),
+      ...ownedObjectRef(service, serviceName(service.metadata.name)),
       labels: { ...ownerLabels(service), ...MANAGED_BY },
     },
     spec: {
@@ -44,7 +44,7 @@ export function desiredKubeService(service: InferenceService): Service {
 }
 
 /** Where clients in the cluster reach it. */
-export function endpointOf({ metadata, spec }: InferenceService): string {
+export function serviceUrlOf({ metadata, spec }: InferenceService): string {
   const { port, path, tls } = spec.endpoint;
   return `${tls === undefined ? "http" : "https"}://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
 }
@@ -70,7 +70,7 @@ function correctKubeService({ metadata, spec }: Service, wanted: Service): JsonP
   if (!isSame(spec?.selector, wanted.spec?.selector)) {
     changes.push({ op: "add", path: "/spec/selector", value: wanted.spec?.selector });
   }
-  return guarded(metadata, changes);
+  return withVersionGuards(metadata, changes);
 }
 
 function isPort(now: ServicePort | undefined, wanted: ServicePort): boolean {

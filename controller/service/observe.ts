@@ -19,7 +19,7 @@ import type {
 import type { Caches } from "../watches/caches.ts";
 
 /** What belongs to one uid of a service. */
-export interface Belongings {
+export interface OwnedObjects {
   readonly replicas: readonly InferenceReplica[];
   readonly slices: readonly EndpointSlice[];
   readonly kubeServices: readonly Service[];
@@ -33,7 +33,7 @@ export interface Belongings {
   readonly pods: readonly Pod[];
 }
 
-export const NO_BELONGINGS: Belongings = {
+export const NO_OWNED_OBJECTS: OwnedObjects = {
   replicas: [],
   slices: [],
   kubeServices: [],
@@ -46,15 +46,15 @@ export const NO_BELONGINGS: Belongings = {
   pods: [],
 };
 
-export interface ServiceSeen {
+export interface ObservedService {
   readonly service?: InferenceService | undefined;
-  readonly own: Belongings;
+  readonly own: OwnedObjects;
   /** Objects with the service's name and another uid, by that uid. */
-  readonly strays: ReadonlyMap<string, Belongings>;
+  readonly strays: ReadonlyMap<string, OwnedObjects>;
 }
 
 /** Reads only the caches, never the API server. */
-export function seeService(caches: Caches, key: string): ServiceSeen {
+export function observeService(caches: Caches, key: string): ObservedService {
   const service = caches.services.get(key);
   const uid = service?.metadata.uid;
   const [, name = ""] = key.split("/");
@@ -76,7 +76,7 @@ export function seeService(caches: Caches, key: string): ServiceSeen {
     ...replicas.map(({ spec }) => spec.template.serviceUid),
     ...Object.values(labelled).flat().map(ownerUid),
   ]);
-  const strays = new Map<string, Belongings>();
+  const strays = new Map<string, OwnedObjects>();
   for (const other of uids) if (other !== uid && other !== "") strays.set(other, belongingsOf(all, other));
   return { service, own: belongingsOf(all, uid), strays };
 }
@@ -89,8 +89,8 @@ export function hasNameOf(service: string, { metadata }: KubeObject): boolean {
   return metadata.name === serviceName(service);
 }
 
-function belongingsOf(all: Belongings, uid: string | undefined): Belongings {
-  if (uid === undefined) return NO_BELONGINGS;
+function belongingsOf(all: OwnedObjects, uid: string | undefined): OwnedObjects {
+  if (uid === undefined) return NO_OWNED_OBJECTS;
   const isOwn = (object: KubeObject) => ownerUid(object) === uid;
   return {
     replicas: all.replicas.filter(({ spec }) => spec.template.serviceUid === uid),

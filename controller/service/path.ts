@@ -11,14 +11,14 @@ import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
-import type { Belongings } from "./observe.ts";
+import type { OwnedObjects } from "./observe.ts";
 import type { ServiceStep } from "./steps.ts";
 
 /** A service that is not being deleted, with what it owns. `key` is `namespace/name`. */
 export interface LiveService {
   readonly key: string;
   readonly service: InferenceService;
-  readonly own: Belongings;
+  readonly own: OwnedObjects;
 }
 
 export interface PathResult {
@@ -45,9 +45,9 @@ export interface ServicePath {
   /** The service needs nothing more of this path: it is being deleted, is gone, or is on another path. */
   readonly release: (key: string, isGone: boolean) => void;
   /** Replicas that serve on this path. */
-  readonly serving: (own: Belongings) => number;
+  readonly serving: (own: OwnedObjects) => number;
   /** Removes what this path has made for the service: asked once another path serves it. */
-  readonly leave: (own: Belongings) => readonly ServiceStep[];
+  readonly leave: (own: OwnedObjects) => readonly ServiceStep[];
 }
 
 /** Where nothing says which, for a Model that is missing, it is the one that serves now, else the first. */

@@ -8,13 +8,13 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
-import { applySteps } from "./apply/apply.ts";
-import { NotAllTaken } from "./apply/rejection.ts";
-import { type ServiceSeen, seeService } from "./observe.ts";
+import { applyServiceSteps } from "./apply/apply.ts";
+import { PartialRejection } from "./apply/rejection.ts";
+import { type ObservedService, observeService } from "./observe.ts";
+import { removeOrphans } from "./orphans.ts";
 import { choosePath, type LiveService, modelKeyOf, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
 import { writeStatus } from "./status.ts";
-import { sweepStrays } from "./strays.ts";
 import { planTeardown } from "./teardown.ts";
 
 const BEHIND_MS = 1_000;
@@ -22,9 +22,9 @@ const MAX_MESSAGE = 4096;
 
 /** `key` is `namespace/name`. Throws where only a retry helps. */
 export async function reconcileService(ports: ServicePorts, key: string): Promise<Recheck | undefined> {
-  const seen = seeService(ports.caches, key);
+  const seen = observeService(ports.caches, key);
   const { service, own } = seen;
-  const behind = await sweepStrays(ports, key, seen);
+  const behind = await removeOrphans(ports, key, seen);
   if (service !== undefined && service.metadata.deletionTimestamp === undefined)
     return serve(ports, { key, service, own });
   ports.foreign.forget(key);
@@ -37,11 +37,11 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
 async function tearDown(
   ports: ServicePorts,
   service: InferenceService,
-  { own }: ServiceSeen,
+  { own }: ObservedService,
 ): Promise<Recheck | undefined> {
   const steps = planTeardown(own, "the InferenceService is being deleted", service);
-  const { rejections, isBehind } = await applySteps(ports, steps);
-  if (rejections.length > 0) throw new NotAllTaken(rejections);
+  const { rejections, isBehind } = await applyServiceSteps(ports, steps);
+  if (rejections.length > 0) throw new PartialRejection(rejections);
   return isBehind ? { recheckAfterMs: BEHIND_MS } : undefined;
 }
 
@@ -62,7 +62,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   const complete = { ...withMoving(ports, live, shown), on: runningOn(live) ?? chosen.on };
   await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER.has(status.phase)) {
-    await applySteps(
+    await applyServiceSteps(
       ports,
       others.flatMap((path) => path.leave(live.own)),
     );
@@ -128,7 +128,7 @@ function runningOn({ own }: LiveService): string | undefined {
 async function leaveForeignService(ports: ServicePorts, { key, own }: LiveService): Promise<void> {
   ports.foreign.watch(key);
   const because = "the Service of this name is not ours";
-  await applySteps(
+  await applyServiceSteps(
     ports,
     own.slices.map((object) => ({ do: "remove", what: "slice", object, because })),
   );

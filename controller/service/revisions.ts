@@ -5,14 +5,14 @@
 import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { revisionName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import type { RevisionData } from "../../src/capacity/revision-data.ts";
 import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
-import { guards } from "./corrections.ts";
+import { versionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
-export interface RevisionsWish {
+export interface RevisionsInput {
   readonly service: InferenceService;
   /** Those that exist. */
   readonly revisions: readonly ControllerRevision[];
@@ -24,7 +24,7 @@ export interface RevisionsWish {
 }
 
 /** What serves, and what served last, is kept whatever the limit says: a rollout that stops may need it. */
-export function stepsOfRevisions({ service, revisions, hash, data, running }: RevisionsWish): ServiceStep[] {
+export function stepsOfRevisions({ service, revisions, hash, data, running }: RevisionsInput): ServiceStep[] {
   const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
   const now = revisions.find((one) => hashOfRevision(one) === hash);
   const inUse = new Set([hash, service.status?.currentRevision, ...running]);
@@ -34,7 +34,7 @@ export function stepsOfRevisions({ service, revisions, hash, data, running }: Re
     steps.push({ do: "create", what: "revision", object });
   } else if (now.revision < newest) {
     const operations = [
-      ...guards(now.metadata),
+      ...versionGuards(now.metadata),
       { op: "add" as const, path: "/revision", value: newest + 1 },
     ];
     steps.push({ do: "patch", what: "revision", object: now, operations, because: "in use again" });
@@ -59,7 +59,7 @@ export function desiredRevision(
 ): ControllerRevision {
   return {
     metadata: {
-      ...placeOf(service, revisionName(service.metadata.name, hash)),
+      ...ownedObjectRef(service, revisionName(service.metadata.name, hash)),
       labels: { ...ownerLabels(service), [LABEL_REVISION]: hash, ...MANAGED_BY },
     },
     revision,

@@ -5,12 +5,12 @@
 import { FINALIZER_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import type { Belongings } from "./observe.ts";
+import type { OwnedObjects } from "./observe.ts";
 import type { Owned, OwnedKind, ServiceStep } from "./steps.ts";
 
 /** The same for a service that is being deleted and for leftovers of an unknown uid. */
 export function planTeardown(
-  belongings: Belongings,
+  belongings: OwnedObjects,
   because: string,
   service?: InferenceService,
 ): ServiceStep[] {

@@ -8,7 +8,7 @@ import { type Duplex, pipeline } from "node:stream";
 import { REMOTE_PORT, TUNNEL_PROTOCOL } from "../../src/api/access/remote.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { type RemotePlace, remotePlaceOf } from "../../src/api/remote-place.ts";
-import { keepTrying, listenOn } from "../../src/http/listener.ts";
+import { listenOn, retryListen } from "../../src/http/listener.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
@@ -54,7 +54,7 @@ export function startTunnel(options: TunnelOptions): void {
       socket.destroy();
     });
   });
-  keepTrying(() => listenOn(server, options), options, {
+  retryListen(() => listenOn(server, options), options, {
     clock,
     log,
     what: "tunnels to hosts",

@@ -1,5 +1,5 @@
 /** The controller's watch caches, with the groupings that its passes need. */
-import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import {
   LABEL_HOST,
   LABEL_SERVICE,
@@ -212,7 +212,7 @@ export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHand
 
 /** Undefined where there is no Model. */
 function acceleratorOf(model: Model | undefined): string | undefined {
-  return model && (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR);
+  return model && (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR);
 }
 
 /** Drafts and adapters of the services that run this Model: their pods are its pods. */

@@ -2,7 +2,7 @@
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { Moving } from "../live-eviction/moving.ts";
+import type { MoveTracker } from "../live-eviction/move-tracker.ts";
 import type { Caches } from "./caches.ts";
 
 export interface ControllerPorts {
@@ -11,7 +11,7 @@ export interface ControllerPorts {
   readonly log: Log;
   readonly caches: Caches;
   readonly record: RecordEvent;
-  readonly moving: Moving;
+  readonly moving: MoveTracker;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
 }

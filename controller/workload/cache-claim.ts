@@ -4,12 +4,12 @@ import type { Model } from "../../src/api/model.ts";
 import type { PersistentVolumeClaim } from "../../src/kube/workload-objects.ts";
 import {
   type CacheSettings,
+  type CacheVolumeSpec,
   cacheKeyOf,
   MANAGED,
   namespaceOf,
   ownedBy,
   shortName,
-  type VolumeWish,
 } from "./model-cache.ts";
 
 const SHARED_CLAIM = "metalbridge-model-cache";
@@ -38,7 +38,7 @@ export function ownClaimName({ metadata }: Model): string {
 }
 
 /** Whether the claim to create is for this Model alone, so that it can have the size of its weights. */
-export function isSizedByModel(model: Model, { claimName, isOurs }: VolumeWish): boolean {
+export function isSizedByModel(model: Model, { claimName, isOurs }: CacheVolumeSpec): boolean {
   return isOurs && claimName === ownClaimName(model);
 }
 
@@ -56,7 +56,7 @@ function sizeFor({ status }: Model, { cacheSize }: CacheSettings): string {
 /** Only for a claim that is ours. It outlives its Models unless it is for one of them. */
 export function buildCacheClaim(
   model: Model,
-  wish: VolumeWish,
+  wish: CacheVolumeSpec,
   settings: CacheSettings,
 ): PersistentVolumeClaim {
   const { cacheStorageClass, cacheAccessMode, cacheSize } = settings;

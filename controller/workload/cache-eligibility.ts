@@ -1,18 +1,18 @@
 /** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
-import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { isRemote, parseSource } from "../../src/models/source/source.ts";
 import { cacheClaimName } from "./cache-claim.ts";
-import { type CacheSettings, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
+import { type CacheSettings, type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
 
-export type CacheWish =
+export type DesiredCache =
   /** No pod needs the weights, or every pod fetches them itself. */
   | { readonly at: "none" }
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
-  | VolumeWish;
+  | CacheVolumeSpec;
 
 /** The Model that a service runs; undefined where there is none of that name. */
 type MainModelOf = (service: InferenceService) => Model | undefined;
@@ -25,16 +25,16 @@ export function needsCache(
 ): boolean {
   if (services.length > 0)
     return services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Hosts");
-  return (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) !== DEFAULT_ACCELERATOR;
+  return (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) !== DEFAULT_MODEL_ACCELERATOR;
 }
 
 /** What the Model's spec and its services ask for; throws nothing. */
-export function cacheWish(
+export function desiredCacheOf(
   model: Model,
   services: readonly InferenceService[],
   settings: CacheSettings,
   mainOf?: MainModelOf,
-): CacheWish {
+): DesiredCache {
   if (!needsCache(model, services, mainOf)) return { at: "none" };
   try {
     return wishOf(model, services, settings);
@@ -45,13 +45,13 @@ export function cacheWish(
 }
 
 /** Where nothing runs in pods: no volume is wanted, and a Model that only pods could run is refused. */
-export function hostsOnlyWish(
+export function desiredCacheOnHosts(
   model: Model,
   services: readonly InferenceService[],
   mainOf: MainModelOf = () => model,
-): CacheWish {
+): DesiredCache {
   const { hardware, source } = model.spec;
-  const isForMetal = (hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  const isForMetal = (hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
   const isForHosts =
     isForMetal || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
   if (isForHosts && !source.startsWith("pvc://")) return { at: "none" };
@@ -64,7 +64,7 @@ export function podsDisabled(what: string): string {
   return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
 }
 
-function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
+function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): DesiredCache {
   const inPlace = parseSource(model.spec.source);
   if (inPlace.kind === "pvc")
     return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
@@ -79,7 +79,7 @@ function wishOf(model: Model, services: readonly InferenceService[], settings: C
 }
 
 /** A source that pods have weights from. Throws `SourceNotSupported`. */
-export function podSource({ spec }: Model): VolumeWish["source"] {
+export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
   const source = parseSource(spec.source);
   if (source.kind === "pvc") return source;
   if (source.kind === "ollama" && spec.format !== "gguf")

@@ -19,7 +19,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
-import { FIRST_TERM, STOP_SECONDS, WITHDRAWAL_SECONDS } from "./drain.ts";
+import { SEND_FIRST_TERM, STOP_SECONDS, WITHDRAWAL_SECONDS } from "./drain.ts";
 import { inputOf } from "./fixtures/workload-input.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -105,7 +105,7 @@ function preStop(
     // Here process 1 is that of the whole machine.
     text
       .replaceAll("/etc/metalbridge/", `${folder}/`)
-      .replace(FIRST_TERM, FIRST_TERM.replace("1 ", `${engine.pid} `)),
+      .replace(SEND_FIRST_TERM, SEND_FIRST_TERM.replace("1 ", `${engine.pid} `)),
   );
   // A proxy that is not there: requests to the engine must not go there.
   const env = { PATH: bin, http_proxy: "http://127.0.0.1:9" };

@@ -12,7 +12,7 @@ import type {
 import type { CacheSettings } from "./model-cache.ts";
 
 /** Files on a volume: `folder` relative to its root ("" for the root itself), the others relative to the folder. */
-export interface Weights {
+export interface MountedWeights {
   /** Absent: a volume of the pod itself. */
   readonly claimName?: string;
   readonly folder: string;
@@ -27,7 +27,7 @@ export interface Weights {
 }
 
 /** From the controller's configuration. */
-export interface LinuxSettings {
+export interface PodsSettings {
   /** By runtime ("vllm") or by runtime and accelerator ("sglang/rocm"), instead of the pinned ones. */
   readonly images: Readonly<Record<string, string>>;
   /** Put before the pinned images, for a mirror: `mirror.example/proxy` makes `mirror.example/proxy/ghcr.io/…`. */
@@ -49,10 +49,10 @@ export interface WorkloadInput {
   readonly model: Model;
   readonly runtime: Runtime;
   /** Absent: the engine fetches the weights itself. */
-  readonly weights?: Weights | undefined;
-  readonly draftWeights?: Weights | undefined;
+  readonly weights?: MountedWeights | undefined;
+  readonly draftWeights?: MountedWeights | undefined;
   /** In the order of spec.loraAdapters. */
-  readonly adapterWeights?: readonly Weights[] | undefined;
+  readonly adapterWeights?: readonly MountedWeights[] | undefined;
   /** Their sizes count for the memory that is asked for. */
   readonly draft?: Model | undefined;
   readonly adapters?: readonly Model[] | undefined;
@@ -60,7 +60,7 @@ export interface WorkloadInput {
   readonly isOnlyService?: boolean | undefined;
   /** Undefined: an autoscaler owns it. */
   readonly replicas: number | undefined;
-  readonly settings: LinuxSettings;
+  readonly settings: PodsSettings;
   /** Absent: as the service says, and no more. */
   readonly nodes?: NodeChoice | undefined;
 }

@@ -7,7 +7,7 @@ export const WITHDRAWAL_SECONDS = 5;
 /** From TERM to the end of an engine. */
 export const STOP_SECONDS = 30;
 
-export interface DrainWish {
+export interface DrainSpec {
   /** Absent: requests in flight cannot be counted, so all of drainSeconds is waited. */
   readonly gauges?: { readonly path: string; readonly names: readonly string[] } | undefined;
   readonly address: string;
@@ -23,7 +23,7 @@ export function graceSeconds(drainSeconds: number): number {
   return WITHDRAWAL_SECONDS + drainSeconds + STOP_SECONDS;
 }
 
-export function preStopOf(wish: DrainWish): NonNullable<NonNullable<Container["lifecycle"]>["preStop"]> {
+export function preStopOf(wish: DrainSpec): NonNullable<NonNullable<Container["lifecycle"]>["preStop"]> {
   const { gauges, drainSeconds } = wish;
   if (gauges === undefined) return { sleep: { seconds: WITHDRAWAL_SECONDS + drainSeconds } };
   return { exec: { command: ["/bin/sh", "-c", drainScript({ ...wish, gauges })] } };
@@ -33,7 +33,7 @@ export function preStopOf(wish: DrainWish): NonNullable<NonNullable<Container["l
 export function gaugesOf(
   pod: PodRuntime,
   probe?: { readonly path?: string | undefined; readonly gauges: readonly string[] },
-): DrainWish["gauges"] {
+): DrainSpec["gauges"] {
   if (probe !== undefined) return { path: probe.path ?? "/metrics", names: probe.gauges };
   return pod.metrics && { path: pod.metrics.path, names: pod.metrics.inFlight };
 }
@@ -42,7 +42,7 @@ export function gaugesOf(
  * Idle is two readings in a row in which every gauge is there and zero. A reading that fails is not "idle". Images have
  * curl, or Python, or wget; a proxy from the environment must not see these requests.
  */
-function drainScript(wish: DrainWish & { readonly gauges: NonNullable<DrainWish["gauges"]> }): string {
+function drainScript(wish: DrainSpec & { readonly gauges: NonNullable<DrainSpec["gauges"]> }): string {
   const { gauges, address, port, drainSeconds, keyFile, endsAtSecondTerm = false } = wish;
   const url = `http://${hostOf(address)}:${port}${gauges.path}`;
   return `sleep ${WITHDRAWAL_SECONDS}
@@ -76,7 +76,7 @@ while [ $idle -lt 2 ] && [ "$(date +%s)" -lt $end ]; do
   if quiet; then idle=$((idle + 1)); else idle=0; fi
   [ $idle -lt 2 ] && sleep 1
 done
-${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${FIRST_TERM}` : ""}exit 0
+${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${SEND_FIRST_TERM}` : ""}exit 0
 `;
 }
 
@@ -84,7 +84,7 @@ ${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${FIRST_TERM}` : ""}exit 0
  * Of an engine that is still busy; the second one is the kubelet's, once the hook has finished. Two that come at the same
  * moment would count as one.
  */
-export const FIRST_TERM = "kill -TERM 1 && sleep 1\n";
+export const SEND_FIRST_TERM = "kill -TERM 1 && sleep 1\n";
 
 /** "localhost" is both families, for engines that listen on either. */
 function hostOf(address: string): string {

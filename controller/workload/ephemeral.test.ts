@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { modelSchema } from "../../src/api/model.ts";
 import { ephemeralWeights, weightsFilledByPods } from "./ephemeral.ts";
-import { inputOf, type WorkloadWish } from "./fixtures/workload-input.ts";
+import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
 import { resolvePods } from "./resolve.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -19,7 +19,7 @@ const filledByPods = (claimName: string) => ({
 });
 
 /** The pods of a service with the Model `m`, whose claim they fill. */
-function filling(wish: Partial<WorkloadWish>) {
+function filling(wish: Partial<WorkloadOptions>) {
   return buildWorkload(
     inputOf({
       ...{ service: {}, model: cpu, replicas: 1, settings: { fetch } },
@@ -47,7 +47,7 @@ test("a pod whose volume no second pod can mount stops before the next one start
 });
 
 test("an init container makes room on a claim only where no other pod can have it mounted", () => {
-  const makesRoom = (wish: Partial<WorkloadWish>) =>
+  const makesRoom = (wish: Partial<WorkloadOptions>) =>
     filling({ model: cuda, isOnlyService: true, ...wish })
       .template.spec.initContainers?.flatMap(({ args = [] }) => args)
       .includes("--make-room");

@@ -8,7 +8,7 @@ import { fileNameOf, parseSource } from "../../src/models/source/source.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ownClaimName } from "./cache-claim.ts";
 import { podSource } from "./cache-eligibility.ts";
-import type { LinuxSettings, Weights } from "./contract.ts";
+import type { MountedWeights, PodsSettings } from "./contract.ts";
 import {
   CACHE_VOLUME,
   cacheKeyOf,
@@ -29,7 +29,7 @@ export function isEphemeral({ modelCache }: InferenceServiceSpec, { spec }: Mode
 }
 
 /** Throws `WeightsNotCached` where the names of the files are not known. */
-export function ephemeralWeights(model: Model): Weights {
+export function ephemeralWeights(model: Model): MountedWeights {
   const { spec, status } = model;
   const link = linkOf(model);
   const source = parseSource(spec.source);
@@ -47,7 +47,7 @@ export function ephemeralWeights(model: Model): Weights {
 }
 
 /** On a claim that pods fill; undefined where no pod does. Throws `WeightsNotCached`. */
-export function weightsFilledByPods(model: Model): Weights | undefined {
+export function weightsFilledByPods(model: Model): MountedWeights | undefined {
   const { filledBy, claimName } = model.status?.cache ?? {};
   if (filledBy !== "Pods" || claimName === undefined) return undefined;
   return { claimName, ...ephemeralWeights(model) };
@@ -65,9 +65,9 @@ export interface Fetching {
 
 /** Undefined where the pod fetches no weights. `volumeOf` names the volume of a claim. Throws MetalbridgeError. */
 export function fetchingOf(
-  weights: readonly Weights[],
+  weights: readonly MountedWeights[],
   { resources }: InferenceServiceSpec,
-  { fetch }: LinuxSettings,
+  { fetch }: PodsSettings,
   volumeOf: (claimName: string | undefined) => string,
 ): Fetching | undefined {
   const byPlace = new Map(

@@ -1,6 +1,6 @@
 /** GPUs of a pod: which resource of a node, how many, what to tolerate, and how the model is split over them. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -67,11 +67,11 @@ export function podAccelerator(
   { spec: { hardware } }: Model,
   { resources }: InferenceServiceSpec,
 ): Accelerator {
-  const { accelerator = DEFAULT_ACCELERATOR, gpu } = hardware ?? {};
+  const { accelerator = DEFAULT_MODEL_ACCELERATOR, gpu } = hardware ?? {};
   if (accelerator === "cpu") return "cpu";
   const vendor = gpu?.vendor ?? "nvidia";
   const wantsVulkan = gpu?.runtime === "vulkan";
-  if (accelerator === DEFAULT_ACCELERATOR) {
+  if (accelerator === DEFAULT_MODEL_ACCELERATOR) {
     if (!asksForGPU(gpu, resources)) return "cpu";
     return vendor === "amd" && wantsVulkan ? "vulkan" : ACCELERATOR_OF[vendor];
   }

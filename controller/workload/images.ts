@@ -3,7 +3,7 @@ import type { Runtime } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { PodRuntime } from "../../src/engines/pods.ts";
-import type { LinuxSettings } from "./contract.ts";
+import type { PodsSettings } from "./contract.ts";
 
 const COMPONENT = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";
 const HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?|\\[[0-9a-fA-F:]+\\](?::[0-9]+)?";
@@ -18,7 +18,7 @@ interface ImageWish {
   readonly accelerator: Accelerator;
   /** spec.image. */
   readonly named?: string | undefined;
-  readonly settings: LinuxSettings;
+  readonly settings: PodsSettings;
 }
 
 /** Throws `ImageInvalid` and `ImageUnknown`. */

@@ -10,7 +10,7 @@ import { checkInterop, type InteropFacts } from "./fixtures/interop-facts.ts";
 const PODS: Readonly<Record<TriedRuntime, PodRuntime>> = { llamacpp: llamacppPod, vllm: vllmPod };
 
 function factsOf(runtime: TriedRuntime): InteropFacts {
-  const file = new URL(`./${runtime}/fixtures/interop.json`, import.meta.url);
+  const file = new URL(`../../src/engines/${runtime}/fixtures/interop.json`, import.meta.url);
   return JSON.parse(readFileSync(file, "utf8")) as InteropFacts;
 }
 

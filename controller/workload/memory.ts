@@ -58,7 +58,7 @@ const LESS_BY_ARGUMENT =
  * Whether GPUs hold less than what the files have and a context needs: a part stays in host memory, or the engine loads
  * the weights in fewer bits.
  */
-export function loadsLess(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
+export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
   const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
   const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
   return (

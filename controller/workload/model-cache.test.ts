@@ -4,16 +4,16 @@ import { parse, stringify } from "yaml";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
-import { cacheWish, needsCache } from "./cache-eligibility.ts";
+import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
 import {
   buildFetchJob,
   buildFetchPolicy,
   type CacheSettings,
+  type CacheVolumeSpec,
   cacheKeyOf,
   downloadKey,
   fetchJobName,
   linkOf,
-  type VolumeWish,
 } from "./model-cache.ts";
 
 const FOLDER = new URL("golden/model-cache/", import.meta.url);
@@ -41,8 +41,8 @@ function service(name: string, spec: object): InferenceService {
   return { metadata: { name, namespace: "n" }, spec: { placement: {}, ...spec } } as InferenceService;
 }
 
-function volume(of: Model, services: readonly InferenceService[] = [], settings = defaults): VolumeWish {
-  const wish = cacheWish(of, services, settings);
+function volume(of: Model, services: readonly InferenceService[] = [], settings = defaults): CacheVolumeSpec {
+  const wish = desiredCacheOf(of, services, settings);
   if (wish.at !== "volume") throw new Error(JSON.stringify(wish));
   return wish;
 }
@@ -81,13 +81,13 @@ test("weights go to a volume for services in pods, and before there is a service
   expect(needsCache(model(cpu), [])).toBe(true);
   expect(needsCache(model(cpu), [service("a", {})])).toBe(true);
   expect(needsCache(model(cpu), [service("a", { placement: { on: "Hosts" } })])).toBe(false);
-  expect(cacheWish(metal, [], defaults)).toEqual({ at: "none" });
+  expect(desiredCacheOf(metal, [], defaults)).toEqual({ at: "none" });
 });
 
 test("drafts and adapters are on a volume where the Model of their service runs in pods, whatever they say themselves", () => {
   const served = [service("a", { modelRef: "main" })];
   const wishFor = (own: object, main: Model | undefined) =>
-    cacheWish(model(own, "draft"), served, defaults, () => main).at;
+    desiredCacheOf(model(own, "draft"), served, defaults, () => main).at;
   expect(wishFor({}, model(cpu, "main"))).toBe("volume");
   expect(wishFor(cpu, model({}, "main"))).toBe("none");
   // Until its Model is there.
@@ -116,9 +116,11 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
   const skips = service("d", { skipModelInit: true });
   expect(volume(model(cpu))).toMatchObject({ claimName: "metalbridge-model-cache", isOurs: true });
   expect(volume(model(cpu), [named, ephemeral])).toMatchObject({ claimName: "mine", isOurs: false });
-  expect(cacheWish(model(cpu), [ephemeral, skips], defaults)).toEqual({ at: "none" });
-  expect(cacheWish(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({ at: "none" });
-  expect(cacheWish(model(cpu), [cached, named], defaults)).toMatchObject({
+  expect(desiredCacheOf(model(cpu), [ephemeral, skips], defaults)).toEqual({ at: "none" });
+  expect(desiredCacheOf(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({
+    at: "none",
+  });
+  expect(desiredCacheOf(model(cpu), [cached, named], defaults)).toMatchObject({
     at: "refused",
     code: "ModelCacheAmbiguous",
     message: expect.stringContaining("the model cache of the namespace, mine"),
@@ -137,7 +139,7 @@ test.each<[spec: object, services: InferenceService[], code: string, message: Re
   ],
 ])("%j is refused with %s", (spec, services, code, message) => {
   const refused = { at: "refused", code, message: expect.stringMatching(message) };
-  expect(cacheWish(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
+  expect(desiredCacheOf(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
 });
 
 test("a volume that one node mounts is for one Model, with room for its weights; others are the namespace's", () => {

@@ -7,9 +7,9 @@ import type { Container, Job, NetworkPolicy } from "../../src/kube/workload-obje
 import { FETCH_EXIT } from "../../src/models/fetch-result.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../src/models/source/networks.ts";
 import { ollamaModel, registryAt } from "../../src/models/source/registries.ts";
-import type { RemoteSource, Source } from "../../src/models/source/source.ts";
+import type { ModelSource, RemoteSource } from "../../src/models/source/source.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
-import type { Weights } from "./contract.ts";
+import type { MountedWeights } from "./contract.ts";
 import { WITHOUT_MESH } from "./one-shot-pod.ts";
 import { POD_USER } from "./pod.ts";
 
@@ -34,20 +34,20 @@ export interface CacheSettings {
   readonly allowNetworks: readonly string[];
 }
 
-export interface VolumeWish {
+export interface CacheVolumeSpec {
   readonly at: "volume";
   readonly claimName: string;
   /** The claim is made by the controller; others are used as they are. */
   readonly isOurs: boolean;
   /** Folder on the volume; empty where the source is a volume itself, which is used in place. */
   readonly folder: string;
-  readonly source: RemoteSource | Extract<Source, { kind: "pvc" }>;
+  readonly source: RemoteSource | Extract<ModelSource, { kind: "pvc" }>;
 }
 
 /** A download: what for, to where. `key` changes with everything that changes the outcome. */
 export interface Download {
   readonly model: Model;
-  readonly wish: VolumeWish;
+  readonly wish: CacheVolumeSpec;
   readonly key: string;
   /** 1 for the first Job of this key. */
   readonly attempt: number;
@@ -100,7 +100,7 @@ export function cacheKeyOf({ spec }: Model): string {
 }
 
 /** Where the weights of a Model are for its pods; undefined until they are complete and verified. */
-export function weightsOnVolume({ status }: Model): Weights | undefined {
+export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
   const { phase, claimName = "", folder = "", file, mmproj } = status?.cache ?? {};
   if (phase !== "Ready" || file === undefined) return undefined;
   const { format, files = [] } = status ?? {};
@@ -114,7 +114,12 @@ export function weightsOnVolume({ status }: Model): Weights | undefined {
 }
 
 /** Changes with the files, and with the volume: an empty one of the same name has nothing. */
-export function downloadKey(model: Model, wish: VolumeWish, claimUid: string, revision?: string): string {
+export function downloadKey(
+  model: Model,
+  wish: CacheVolumeSpec,
+  claimUid: string,
+  revision?: string,
+): string {
   return hash(canonicalJson({ ...requestOf(model, revision), claimUid, folder: wish.folder }), 16);
 }
 
@@ -136,7 +141,7 @@ export function imageKey({ image, imagePullSecrets }: CacheSettings): string {
 }
 
 /** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */
-export function fetchJobName({ claimName, folder, source }: VolumeWish): string {
+export function fetchJobName({ claimName, folder, source }: CacheVolumeSpec): string {
   const place = folder === "" && source.kind === "pvc" ? source.path : folder;
   return `metalbridge-fetch-${hash(`${claimName}/${place}`, 16)}`;
 }
@@ -284,7 +289,7 @@ export function buildFetchPolicy({ model, wish }: Download, settings: CacheSetti
 
 function fetchArguments(
   { spec }: Model,
-  { source, folder }: VolumeWish,
+  { source, folder }: CacheVolumeSpec,
   settings: CacheSettings,
   revision: string | undefined,
 ): string[] {
@@ -361,7 +366,7 @@ function allowedBlocks({ allowPrivate, allowNetworks }: CacheSettings) {
   return [...all, ...allowNetworks.map((cidr) => ({ ipBlock: { cidr } }))];
 }
 
-function jobMetadata(model: Model, wish: VolumeWish): ObjectMeta {
+function jobMetadata(model: Model, wish: CacheVolumeSpec): ObjectMeta {
   return {
     name: fetchJobName(wish),
     namespace: namespaceOf(model),

@@ -11,7 +11,7 @@ export const WITHOUT_MESH = {
   annotations: { "sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled" },
 } as const;
 
-export const LABELS = {
+export const PROBE_LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
   "app.kubernetes.io/managed-by": "metalbridge-cluster-fit",
 };
@@ -21,7 +21,7 @@ const PROBE_CONTAINER = "probe";
 const LEFTOVER_MS = 60_000;
 const ANSWER_FILE = "/dev/termination-log";
 
-export interface PodPlan {
+export interface ProbePodPlan {
   readonly name: string;
   readonly namespace: string;
   readonly node: string;
@@ -41,9 +41,9 @@ const NVIDIA_TOOLS = [
 ];
 
 /** Bound past the scheduler. */
-export function fitPod({ name, namespace, node, run, ...plan }: PodPlan): Pod {
+export function fitProbePod({ name, namespace, node, run, ...plan }: ProbePodPlan): Pod {
   const { runtimeClassName } = plan;
-  const spec = runOnce(plan, {
+  const spec = runOnceContainer(plan, {
     args: ["cluster-fit", "--probe-to", ANSWER_FILE],
     env: runtimeClassName === undefined ? undefined : NVIDIA_TOOLS,
     terminationMessagePath: ANSWER_FILE,
@@ -53,7 +53,7 @@ export function fitPod({ name, namespace, node, run, ...plan }: PodPlan): Pod {
     metadata: {
       name,
       namespace,
-      labels: { ...WITHOUT_MESH.labels, ...LABELS, ...(run === undefined ? {} : { [LABEL_RUN]: run }) },
+      labels: { ...WITHOUT_MESH.labels, ...PROBE_LABELS, ...(run === undefined ? {} : { [LABEL_RUN]: run }) },
       annotations: WITHOUT_MESH.annotations,
     },
     spec: {
@@ -66,8 +66,8 @@ export function fitPod({ name, namespace, node, run, ...plan }: PodPlan): Pod {
 }
 
 /** One container that runs once and ends. Allowed at the restricted security level; without a token of the API server. */
-export function runOnce(
-  { image, pullSecrets, deadlineSeconds }: Pick<PodPlan, "image" | "pullSecrets" | "deadlineSeconds">,
+export function runOnceContainer(
+  { image, pullSecrets, deadlineSeconds }: Pick<ProbePodPlan, "image" | "pullSecrets" | "deadlineSeconds">,
   container: Omit<Container, "name" | "image">,
 ): PodSpec {
   return {
@@ -100,7 +100,7 @@ export function runOnce(
   };
 }
 
-export interface Failed {
+export interface ProbeFailure {
   readonly at: "failed";
   readonly phase: "Failed" | "Timeout";
   readonly reason: string;
@@ -110,7 +110,7 @@ export interface Failed {
 export type PodEnd =
   | { readonly at: "waiting"; readonly why: string }
   | { readonly at: "answered"; readonly text: string }
-  | Failed;
+  | ProbeFailure;
 
 export function readFitPod(pod: Pod): PodEnd {
   const ended = probeState(pod)?.terminated;
@@ -120,10 +120,12 @@ export function readFitPod(pod: Pod): PodEnd {
   if (pod.status?.phase === "Failed" || ended !== undefined) {
     const exit = ended === undefined ? "" : `exit code ${ended.exitCode}`;
     const message = pod.status?.message ?? (ended?.message || exit);
-    return failed(pod.status?.reason ?? ended?.reason ?? "Error", message);
+    return probeFailed(pod.status?.reason ?? ended?.reason ?? "Error", message);
   }
   const seen = whyWaiting(pod);
-  return seen.at === "stuck" ? failed("ContainerNotStarted", seen.why) : { at: "waiting", why: seen.why };
+  return seen.at === "stuck"
+    ? probeFailed("ContainerNotStarted", seen.why)
+    : { at: "waiting", why: seen.why };
 }
 
 /** By name: a mesh may have put its proxy first. */
@@ -131,24 +133,28 @@ export function probeState({ status }: Pod) {
   return status?.containerStatuses?.find(({ name }) => name === PROBE_CONTAINER)?.state;
 }
 
-export function failed(reason: string, message: string, phase: Failed["phase"] = "Failed"): Failed {
+export function probeFailed(
+  reason: string,
+  message: string,
+  phase: ProbeFailure["phase"] = "Failed",
+): ProbeFailure {
   return { at: "failed", phase, reason, message: message.slice(0, 1_024) };
 }
 
 /** Its run was killed: no run waits that long for its pods. */
-export function isLeftOver({ metadata, spec }: Pod, nowMs: number): boolean {
+export function isStaleProbePod({ metadata, spec }: Pod, nowMs: number): boolean {
   const createdMs = Date.parse(metadata.creationTimestamp ?? "");
   return nowMs - createdMs > (spec.activeDeadlineSeconds ?? 0) * 1_000 + LEFTOVER_MS;
 }
 
 /** Why no pod of it can answer; undefined while it can. */
-export function nodeTrouble(node: Node | undefined): Failed | undefined {
-  if (node === undefined) return failed("NodeDeleted", "the node was deleted");
+export function probeNodeFailure(node: Node | undefined): ProbeFailure | undefined {
+  if (node === undefined) return probeFailed("NodeDeleted", "the node was deleted");
   const os = node.status?.nodeInfo?.operatingSystem ?? "linux";
-  if (os !== "linux" && os !== "") return failed("NodeNotLinux", `the node runs ${os}`);
+  if (os !== "linux" && os !== "") return probeFailed("NodeNotLinux", `the node runs ${os}`);
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   if (ready?.status === "True") return undefined;
-  return failed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
+  return probeFailed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
 }
 
 const TERMINAL = [

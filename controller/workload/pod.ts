@@ -11,7 +11,7 @@ import type { PodRuntime } from "../../src/engines/pods.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import type { LinuxSettings, NodeChoice } from "./contract.ts";
+import type { NodeChoice, PodsSettings } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
@@ -28,20 +28,20 @@ const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
 /** An annotation is any text; this one is a time. */
 const RESTARTED_AT_MAX = 64;
 
-export interface PodWish {
+export interface PodTemplateInput {
   readonly service: InferenceService;
   readonly pod: PodRuntime;
   readonly gpus: GPURequest;
   readonly resourceClaims: readonly object[];
   readonly files: Files;
   readonly container: Container;
-  readonly settings: LinuxSettings;
+  readonly settings: PodsSettings;
   readonly nodes?: NodeChoice | undefined;
   /** No other pod has the claim of the weights mounted when this one starts. */
   readonly isAlone: boolean;
 }
 
-export function podTemplateOf(wish: PodWish): PodTemplate {
+export function podTemplateOf(wish: PodTemplateInput): PodTemplate {
   const { service, pod, gpus, files, container, isAlone } = wish;
   const { spec } = service;
   const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
@@ -89,7 +89,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
 }
 
 /** Of the engine's image, and of ours where an init container runs it. */
-function pullSecretsOf({ service, files, settings }: PodWish): Pick<PodSpec, "imagePullSecrets"> {
+function pullSecretsOf({ service, files, settings }: PodTemplateInput): Pick<PodSpec, "imagePullSecrets"> {
   const ours = files.fetching === undefined ? [] : (settings.fetch?.imagePullSecrets ?? []);
   const given = service.spec.imagePullSecrets ?? [];
   const further = ours.filter((name) => given.every((secret) => secret.name !== name));
@@ -135,7 +135,7 @@ export type PodAffinity = {
   readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
 };
 
-function schedulingOf({ service: { spec }, gpus, nodes, files }: PodWish): Partial<PodSpec> {
+function schedulingOf({ service: { spec }, gpus, nodes, files }: PodTemplateInput): Partial<PodSpec> {
   const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
   const tolerations = [...ours, ...(spec.tolerations ?? [])];
   return {

@@ -14,11 +14,11 @@ import { toEngineSettings } from "../../src/capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/source.ts";
-import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
+import type { MountedWeights, NodeChoice, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
+import { desiredPodsDigest, keepTemplate, keptRuntime } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
-import { digestOf, keepTemplate, keptRuntime } from "./kept-template.ts";
-import { claimInPod, claimOnGPUs, loadsLess } from "./memory.ts";
+import { claimInPod, claimOnGPUs, isPartlyOffloaded } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -30,7 +30,7 @@ export interface PodsInput {
   readonly loraModels: readonly (Model | undefined)[];
   /** No other service names its Model. */
   readonly isOnlyService?: boolean;
-  readonly settings: LinuxSettings;
+  readonly settings: PodsSettings;
   readonly nodes?: NodeChoice | undefined;
   /** The Deployment as it is: its template stays while the wish does. */
   readonly live?: Deployment | undefined;
@@ -72,7 +72,7 @@ export function podNeed(
   const isSafetensors = formatOf(model) === "safetensors";
   const loading: Loading = {
     safetensors: isSafetensors ? { bytes: weightsBytes ?? sizeBytes } : undefined,
-    loadsLess: count > 0 && loadsLess(spec, settings),
+    loadsLess: count > 0 && isPartlyOffloaded(spec, settings),
   };
   return {
     ...{ accelerator, gpus: count, taints, settings: { ...settings, ...loading } },
@@ -102,7 +102,7 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
     })),
   ];
   const usable: Model[] = [];
-  const volumes: (Weights | undefined)[] = [];
+  const volumes: (MountedWeights | undefined)[] = [];
   for (const { model, name, field } of named) {
     const found = usableModel(model, name, field);
     if ("at" in found) return found;
@@ -128,7 +128,7 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
     adapters: others.slice(drafts),
     adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
   };
-  return workloadFor(parts, digestOf({ service, models, nodes }), input.live);
+  return workloadFor(parts, desiredPodsDigest({ service, models, nodes }), input.live);
 }
 
 function workloadFor(
@@ -165,8 +165,8 @@ interface Named {
 function weightsFor(
   service: InferenceService,
   model: Model,
-  { main, settings: { fetch } }: { readonly main: Model; readonly settings: LinuxSettings },
-): Weights | Blocked | undefined {
+  { main, settings: { fetch } }: { readonly main: Model; readonly settings: PodsSettings },
+): MountedWeights | Blocked | undefined {
   const { spec } = service;
   if (spec.skipModelInit === true) return undefined;
   if (isEphemeral(spec, model)) {
@@ -192,7 +192,7 @@ function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): B
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
-function weightsOnClaim(model: Model): Weights | Blocked {
+function weightsOnClaim(model: Model): MountedWeights | Blocked {
   try {
     const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
     if (weights !== undefined) return weights;

@@ -3,7 +3,7 @@ import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 
-export function revisionOf({ metadata }: Pick<PodTemplate, "metadata">): string | undefined {
+export function podRevisionOf({ metadata }: Pick<PodTemplate, "metadata">): string | undefined {
   return metadata?.labels?.[LABEL_REVISION];
 }
 

@@ -5,11 +5,11 @@ import type { DeploymentStrategy, PodSpec } from "../../src/kube/workload-object
 type Limit = number | string;
 
 /** No pod stops before another is ready. */
-export const ONE_MORE = rolling(0, 1);
+export const SURGE_ONE = rolling(0, 1);
 /** One at a time gives its device to the next. */
-export const ONE_FEWER = rolling(1, 0);
+export const UNAVAILABLE_ONE = rolling(1, 0);
 
-export interface StrategyWish {
+export interface StrategyInput {
   readonly rollout: InferenceServiceSpec["rollout"];
   /** Each pod has a device of its node for itself. */
   readonly hasDevices: boolean;
@@ -22,7 +22,7 @@ export interface StrategyWish {
  * spare. A single pod then leaves before the next is made: a next one that waits beside it would have kube-scheduler preempt
  * pods of lower priority for a device that is about to become free.
  */
-export function strategyOf({ rollout, hasDevices, replicas = 2 }: StrategyWish): DeploymentStrategy {
+export function strategyOf({ rollout, hasDevices, replicas = 2 }: StrategyInput): DeploymentStrategy {
   const isGapless = rollout.maxUnavailable !== undefined && isZero(rollout.maxUnavailable);
   const maxSurge = rollout.maxSurge ?? (isGapless || !hasDevices ? 1 : 0);
   if (hasDevices && replicas <= 1 && isZero(maxSurge)) return { type: "Recreate" };
@@ -35,10 +35,10 @@ export function renewalStrategy(
   hasDevices: boolean,
   pods: number,
 ): DeploymentStrategy {
-  if (strategy.type === "Recreate") return pods === 1 ? strategy : ONE_FEWER;
+  if (strategy.type === "Recreate") return pods === 1 ? strategy : UNAVAILABLE_ONE;
   const { maxUnavailable, maxSurge } = strategy.rollingUpdate;
-  if (!isZero(maxSurge) && (!hasDevices || isZero(maxUnavailable))) return ONE_MORE;
-  return ONE_FEWER;
+  if (!isZero(maxSurge) && (!hasDevices || isZero(maxUnavailable))) return SURGE_ONE;
+  return UNAVAILABLE_ONE;
 }
 
 export function hasDevices({ containers }: PodSpec): boolean {

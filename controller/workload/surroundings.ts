@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import type { PodRuntime } from "../../src/engines/pods.ts";
 import type {
   HorizontalPodAutoscaler,
@@ -146,7 +146,7 @@ export function podMonitorOf(service: InferenceService, pod: PodRuntime): PodMon
 
 function metadataOf(service: InferenceService) {
   return {
-    ...placeOf(service, serviceName(service.metadata.name)),
+    ...ownedObjectRef(service, serviceName(service.metadata.name)),
     labels: { ...ownerLabels(service), ...MANAGED_BY },
   };
 }

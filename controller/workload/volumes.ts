@@ -2,7 +2,7 @@
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { PodFiles, PodRuntime } from "../../src/engines/pods.ts";
-import type { Weights, WorkloadInput } from "./contract.ts";
+import type { MountedWeights, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
 import { CACHE_VOLUME } from "./model-cache.ts";
@@ -42,7 +42,7 @@ interface Part {
   readonly mount: { readonly mountPath: string; readonly readOnly?: boolean };
 }
 
-export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
+export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
   const { service, model } = input;
   const { spec } = service;
   const { weights, draftWeights, adapterWeights } = onOneClaim(input);
@@ -102,7 +102,7 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
  * pod for required affinity only if it matches every term, and pods that share one of two claims would be sent to two nodes.
  */
 function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInput) {
-  const besideMain = ({ claimName, ...rest }: Weights): Weights => {
+  const besideMain = ({ claimName, ...rest }: MountedWeights): MountedWeights => {
     const isElsewhere = rest.fetched !== undefined && claimName !== weights?.claimName;
     return isElsewhere || claimName === undefined ? rest : { claimName, ...rest };
   };
@@ -114,14 +114,14 @@ function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInpu
 }
 
 /** Undefined where the engine fetches the weights, or the Model has no projector. */
-function projectorOf({ spec: { mmproj } }: Model, weights: Weights | undefined): string | undefined {
+function projectorOf({ spec: { mmproj } }: Model, weights: MountedWeights | undefined): string | undefined {
   // A registry's manifest may name it where the Model does not.
   if (weights?.projector !== undefined) return `/models/${weights.projector}`;
   if (weights === undefined || mmproj === undefined) return undefined;
   return `${filesAt("/models", weights).folder}/${mmproj}`;
 }
 
-function filesAt(mountPath: string, { file, isFolder }: Weights): PodFiles {
+function filesAt(mountPath: string, { file, isFolder }: MountedWeights): PodFiles {
   const main = `${mountPath}/${file}`;
   return { main, folder: isFolder === true ? main : main.slice(0, main.lastIndexOf("/")) };
 }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
 import { type PrivateCluster, startCluster } from "../../test/cluster/cluster.ts";
-import { inputOf, type WorkloadWish } from "./fixtures/workload-input.ts";
+import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
 import { priorityClasses } from "./priorities.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -50,7 +50,7 @@ function apply(object: object, ...more: string[]): Promise<string> {
 }
 
 function workloadOf(name: string) {
-  return buildWorkload(inputOf(parse(readFileSync(new URL(name, folder), "utf8")) as WorkloadWish));
+  return buildWorkload(inputOf(parse(readFileSync(new URL(name, folder), "utf8")) as WorkloadOptions));
 }
 
 test.for(inputs)("%s", async (name) => {

@@ -7,11 +7,11 @@ import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { inputOf, type WorkloadWish } from "./fixtures/workload-input.ts";
+import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
 import { priorityClasses, priorityClassName } from "./priorities.ts";
 import { buildWorkload } from "./workload.ts";
 
-testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (wish: WorkloadWish) => {
+testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (wish: WorkloadOptions) => {
   const input = inputOf(wish);
   const unhonored = unhonoredFields(input.service.spec, "linux", input.runtime);
   return { ...buildWorkload(input), ...(unhonored.length === 0 ? {} : { unhonored }) };
@@ -21,7 +21,7 @@ const weights = { claimName: "cache", folder: "k", file: "m.gguf" };
 const cpu = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
 const cuda = (gpu: object) => ({ source: "hf://org/m", hardware: { accelerator: "cuda", gpu } });
 
-function build(wish: Partial<WorkloadWish>) {
+function build(wish: Partial<WorkloadOptions>) {
   return buildWorkload(inputOf({ service: {}, model: cpu, weights, replicas: 1, ...wish }));
 }
 
@@ -32,7 +32,7 @@ function engineOf({ spec }: Deployment) {
 }
 
 describe("refused", () => {
-  test.each<[string, Partial<WorkloadWish>, string, RegExp]>([
+  test.each<[string, Partial<WorkloadOptions>, string, RegExp]>([
     [
       "an image without a tag",
       { service: { image: "ghcr.io/a/b" } },
@@ -291,7 +291,7 @@ it.each(["vllm", "sglang"] as const)("%s is given only arguments that its pinned
 
 it("vLLM finishes late requests after TERM, but an image that others chose may not have that argument", () => {
   const model = { ...cuda({}), format: "safetensors" };
-  const of = (service: object, settings: WorkloadWish["settings"] = {}) =>
+  const of = (service: object, settings: WorkloadOptions["settings"] = {}) =>
     engineOf(build({ runtime: "vllm", model, service, settings }).deployment).args?.includes(
       "--shutdown-timeout",
     );
@@ -347,7 +347,7 @@ it("an autoscaler stands only where it has something to scale", () => {
   expect(build({ service: { autoscaling, suspend: true } }).autoscaler).toBeUndefined();
   expect(build({ service: { autoscaling, replicas: 0 } }).autoscaler).toBeUndefined();
   const { deployment } = buildWorkload(inputOf({ service: { autoscaling }, model: cpu, weights }));
-  expect(deployment.spec).not.toHaveProperty("replicas");
+  expect(deployment.spec.replicas).toBeUndefined();
 });
 
 it("each priority has its class, in the order of the priorities", () => {

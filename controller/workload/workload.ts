@@ -4,13 +4,13 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ANNOTATION_NODE_CHOICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../src/capacity/template.ts";
 import type { PodInput, PodRuntime } from "../../src/engines/pods.ts";
 import { runtimeEntry } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
-import type { LinuxSettings, Workload, WorkloadInput } from "./contract.ts";
+import type { PodsSettings, Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
@@ -18,7 +18,7 @@ import { podTemplateOf } from "./pod.ts";
 import { withRevision } from "./revision.ts";
 import { hasDevices, strategyOf } from "./strategy.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
-import { type Files, filesOf } from "./volumes.ts";
+import { type Files, podVolumesOf } from "./volumes.ts";
 
 /** Throws MetalbridgeError for what no pod can be made from. */
 export function buildWorkload(input: WorkloadInput): Workload {
@@ -63,7 +63,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const { service, model, runtime, replicas, settings, nodes, isOnlyService = false } = input;
   const { spec } = service;
   const gpus = gpusOf(model, spec);
-  const files = filesOf(input, pod, gpus);
+  const files = podVolumesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
   const pinned = pod.images[gpus.accelerator];
@@ -95,7 +95,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     apiVersion: "apps/v1",
     kind: "Deployment",
     metadata: {
-      ...placeOf(service, serviceName(service.metadata.name)),
+      ...ownedObjectRef(service, serviceName(service.metadata.name)),
       labels: { ...ownerLabels(service), ...MANAGED_BY },
       // Read again by the next pass, which keeps to it.
       ...(nodes === undefined ? {} : { annotations: { [ANNOTATION_NODE_CHOICE]: JSON.stringify(nodes) } }),
@@ -112,7 +112,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
 }
 
 /** A volume for one pod is like a device: the next pod waits for it. */
-function mountsAlone({ fetching }: Files, { fetch }: LinuxSettings): boolean {
+function mountsAlone({ fetching }: Files, { fetch }: PodsSettings): boolean {
   return fetching?.claim !== undefined && fetch?.cacheAccessMode === "ReadWriteOncePod";
 }
 

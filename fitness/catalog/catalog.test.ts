@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { keyValueBytesPerToken } from "../scoring/claim.ts";
 import { bytesPerToken, ladderOf, quantizationOf } from "../scoring/quantizations.ts";
-import { holdAgainst } from "./check.ts";
+import { recordDiscrepancies } from "./check.ts";
 import { createMatcher, createRecordOf, matchName, nearestNames, searchRecords } from "./match.ts";
 import { billions, readCatalog } from "./record.ts";
 import { parametersOf, summaryOf } from "./shape.ts";
@@ -42,7 +42,7 @@ test("the shapes of every record add up to its parameters within 10 %, and to it
 });
 
 test("no record contradicts itself, and one that does is named with the reason", () => {
-  for (const record of records) expect(holdAgainst(record), record.name).toEqual([]);
+  for (const record of records) expect(recordDiscrepancies(record), record.name).toEqual([]);
   const record = find("meta-llama/Llama-3.1-8B-Instruct");
   const bad = {
     ...record,
@@ -51,14 +51,14 @@ test("no record contradicts itself, and one that does is named with the reason",
     release_date: "soon",
     files_gb: { Q8_0: 3 },
   };
-  expect(holdAgainst(bad)).toEqual([
+  expect(recordDiscrepancies(bad)).toEqual([
     "its shapes add up to 15.01B parameters, not 8.03B",
     "quantization Q9 is not known",
     "release_date soon is no day",
     "files_gb.Q8_0 is 3, its parameters make 8.53",
   ]);
   const file = { ...summaryOf(record, 1), layerCount: 31, parameterCount: 7e9 };
-  expect(holdAgainst(record, file)).toEqual([
+  expect(recordDiscrepancies(record, file)).toEqual([
     "num_hidden_layers is 32, in the file 31",
     "parameters are 8.03B, in the file 7.00B",
   ]);

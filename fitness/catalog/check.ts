@@ -9,7 +9,7 @@ const SHAPES_OFF = 0.1;
 const FILES_OFF = 0.12;
 
 /** One sentence each; none where all agree. */
-export function holdAgainst(record: CatalogRecord, file?: GgufSummary): readonly string[] {
+export function recordDiscrepancies(record: CatalogRecord, file?: GgufSummary): readonly string[] {
   return file === undefined ? contradictions(record) : differences(record, file);
 }
 

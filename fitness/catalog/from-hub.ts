@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { parseSplitName } from "../../src/models/source/split-files.ts";
 import { quantizationIn } from "../scoring/quantizations.ts";
-import { holdAgainst } from "./check.ts";
+import { recordDiscrepancies } from "./check.ts";
 import { type CatalogRecord, readCatalog } from "./record.ts";
 
 const text = z.string().max(512);
@@ -51,7 +51,7 @@ export function recordFromHub(found: HubFindings, known: CatalogRecord | undefin
   const { records, refused } = readCatalog(JSON.stringify([merged]));
   const [record] = records;
   if (record === undefined) return refused[0]?.why ?? "not a record";
-  const [contradiction] = holdAgainst(record);
+  const [contradiction] = recordDiscrepancies(record);
   return contradiction ?? record;
 }
 

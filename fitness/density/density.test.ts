@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { createDensity, type Density } from "./density.ts";
-import { createFits } from "./fits.ts";
+import { createFitIndex } from "./fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
-import { placeOfHost, placeOfNode } from "./place.ts";
+import { machineFromHost, machineFromNode } from "./place.ts";
 import { simulate } from "./simulate.ts";
 import { catalogRow, cost, groupSites, nodeDetail, nodeRow, rank } from "./views.ts";
 
@@ -17,8 +17,8 @@ const recordOf = (name: string) => {
 };
 
 function densityOf(...hosts: readonly ReturnType<typeof aHost>[]): Density {
-  const density = createDensity(createFits(records));
-  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  const density = createDensity(createFitIndex(records));
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   return density;
 }
 
@@ -45,7 +45,7 @@ test("machines of one class share their scores, and the class goes with its last
 test("MLX files are for Macs alone", () => {
   const info = { os: "linux" as const, arch: "x86_64", performanceCores: 16, efficiencyCores: 0 };
   const density = densityOf(aHost("linux", { status: { info } }));
-  density.setPlace("Node", "node", placeOfNode(aNode("node")));
+  density.setPlace("Node", "node", machineFromNode(aNode("node")));
   const fitted = rowsOf(density, QWEN_7B).map(({ model }) => model.runtime);
   expect(fitted).toEqual(["llamacpp", "llamacpp"]);
 });
@@ -70,7 +70,7 @@ test("what a host has measured counts for itself only", () => {
 });
 
 test("a family means its sizes: Qwen2.5 never takes the Coder's score", () => {
-  const { match } = createFits(records);
+  const { match } = createFitIndex(records);
   const found = match("Qwen2.5");
   if (found.at !== "several") throw new Error(found.at);
   expect(found.records.length).toBeGreaterThan(2);
@@ -81,7 +81,7 @@ test.each([".*", "(a+)+$", "[", "\\", "__proto__", "*", " ", "x".repeat(1_000_00
   "%.20s matches no model, and quickly",
   (name) => {
     const started = performance.now();
-    expect(createFits(records).match(name).at).toBe("none");
+    expect(createFitIndex(records).match(name).at).toBe("none");
     expect(performance.now() - started).toBeLessThan(20_000);
   },
 );
@@ -165,21 +165,21 @@ test("staleness counts on our clock, however wrong the host's is, and not while 
 test("a node whose clock is ahead was last seen now, and is stale only when it is not ready", () => {
   const { status, ...node } = aNode("ahead");
   const ready = { type: "Ready", status: "True", lastHeartbeatTime: "2099-01-01T00:00:00Z" } as const;
-  const density = createDensity(createFits(records));
-  density.setPlace("Node", "ahead", placeOfNode({ ...node, status: { ...status, conditions: [ready] } }));
+  const density = createDensity(createFitIndex(records));
+  density.setPlace("Node", "ahead", machineFromNode({ ...node, status: { ...status, conditions: [ready] } }));
   const row = nodeRow(density, siteOf(density, "ahead"), now);
   expect(row).toMatchObject({ lastSeen: "2026-06-01T00:00:00Z", stale: false });
 });
 
 test("nodes of the cluster are scored by the memory of their GPUs, or their own", () => {
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   for (const node of [
     aNode("gpu", A100S),
     aNode("cpu", { memory: "64Gi" }),
     aNode("dark", { allocatable: { "nvidia.com/gpu": "1" } }),
     aNode("away", { isReady: false }),
   ])
-    density.setPlace("Node", node.metadata.name, placeOfNode(node));
+    density.setPlace("Node", node.metadata.name, machineFromNode(node));
   const rows = Object.fromEntries(
     density.sites().map((site) => [site.place.name, nodeRow(density, site, now)]),
   );
@@ -239,10 +239,10 @@ test("a cordoned host is no place to fit", () => {
 });
 
 test("pods take whole GPUs of a node, and memory elsewhere", () => {
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   density.setHeld("pod team/x", { kind: "Node", name: "gpu" }, held(8, { gpus: 3 }));
   for (const node of [aNode("gpu", A100S), aNode("cpu", { memory: "64Gi" })])
-    density.setPlace("Node", node.metadata.name, placeOfNode(node));
+    density.setPlace("Node", node.metadata.name, machineFromNode(node));
   density.setHeld("pod team/y", { kind: "Node", name: "cpu" }, held(16));
   expect(nodeRow(density, siteOf(density, "gpu"), now).memoryLeftGb).toBe(72);
   expect(nodeRow(density, siteOf(density, "cpu"), now)).toMatchObject({
@@ -255,7 +255,7 @@ test("pods take whole GPUs of a node, and memory elsewhere", () => {
 
 test("cost is what replicas hold, by service and node, and by namespace", () => {
   const density = densityOf(aHost("mac"));
-  density.setPlace("Node", "gpu", placeOfNode(aNode("gpu", A100S)));
+  density.setPlace("Node", "gpu", machineFromNode(aNode("gpu", A100S)));
   density.setModel("team/qwen", "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf");
   density.setService("team/chat", "qwen");
   density.setHeld("team/chat-0", { kind: "Host", name: "mac" }, held(6));
@@ -320,7 +320,7 @@ test("the fits of a host that has measured every model cost in proportion to the
   const sources = records.map(({ name }) => `hf://${name}`);
   const placeWith = (count: number) => {
     const models = sources.slice(0, count).map((source) => ({ source, tokensPerSecond: 10 }));
-    const place = placeOfHost(aHost("a", { status: { models } }));
+    const place = machineFromHost(aHost("a", { status: { models } }));
     const before = process.cpuUsage();
     density.setPlace("Host", "a", place);
     const { user, system } = process.cpuUsage(before);

@@ -2,11 +2,11 @@
 
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { type Fit, type Fits, type MachineClass, type Summary, summarize } from "./fits.ts";
-import type { Place } from "./place.ts";
+import { type Fit, type FitIndex, type MachineClass, type Summary, summarize } from "./fits.ts";
+import type { DensityMachine } from "./place.ts";
 
 /** A replica on a host, or a pod on a node, and what is reserved for it. */
-export interface Held {
+export interface HeldMemory {
   readonly namespace: string;
   readonly service: string;
   readonly phase: string;
@@ -15,22 +15,22 @@ export interface Held {
 }
 
 /** A place with what is known beside its own object. */
-export interface Site {
-  readonly place: Place;
+export interface DensitySite {
+  readonly place: DensityMachine;
   /** Undefined where its machine is unusable. */
   readonly group: MachineClass | undefined;
   /** By replica or pod. */
-  readonly held: ReadonlyMap<string, Held>;
+  readonly held: ReadonlyMap<string, HeldMemory>;
 }
 
 export interface Density {
-  readonly fits: Fits;
+  readonly fits: FitIndex;
   /** Undefined: it is gone. */
-  readonly setPlace: (kind: Place["kind"], name: string, place: Place | undefined) => void;
+  readonly setPlace: (kind: DensityMachine["kind"], name: string, place: DensityMachine | undefined) => void;
   readonly setHeld: (
     key: string,
-    on: { readonly kind: Place["kind"]; readonly name: string } | undefined,
-    held?: Held,
+    on: { readonly kind: DensityMachine["kind"]; readonly name: string } | undefined,
+    held?: HeldMemory,
   ) => void;
   /** The host has renewed its Lease; `renewedAtMs` is what its own clock says. */
   readonly heard: (host: string, renewedAtMs: number | undefined, at: Moment) => void;
@@ -40,18 +40,21 @@ export interface Density {
   readonly setService: (key: string, model: string | undefined) => void;
   readonly setModel: (key: string, source: string | undefined) => void;
   /** By name; a Host before a Node of the same name. A host that no agent has joined is found by its name only. */
-  readonly sites: () => readonly Site[];
-  readonly site: (name: string) => Site | undefined;
-  readonly modelOf: (held: Held) => { readonly name: string; readonly record: CatalogRecord | undefined };
-  readonly fitOf: (site: Site, record: CatalogRecord) => Fit | undefined;
-  readonly summaryOf: (site: Site) => Summary;
+  readonly sites: () => readonly DensitySite[];
+  readonly site: (name: string) => DensitySite | undefined;
+  readonly modelOf: (held: HeldMemory) => {
+    readonly name: string;
+    readonly record: CatalogRecord | undefined;
+  };
+  readonly fitOf: (site: DensitySite, record: CatalogRecord) => Fit | undefined;
+  readonly summaryOf: (site: DensitySite) => Summary;
   /** Whether some site, and whether this one, has measured this record and is scored apart from its class. */
   readonly hasOwnFits: (record: CatalogRecord) => boolean;
-  readonly hasOwnFit: (site: Site, record: CatalogRecord) => boolean;
+  readonly hasOwnFit: (site: DensitySite, record: CatalogRecord) => boolean;
   /** Bytes that new engines may claim; undefined where the budget is not known. */
-  readonly leftBytes: (site: Site) => number | undefined;
-  readonly lastSeenMs: (site: Site, now: Moment) => number | undefined;
-  readonly isStale: (site: Site, now: Moment) => boolean;
+  readonly leftBytes: (site: DensitySite) => number | undefined;
+  readonly lastSeenMs: (site: DensitySite, now: Moment) => number | undefined;
+  readonly isStale: (site: DensitySite, now: Moment) => boolean;
   /** What `work` returns, remembered until the next change. */
   readonly once: <T>(work: (density: Density) => T) => T;
   /** Called after each change; returns what ends that. */
@@ -61,16 +64,16 @@ export interface Density {
 /** A host renews every 10 s. */
 const STALE_MS = 90_000;
 
-interface Known extends Site {
-  place: Place;
+interface Known extends DensitySite {
+  place: DensityMachine;
   group: MachineClass | undefined;
-  readonly held: Map<string, Held>;
+  readonly held: Map<string, HeldMemory>;
   /** Only records of which this machine has measured something. */
   own: Map<CatalogRecord, Fit | undefined>;
   summary: Summary | undefined;
 }
 
-export function createDensity(fits: Fits): Density {
+export function createDensity(fits: FitIndex): Density {
   const state = new State(fits);
   const density: Density = {
     fits,
@@ -112,24 +115,24 @@ class State {
   readonly kept = new Map<unknown, unknown>();
   /** By record: how many sites have measured it. */
   readonly ownFits = new Map<CatalogRecord, number>();
-  readonly #fits: Fits;
+  readonly #fits: FitIndex;
   /** By replica or pod: the place that it is on. */
   readonly #placeOf = new Map<string, string>();
   /** What is on places that are not known yet. */
-  readonly #early = new Map<string, Map<string, Held>>();
+  readonly #early = new Map<string, Map<string, HeldMemory>>();
   readonly #heard = new Map<string, Moment>();
   #sorted: readonly Known[] | undefined;
 
-  constructor(fits: Fits) {
+  constructor(fits: FitIndex) {
     this.#fits = fits;
   }
 
-  setPlace(id: string, place: Place | undefined): void {
+  setPlace(id: string, place: DensityMachine | undefined): void {
     const before = this.known.get(id);
     const after = place === undefined ? undefined : this.#join(id, place, before);
     if (after === undefined) this.known.delete(id);
     else this.known.set(id, after);
-    const held = before?.held ?? new Map<string, Held>();
+    const held = before?.held ?? new Map<string, HeldMemory>();
     if (after === undefined && held.size > 0) this.#early.set(id, held);
     else this.#early.delete(id);
     if (after === undefined) this.#heard.delete(id);
@@ -141,7 +144,7 @@ class State {
     this.#changed();
   }
 
-  #join(id: string, place: Place, before: Known | undefined): Known {
+  #join(id: string, place: DensityMachine, before: Known | undefined): Known {
     const machine = place.machine.at === "known" ? place.machine.machine : undefined;
     const group = machine === undefined ? undefined : this.#fits.join(machine);
     const own = machine === undefined ? new Map<CatalogRecord, Fit>() : this.#fits.ownFits(machine);
@@ -150,12 +153,12 @@ class State {
       place,
       group,
       own,
-      held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
+      held: before?.held ?? this.#early.get(id) ?? new Map<string, HeldMemory>(),
       summary: isAsBefore ? before.summary : undefined,
     };
   }
 
-  setHeld(key: string, id: string | undefined, held: Held | undefined): void {
+  setHeld(key: string, id: string | undefined, held: HeldMemory | undefined): void {
     const before = this.#placeOf.get(key);
     if (before !== undefined && before !== id) this.#drop(key, before);
     if (id === undefined || held === undefined) this.#placeOf.delete(key);
@@ -188,11 +191,11 @@ class State {
   sorted(): readonly Known[] {
     this.#sorted ??= [...this.known.values()]
       .filter(({ place }) => place.isAwaited !== true)
-      .sort((a, b) => compare(a.place.name, b.place.name));
+      .sort((a, b) => compareNames(a.place.name, b.place.name));
     return this.#sorted;
   }
 
-  modelOf({ namespace, service }: Held): ReturnType<Density["modelOf"]> {
+  modelOf({ namespace, service }: HeldMemory): ReturnType<Density["modelOf"]> {
     const name = this.services.get(`${namespace}/${service}`) ?? service;
     const source = this.models.get(`${namespace}/${name}`);
     return { name, record: source === undefined ? undefined : this.#fits.recordOf(source) };
@@ -210,12 +213,12 @@ class State {
     return site.summary;
   }
 
-  lastSeenMs({ place }: Site, { wallMs }: Moment): number | undefined {
+  lastSeenMs({ place }: DensitySite, { wallMs }: Moment): number | undefined {
     const heardAtMs = this.#heard.get(`${place.kind}/${place.name}`)?.wallMs ?? place.heardAtMs;
     return heardAtMs === undefined ? undefined : Math.min(wallMs, heardAtMs);
   }
 
-  isStale({ place }: Site, { monotonicMs }: Moment): boolean {
+  isStale({ place }: DensitySite, { monotonicMs }: Moment): boolean {
     if (place.silence !== undefined) return true;
     const heard = this.#heard.get(`${place.kind}/${place.name}`);
     return heard !== undefined && monotonicMs - heard.monotonicMs > STALE_MS;
@@ -233,10 +236,10 @@ class State {
     if (held.size === 0) this.#early.delete(id);
   }
 
-  #heldOn(id: string): Map<string, Held> {
+  #heldOn(id: string): Map<string, HeldMemory> {
     const found = this.known.get(id)?.held ?? this.#early.get(id);
     if (found !== undefined) return found;
-    const early = new Map<string, Held>();
+    const early = new Map<string, HeldMemory>();
     this.#early.set(id, early);
     return early;
   }
@@ -260,7 +263,7 @@ function scoreAlike(
 }
 
 /** Whole GPUs that no pod has, or the budget less what is held. */
-function leftBytes({ place, held }: Site): number | undefined {
+function leftBytes({ place, held }: DensitySite): number | undefined {
   if (place.machine.at !== "known") return undefined;
   const { budgetBytes } = place.machine.machine;
   const all = [...held.values()];
@@ -273,6 +276,6 @@ function leftBytes({ place, held }: Site): number | undefined {
 }
 
 /** As bytes: the same on every machine. */
-export function compare(a: string, b: string): number {
+export function compareNames(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

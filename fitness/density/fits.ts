@@ -3,7 +3,12 @@ import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Machine } from "../scoring/machine.ts";
-import { type Family, familiesOn, QUANTIZATIONS, type Quantization } from "../scoring/quantizations.ts";
+import {
+  familiesOn,
+  QUANTIZATIONS,
+  type Quantization,
+  type QuantizationFamily,
+} from "../scoring/quantizations.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../scoring/replica-fit.ts";
 import { type FitLevel, fitLevel, type UseCase } from "../scoring/score.ts";
 
@@ -12,7 +17,7 @@ export interface Fit {
   readonly record: CatalogRecord;
   readonly score: number;
   readonly level: FitLevel;
-  readonly family: Family;
+  readonly family: QuantizationFamily;
   readonly quantization: string;
   readonly tokensPerSecond: number;
   readonly claimBytes: number;
@@ -50,7 +55,7 @@ export interface Summary {
   readonly count: number;
 }
 
-export interface SizeWish {
+export interface SizingOptions {
   readonly quantization?: Quantization;
   /** Tokens. */
   readonly contextSize?: number;
@@ -58,7 +63,7 @@ export interface SizeWish {
   readonly useCase?: UseCase;
 }
 
-export interface Fits {
+export interface FitIndex {
   /** By name. */
   readonly records: readonly CatalogRecord[];
   readonly match: (name: string) => Match;
@@ -77,7 +82,7 @@ export interface Fits {
   readonly ownFits: (machine: Machine) => Map<CatalogRecord, Fit | undefined>;
 }
 
-export function createFits(given: readonly CatalogRecord[]): Fits {
+export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
   const records = [...given].sort((a, b) => (a.name < b.name ? -1 : 1));
   const match = createMatcher(records);
   const classes = new Map<string, MachineClass>();
@@ -180,7 +185,7 @@ export function summarize(fits: readonly (Fit | undefined)[]): Summary {
 }
 
 /** On one machine, with its own measurements; by default with 8,192 tokens and the quantization that scores best. */
-export function fitOn(record: CatalogRecord, machine: Machine, wish: SizeWish = {}): Fit | undefined {
+export function fitOn(record: CatalogRecord, machine: Machine, wish: SizingOptions = {}): Fit | undefined {
   const fitness = briefFit(record, machine, {
     useCase: wish.useCase ?? useCaseOf(record),
     contextSize: wish.contextSize ?? DEFAULT_CONTEXT,

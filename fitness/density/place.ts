@@ -3,11 +3,11 @@ import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { countOf, cpuBackend, hostSystem, type System, sizeOf, WITHOUT_GPU } from "../llmfit/system.ts";
+import { coreCountOf, cpuBackend, gibOf, hostSystem, type System, WITHOUT_GPU } from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
 import { type NodeRead, nodeMachine, readNode } from "../scoring/node.ts";
 
-export interface Place {
+export interface DensityMachine {
   readonly name: string;
   readonly kind: "Host" | "Node";
   /** What is known to be wrong with it; undefined while it answers. */
@@ -34,7 +34,7 @@ export interface Place {
   readonly availableBytes?: number;
 }
 
-export function placeOfHost(host: Host): Place {
+export function machineFromHost(host: Host): DensityMachine {
   const { runtimes = [], models = [], installed = [] } = host.status ?? {};
   const machine = machineOf(host);
   const silence = silenceOf(host);
@@ -75,7 +75,7 @@ function silenceOf(host: Host): string | undefined {
   return hasReported ? undefined : "its agent has not reported yet";
 }
 
-export function placeOfNode(node: Node): Place {
+export function machineFromNode(node: Node): DensityMachine {
   const { spec, status, metadata } = node;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   const heardAtMs = Date.parse(ready?.lastHeartbeatTime ?? "");
@@ -97,14 +97,14 @@ export function placeOfNode(node: Node): Place {
 
 function nodeSystem({ totalBytes, allocatableBytes, cores, arch, gpus }: NodeRead): System {
   const base = {
-    total_ram_gb: sizeOf(totalBytes) ?? 0,
-    available_ram_gb: sizeOf(allocatableBytes) ?? 0,
-    cpu_cores: countOf(cores),
+    total_ram_gb: gibOf(totalBytes) ?? 0,
+    available_ram_gb: gibOf(allocatableBytes) ?? 0,
+    cpu_cores: coreCountOf(cores),
     cpu_name: arch ?? "",
   };
   if (gpus === undefined) return { ...base, ...WITHOUT_GPU, backend: cpuBackend(arch) };
   const { name, backend, count } = gpus;
-  const vram = sizeOf(gpus.bytesEach) ?? null;
+  const vram = gibOf(gpus.bytesEach) ?? null;
   return {
     ...base,
     ...{ has_gpu: true, gpu_vram_gb: vram, gpu_name: name, gpu_count: count, unified_memory: false },

@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import { createDensity } from "./density.ts";
-import { createFits } from "./fits.ts";
+import { createFitIndex } from "./fits.ts";
 import { aHost, catalogRecords } from "./fixtures/fleet.ts";
-import { placeOfHost } from "./place.ts";
-import { renderReport } from "./report.ts";
+import { machineFromHost } from "./place.ts";
+import { renderDensityReport } from "./report.ts";
 
-const fits = createFits(catalogRecords());
+const fits = createFitIndex(catalogRecords());
 const GIB = 1024 ** 3;
 const now = { wallMs: Date.UTC(2026, 5, 1), monotonicMs: 1_000_000 };
 
 function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
   const density = createDensity(fits);
-  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   density.setModel("team/big", "hf://Qwen/Qwen2.5-32B-Instruct");
   density.setService("team/chat", "big");
   const held = { namespace: "team", service: "chat", phase: "Ready", bytes: 20 * GIB, gpus: 0 };
@@ -20,7 +20,7 @@ function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
 }
 
 test("a cluster without trouble is healthy, and its machines are listed with their scores", () => {
-  const text = renderReport(fleet(aHost("mac-1"), aHost("mac-2")), now);
+  const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), now);
   const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
   expect(headings).toEqual(["Status", "Issues", "Metrics", "Density"]);
   expect(text).toContain("# Metalbridge report\n\n2026-06-01T00:00:00Z\n");
@@ -41,17 +41,20 @@ test("a silent machine degrades it: what is placed there is named, with the mach
       lastTransitionTime,
     },
   ];
-  const text = renderReport(fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")), now);
+  const text = renderDensityReport(fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")), now);
   expect(text).toContain("## Status\n\nDEGRADED\n\n## Issues\n\n- Host mac-1: no renewal\n");
   expect(text).toContain("Stale: mac-1.");
   expect(text).toMatch(/^- team\/chat: mac-1 is stale; mac-2 has room \(score [\d.]+\)$/m);
 });
 
 test("a model that its machine has become too small for is placed again, if anywhere", () => {
-  const text = renderReport(fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })), now);
+  const text = renderDensityReport(
+    fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })),
+    now,
+  );
   expect(text).toMatch(/^- team\/chat: mac-1 has too little memory for it; no other machine has room$/m);
 });
 
 test("without any machine it is critical", () => {
-  expect(renderReport(createDensity(fits), now)).toContain("## Status\n\nCRITICAL\n");
+  expect(renderDensityReport(createDensity(fits), now)).toContain("## Status\n\nCRITICAL\n");
 });

@@ -7,7 +7,7 @@ import { type CostRow, cost, groupSites, type NodeRow, nodeRow, rank } from "./v
 export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
 
 /** Ends in a line break. */
-export function renderReport(density: Density, now: Moment): string {
+export function renderDensityReport(density: Density, now: Moment): string {
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   const { models } = cost(density);
   const issues = issuesOf(nodes, models);

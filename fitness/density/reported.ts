@@ -4,9 +4,9 @@ import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
 import type { System } from "../llmfit/system.ts";
 import { nodeMachine } from "../scoring/node.ts";
 import { nodeAsReported, nodeOnlyReported, systemOfReport } from "../scoring/reported.ts";
-import type { Place } from "./place.ts";
+import type { DensityMachine } from "./place.ts";
 
-export function withReport(place: Place, read: NodeReportRead | undefined): Place {
+export function withReport(place: DensityMachine, read: NodeReportRead | undefined): DensityMachine {
   if (read === undefined) return place;
   if (read.at === "unusable") return { ...place, machine: read };
   const { report } = read;
@@ -21,7 +21,7 @@ export function withReport(place: Place, read: NodeReportRead | undefined): Plac
 }
 
 /** By the report; GPUs as the Node announces them where the report knows less, or pods get parts of them. */
-function systemBoth({ system, node }: Place, report: NodeReport): System {
+function systemBoth({ system, node }: DensityMachine, report: NodeReport): System {
   const found = systemOfReport(report);
   const isLess = found.gpu_vram_gb === null && (system.gpu_vram_gb !== null || !found.has_gpu);
   if (!system.has_gpu || !(isLess || node?.gpus?.isSliced)) return found;
@@ -30,7 +30,7 @@ function systemBoth({ system, node }: Place, report: NodeReport): System {
 }
 
 /** A machine by its report alone: all of it, whether a cluster knows it or not. */
-export function placeOfReport(name: string, report: NodeReport): Place {
+export function machineFromReport(name: string, report: NodeReport): DensityMachine {
   return {
     ...{ name, kind: "Node", isSchedulable: true, wholeGpus: 0 },
     ...{ system: systemOfReport(report), machine: nodeMachine(nodeOnlyReported(name, report)) },
@@ -38,7 +38,7 @@ export function placeOfReport(name: string, report: NodeReport): Place {
   };
 }
 
-function installedBy({ runtimes, models }: NodeReport): Pick<Place, "runtimes" | "models"> {
+function installedBy({ runtimes, models }: NodeReport): Pick<DensityMachine, "runtimes" | "models"> {
   return {
     runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
     models: models.map(({ name, runtime, sizeBytes }) => ({

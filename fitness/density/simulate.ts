@@ -2,14 +2,14 @@
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { round } from "../llmfit/score.ts";
-import { sizeOf } from "../llmfit/system.ts";
+import { gibOf } from "../llmfit/system.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel } from "../scoring/score.ts";
-import { compare, type Density, type Site } from "./density.ts";
-import { fitOn, type SizeWish } from "./fits.ts";
+import { compareNames, type Density, type DensitySite } from "./density.ts";
+import { fitOn, type SizingOptions } from "./fits.ts";
 import { percent } from "./views.ts";
 
-export interface SimulateWish extends SizeWish {
+export interface SimulateRequest extends SizingOptions {
   /** Undefined: only the memory that is asked for counts. */
   readonly record: CatalogRecord | undefined;
   /** GiB, in place of the claim; required where there is no record. */
@@ -36,14 +36,15 @@ const GIB = 1024 ** 3;
 /** The best first; what does not fit last. */
 export function simulate(
   density: Density,
-  wish: SimulateWish,
+  wish: SimulateRequest,
   now: Moment,
 ): { readonly rankedNodes: readonly SimulatedRow[]; readonly canFitAnywhere: boolean } {
   const rankedNodes = density
     .sites()
     .flatMap((site) => rowOf(density, site, wish, now) ?? [])
     .sort(
-      (a, b) => rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compare(a.nodeName, b.nodeName),
+      (a, b) =>
+        rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compareNames(a.nodeName, b.nodeName),
     );
   const canFitAnywhere = rankedNodes.some((row) => rankOf(row) === 0);
   return { rankedNodes, canFitAnywhere };
@@ -55,7 +56,12 @@ function rankOf({ fitLevel: level, stale, schedulable }: SimulatedRow): number {
 }
 
 /** Undefined where the machine or the model cannot be sized. */
-function rowOf(density: Density, site: Site, wish: SimulateWish, now: Moment): SimulatedRow | undefined {
+function rowOf(
+  density: Density,
+  site: DensitySite,
+  wish: SimulateRequest,
+  now: Moment,
+): SimulatedRow | undefined {
   const left = density.leftBytes(site);
   const { machine } = site.place;
   if (left === undefined || machine.at !== "known") return undefined;
@@ -74,9 +80,9 @@ function rowOf(density: Density, site: Site, wish: SimulateWish, now: Moment): S
     nodeName: site.place.name,
     currentScore: level === "too_tight" ? 0 : round(fit?.score ?? 0, 1),
     fitLevel: level,
-    availableMemoryGb: sizeOf(left) ?? 0,
-    requiredMemoryGb: sizeOf(required) ?? round(required / GIB, 2),
-    remainingMemoryGb: sizeOf(Math.max(0, left - required)) ?? 0,
+    availableMemoryGb: gibOf(left) ?? 0,
+    requiredMemoryGb: gibOf(required) ?? round(required / GIB, 2),
+    remainingMemoryGb: gibOf(Math.max(0, left - required)) ?? 0,
     utilizationPct: percent(required, left),
     quantization: fit?.quantization ?? "",
     estimatedTps: round(fit?.tokensPerSecond ?? 0, 1),
@@ -86,7 +92,11 @@ function rowOf(density: Density, site: Site, wish: SimulateWish, now: Moment): S
 }
 
 /** What the machine has measured of this one record: a fit looks up the names of all that it is given. */
-function measuredOf(density: Density, site: Site, record: CatalogRecord | undefined): Machine["measured"] {
+function measuredOf(
+  density: Density,
+  site: DensitySite,
+  record: CatalogRecord | undefined,
+): Machine["measured"] {
   const { machine } = site.place;
   if (record === undefined || machine.at !== "known" || !density.hasOwnFit(site, record)) return [];
   return machine.machine.measured.filter(({ source }) => density.fits.recordOf(source) === record);

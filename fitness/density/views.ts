@@ -2,10 +2,10 @@
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { categoryOf, round } from "../llmfit/score.ts";
-import { runtimeOf, type System, sizeOf } from "../llmfit/system.ts";
+import { gibOf, llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
-import { compare, type Density, type Site } from "./density.ts";
+import { compareNames, type Density, type DensitySite } from "./density.ts";
 import type { Fit, MachineClass } from "./fits.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
@@ -63,56 +63,56 @@ export function fitRow(fit: Fit): FitRow {
     runtime: RUNTIMES[fit.family],
     best_quant: fit.quantization,
     estimated_tps: round(fit.tokensPerSecond, 1),
-    memory_required_gb: sizeOf(claimBytes) ?? 0,
-    memory_available_gb: sizeOf(budgetBytes) ?? 0,
+    memory_required_gb: gibOf(claimBytes) ?? 0,
+    memory_available_gb: gibOf(budgetBytes) ?? 0,
     utilization_pct: percent(claimBytes, budgetBytes),
     category: categoryOf(record),
   };
 }
 
-export function nodeRow(density: Density, site: Site, now: Moment): NodeRow {
+export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeRow {
   const { place } = site;
   const { bestScore, count } = density.summaryOf(site);
   const left = density.leftBytes(site);
   const problem = place.silence ?? (place.machine.at === "known" ? undefined : place.machine.why);
   return {
     nodeName: place.name,
-    lastSeen: seenText(density.lastSeenMs(site, now)),
+    lastSeen: lastSeenText(density.lastSeenMs(site, now)),
     stale: density.isStale(site, now),
     system: systemOf(site),
     modelFitCount: count,
-    runtimes: runtimesOf(site),
+    runtimes: runtimeRowsOf(site),
     installedModels: installedOn(site),
     kind: place.kind,
     schedulable: place.isSchedulable,
     bestScore: round(bestScore, 1),
-    memoryLeftGb: left === undefined ? null : (sizeOf(left) ?? 0),
+    memoryLeftGb: left === undefined ? null : (gibOf(left) ?? 0),
     problem,
   };
 }
 
 /** What a node has free, less what our pods have asked for; a host and a node's report say it themselves. */
-export function systemOf({ place, held }: Site): System {
+export function systemOf({ place, held }: DensitySite): System {
   const isMeasured = place.kind === "Host" || place.availableBytes !== undefined;
   if (isMeasured || held.size === 0) return place.system;
   const taken = [...held.values()].reduce((sum, { bytes }) => sum + bytes, 0);
-  const available = round(Math.max(0, place.system.available_ram_gb - (sizeOf(taken) ?? 0)), 2);
+  const available = round(Math.max(0, place.system.available_ram_gb - (gibOf(taken) ?? 0)), 2);
   return { ...place.system, available_ram_gb: available };
 }
 
-export function runtimesOf({ place }: Site): readonly RuntimeRow[] {
+export function runtimeRowsOf({ place }: DensitySite): readonly RuntimeRow[] {
   return place.runtimes.map((runtime) => ({ ...runtime, installed: true }));
 }
 
-export function installedOn({ place }: Site): readonly InstalledRow[] {
-  return place.models.map(({ source, sizeBytes, runtime = runtimeOf(source) }) => {
-    const sizeGb = sizeOf(sizeBytes);
+export function installedOn({ place }: DensitySite): readonly InstalledRow[] {
+  return place.models.map(({ source, sizeBytes, runtime = llmfitRuntimeOf(source) }) => {
+    const sizeGb = gibOf(sizeBytes);
     return { name: source, runtime, sizeGb };
   });
 }
 
 /** With the keys that the seed's cache has. */
-export function nodeDetail(density: Density, site: Site, now: Moment, least: FitLevel): object {
+export function nodeDetail(density: Density, site: DensitySite, now: Moment, least: FitLevel): object {
   const row = nodeRow(density, site, now);
   const fits = density.fits.records.flatMap((record) => density.fitOf(site, record) ?? []);
   const shown = fits.filter(({ level }) => isAtLeast(level, least));
@@ -147,14 +147,14 @@ export interface RankedRow {
 export interface Groups {
   readonly density: Density;
   readonly now: Moment;
-  readonly fresh: readonly (readonly Site[])[];
-  readonly stale: readonly (readonly Site[])[];
+  readonly fresh: readonly (readonly DensitySite[])[];
+  readonly stale: readonly (readonly DensitySite[])[];
 }
 
 /** Sites with the same score for a record. */
 interface Ranked {
   readonly fit: Fit;
-  readonly sites: readonly Site[];
+  readonly sites: readonly DensitySite[];
 }
 
 export interface Ranking {
@@ -164,8 +164,8 @@ export interface Ranking {
 }
 
 export function groupSites(density: Density, now: Moment): Groups {
-  const fresh = new Map<MachineClass, Site[]>();
-  const stale = new Map<MachineClass, Site[]>();
+  const fresh = new Map<MachineClass, DensitySite[]>();
+  const stale = new Map<MachineClass, DensitySite[]>();
   for (const site of density.sites()) {
     if (site.group === undefined) continue;
     const groups = density.isStale(site, now) ? stale : fresh;
@@ -212,14 +212,22 @@ export function bestScore(
 }
 
 /** The members of one class: those with measurements of their own one by one, the others together. */
-function rankedOf(density: Density, members: readonly Site[], record: CatalogRecord): readonly Ranked[] {
+function rankedOf(
+  density: Density,
+  members: readonly DensitySite[],
+  record: CatalogRecord,
+): readonly Ranked[] {
   if (!density.hasOwnFits(record)) return rankedTogether(density, members, record);
   const own = members.filter((site) => density.hasOwnFit(site, record));
   const shared = members.filter((site) => !density.hasOwnFit(site, record));
   return [...own.map((site) => [site]), shared].flatMap((sites) => rankedTogether(density, sites, record));
 }
 
-function rankedTogether(density: Density, sites: readonly Site[], record: CatalogRecord): readonly Ranked[] {
+function rankedTogether(
+  density: Density,
+  sites: readonly DensitySite[],
+  record: CatalogRecord,
+): readonly Ranked[] {
   const fit = sites[0] === undefined ? undefined : density.fitOf(sites[0], record);
   return fit === undefined ? [] : [{ fit, sites }];
 }
@@ -243,7 +251,7 @@ function sliceOf(
   return found;
 }
 
-function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: Site): RankedRow {
+function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: DensitySite): RankedRow {
   return {
     nodeName: site.place.name,
     kind: site.place.kind,
@@ -323,7 +331,7 @@ function costOfAll(density: Density): Cost {
     .sites()
     .flatMap((site) => costsOn(density, site))
     .map((row) => ({ row, key: keyOfCost(row) }))
-    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compare(a.key, b.key))
+    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareNames(a.key, b.key))
     .map(({ row }) => row);
   const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
   return {
@@ -338,7 +346,7 @@ function costOfAll(density: Density): Cost {
           2,
         ),
       }))
-      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compare(a.namespace, b.namespace)),
+      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compareNames(a.namespace, b.namespace)),
   };
 }
 
@@ -346,7 +354,7 @@ export function keyOfCost({ namespace, name, service, placedNode }: CostRow): st
   return `${namespace}/${name}/${service}/${placedNode}`;
 }
 
-function costsOn(density: Density, site: Site): readonly CostRow[] {
+function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
   const budget = site.place.machine.at === "known" ? site.place.machine.machine.budgetBytes : 0;
   const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
   return [...services.values()].flatMap((all) => {
@@ -360,7 +368,7 @@ function costsOn(density: Density, site: Site): readonly CostRow[] {
         ...{ name, namespace: first.namespace, placedNode: site.place.name },
         phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
         gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
-        memoryRequiredGb: sizeOf(bytes) ?? 0,
+        memoryRequiredGb: gibOf(bytes) ?? 0,
         utilizationPct: percent(bytes, budget),
         fitnessScore: fit === undefined ? 0 : round(fit.score, 1),
         ...{ service: first.service, replicas: all.length },
@@ -374,12 +382,12 @@ export function percent(part: number, whole: number): number {
   return whole > 0 && Number.isFinite(part) ? round((part / whole) * 100, 1) : 0;
 }
 
-export function seenText(ms: number | undefined): string {
+export function lastSeenText(ms: number | undefined): string {
   return ms === undefined || !Number.isFinite(ms) ? NEVER : `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 function byScore(a: Fit, b: Fit): number {
-  return b.score - a.score || compare(a.record.name, b.record.name);
+  return b.score - a.score || compareNames(a.record.name, b.record.name);
 }
 
 function bySpeed(a: Fit, b: Fit): number {

@@ -3,9 +3,9 @@ import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
 import { quantizationOf } from "../scoring/quantizations.ts";
 import { createDensity, type Density } from "./density.ts";
-import { createFits } from "./fits.ts";
+import { createFitIndex } from "./fits.ts";
 import { aHost, catalogRecords } from "./fixtures/fleet.ts";
-import { type Place, placeOfHost } from "./place.ts";
+import { type DensityMachine, machineFromHost } from "./place.ts";
 import { simulate } from "./simulate.ts";
 import { cost } from "./views.ts";
 
@@ -25,7 +25,7 @@ const siteOf = (density: Density, name: string) => {
 };
 
 test("a host whose own scores stay as they are keeps its summary when it reports", () => {
-  const fits = createFits(records);
+  const fits = createFitIndex(records);
   let summaries = 0;
   const density = createDensity({
     ...fits,
@@ -39,7 +39,7 @@ test("a host whose own scores stay as they are keeps its summary when it reports
     const models = [{ source, tokensPerSecond }];
     const { status, ...host } = aHost("a", { chip: "Apple M1", memoryGib });
     const memory = { ...status?.memory, availableBytes };
-    density.setPlace("Host", "a", placeOfHost({ ...host, status: { ...status, memory, models } }));
+    density.setPlace("Host", "a", machineFromHost({ ...host, status: { ...status, memory, models } }));
     density.summaryOf(siteOf(density, "a"));
     return summaries;
   };
@@ -48,7 +48,7 @@ test("a host whose own scores stay as they are keeps its summary when it reports
 });
 
 test("replicas that leave places which are not known leave nothing behind", () => {
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   const maps = () => Number(queryObjects(Map, { format: "count" }));
   const before = maps();
   for (let count = 0; count < 1_000; count += 1) {
@@ -70,15 +70,15 @@ test("a simulation looks up no names of models that a host has measured, and use
     }) as unknown as string;
   const others = records.filter(({ name }) => name !== QWEN_7B);
   const host = (name: string, more: readonly object[]) => {
-    const machine = placeOfHost(aHost(name));
+    const machine = machineFromHost(aHost(name));
     if (machine.machine.at !== "known") throw new Error(machine.machine.why);
     const measured = [...others.map((one) => ({ source: sourceOf(one.name), tokensPerSecond: 9 })), ...more];
     return { ...machine, machine: { ...machine.machine, machine: { ...machine.machine.machine, measured } } };
   };
-  const density = createDensity(createFits(records));
+  const density = createDensity(createFitIndex(records));
   const own = { source: "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/x-Q4_K_M.gguf", tokensPerSecond: 99 };
-  density.setPlace("Host", "with", host("with", [own]) as Place);
-  density.setPlace("Host", "without", host("without", []) as Place);
+  density.setPlace("Host", "with", host("with", [own]) as DensityMachine);
+  density.setPlace("Host", "without", host("without", []) as DensityMachine);
   lookups = 0;
   const quantization = quantizationOf("Q4_K_M");
   const record = records.find(({ name }) => name === QWEN_7B);
@@ -91,8 +91,8 @@ test("a simulation looks up no names of models that a host has measured, and use
 });
 
 test("the cost of all replicas is worked out once between two changes", () => {
-  const density = createDensity(createFits(records));
-  density.setPlace("Host", "mac", placeOfHost(aHost("mac")));
+  const density = createDensity(createFitIndex(records));
+  density.setPlace("Host", "mac", machineFromHost(aHost("mac")));
   density.setHeld("team/chat-0", { kind: "Host", name: "mac" }, held(6));
   const { models } = cost(density);
   expect(cost(density).models).toBe(models);

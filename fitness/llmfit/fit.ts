@@ -6,7 +6,7 @@ import { tokensPerSecond } from "./speed.ts";
 import { GGUF_LADDER, MLX_LADDER, quantizationRow } from "./tables.ts";
 
 export type RunMode = "gpu" | "moe_offload" | "cpu_offload" | "cpu_only";
-export type Level = "perfect" | "good" | "marginal" | "too_tight";
+export type LlmfitFitLevel = "perfect" | "good" | "marginal" | "too_tight";
 export type LlmfitRuntime = "llamacpp" | "mlx" | "vllm";
 
 /** As llmfit detects it; GiB. */
@@ -24,7 +24,7 @@ export interface LlmfitSystem {
 
 export interface LlmfitRow {
   readonly name: string;
-  readonly fit_level: Level;
+  readonly fit_level: LlmfitFitLevel;
   readonly run_mode: RunMode;
   readonly runtime: LlmfitRuntime;
   readonly best_quant: string;
@@ -104,7 +104,7 @@ export interface RowOptions {
 export function llmfitRows(
   records: readonly CatalogRecord[],
   system: LlmfitSystem,
-  { least, ...options }: RowOptions & { readonly least: Level },
+  { least, ...options }: RowOptions & { readonly least: LlmfitFitLevel },
 ): readonly LlmfitRow[] {
   return records
     .filter((record) => isLoadable(record, system))
@@ -220,7 +220,7 @@ function mixtureBeyondGpu(record: CatalogRecord, vramGb: number, ram: number): P
     : { mode: "gpu", required: vram, available: vramGb };
 }
 
-function levelOf({ mode, required, available }: Place, recommended: number): Level {
+function levelOf({ mode, required, available }: Place, recommended: number): LlmfitFitLevel {
   if (required > available) return "too_tight";
   if (mode === "gpu" && recommended <= available) return "perfect";
   return available >= 1.2 * required ? "good" : "marginal";

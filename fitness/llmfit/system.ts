@@ -65,7 +65,7 @@ export function gpusInSystem(
   const main = mainGpu(found);
   const gpus = found.map((gpu) => ({
     name: gpu.name,
-    vram_gb: sizeOf(gpu.unified ? machineBytes : gpu.memoryBytes) ?? null,
+    vram_gb: gibOf(gpu.unified ? machineBytes : gpu.memoryBytes) ?? null,
     backend: GPU_VENDORS[gpu.vendor].backend,
     count: gpu.count,
     unified_memory: gpu.unified,
@@ -75,7 +75,7 @@ export function gpusInSystem(
     has_gpu: first !== undefined,
     gpu_vram_gb: first?.vram_gb ?? null,
     gpu_name: first?.name ?? null,
-    gpu_count: gpus.reduce((sum, { count }) => sum + countOf(count), 0),
+    gpu_count: gpus.reduce((sum, { count }) => sum + coreCountOf(count), 0),
     unified_memory: first?.unified_memory ?? false,
     backend: first?.backend ?? cpuBackend(arch),
     gpus,
@@ -86,14 +86,14 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
   const { info = {}, memory = {} } = status ?? {};
   const { chip = "", performanceCores = 0, efficiencyCores = 0 } = info;
   const base = {
-    total_ram_gb: sizeOf(memory.totalBytes ?? info.memoryBytes) ?? 0,
-    available_ram_gb: sizeOf(memory.availableBytes) ?? 0,
-    cpu_cores: countOf(performanceCores + efficiencyCores),
+    total_ram_gb: gibOf(memory.totalBytes ?? info.memoryBytes) ?? 0,
+    available_ram_gb: gibOf(memory.availableBytes) ?? 0,
+    cpu_cores: coreCountOf(performanceCores + efficiencyCores),
     cpu_name: chip,
   };
   if (info.os === "linux")
     return { ...base, ...gpusInSystem(info.gpus ?? [], memory.totalBytes ?? info.memoryBytes, info.arch) };
-  const gpu_vram_gb = machine.at === "known" ? (sizeOf(machine.machine.budgetBytes) ?? null) : null;
+  const gpu_vram_gb = machine.at === "known" ? (gibOf(machine.machine.budgetBytes) ?? null) : null;
   const gpu = {
     name: chip === "" ? "Apple Silicon" : chip,
     backend: "Metal",
@@ -109,12 +109,12 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
 }
 
 /** GiB with two decimals; undefined for what no machine has. */
-export function sizeOf(bytes: number | undefined): number | undefined {
+export function gibOf(bytes: number | undefined): number | undefined {
   if (bytes === undefined || !(bytes >= 0) || bytes > MOST_GIB * GIB) return undefined;
   return round(bytes / GIB, 2);
 }
 
-export function countOf(value: number | undefined): number {
+export function coreCountOf(value: number | undefined): number {
   return value !== undefined && value > 0 && value <= MOST_CORES ? Math.floor(value) : 0;
 }
 
@@ -123,7 +123,7 @@ export function cpuBackend(arch: string | undefined): string {
 }
 
 /** What llmfit calls the program that reads such a source. */
-export function runtimeOf(source: string): string {
+export function llmfitRuntimeOf(source: string): string {
   if (source.startsWith("ollama:")) return "ollama";
   return /\.gguf\b|gguf$/i.test(source.slice(0, 2048)) ? "llamacpp" : "mlx";
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readCatalog } from "../catalog/record.ts";
-import { claimsOf } from "./claim.ts";
+import { claimEstimatorOf } from "./claim.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 
@@ -17,7 +17,7 @@ test("claims of a model are remembered for a limited number of contexts", () => 
       return first.num_hidden_layers;
     },
   };
-  const claim = claimsOf(record, { family: "gguf", accelerator: "metal", cacheType: "f16" });
+  const claim = claimEstimatorOf(record, { family: "gguf", accelerator: "metal", cacheType: "f16" });
   const readsFor = (contextSize: number): number => {
     const before = reads;
     claim?.(contextSize, 1e9);
@@ -33,12 +33,12 @@ test("whatever contexts are asked for, and in whatever order, a claim is that of
   const [first] = records;
   if (first === undefined) throw new Error("the catalog is empty");
   const kind = { family: "gguf", accelerator: "metal", cacheType: "f16" } as const;
-  const claim = claimsOf({ ...first }, kind);
+  const claim = claimEstimatorOf({ ...first }, kind);
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 600 }), { maxLength: 60, size: "max" }), (contexts) => {
       for (const context of contexts) claim?.(context, 1e9);
       const [last = 1] = contexts;
-      expect(claim?.(last, 1e9)).toBe(claimsOf({ ...first }, kind)?.(last, 1e9));
+      expect(claim?.(last, 1e9)).toBe(claimEstimatorOf({ ...first }, kind)?.(last, 1e9));
     }),
     { numRuns: 30 },
   );

@@ -8,13 +8,13 @@ import { kvCacheBytes } from "../../src/engines/llamacpp/claim/kv-cache.ts";
 import { runtimeEntry, runtimesFor } from "../../src/engines/registry.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
-import type { Family } from "./quantizations.ts";
+import type { QuantizationFamily } from "./quantizations.ts";
 
 /** As the engine names the element types of its cache. */
 export type CacheType = string;
 
-export interface ClaimWish {
-  readonly family: Family;
+export interface ClaimParameters {
+  readonly family: QuantizationFamily;
   readonly weightsBytes: number;
   readonly contextSize: number;
   readonly cacheType: CacheType;
@@ -35,9 +35,9 @@ interface KnownClaims {
 const known = new WeakMap<CatalogRecord, Map<string, KnownClaims | undefined>>();
 
 /** Bytes by context and bytes of the weights; undefined where the record has too few shapes: nothing is guessed. */
-export function claimsOf(
+export function claimEstimatorOf(
   record: CatalogRecord,
-  kind: Omit<ClaimWish, "contextSize" | "weightsBytes">,
+  kind: Omit<ClaimParameters, "contextSize" | "weightsBytes">,
 ): ((contextSize: number, weightsBytes: number) => number) | undefined {
   const claims = knownClaims(record, kind);
   if (claims === undefined) return undefined;
@@ -55,7 +55,7 @@ export function claimsOf(
 
 function knownClaims(
   record: CatalogRecord,
-  kind: Omit<ClaimWish, "contextSize" | "weightsBytes">,
+  kind: Omit<ClaimParameters, "contextSize" | "weightsBytes">,
 ): KnownClaims | undefined {
   const ofRecord = known.get(record) ?? new Map<string, KnownClaims | undefined>();
   known.set(record, ofRecord);
@@ -72,7 +72,7 @@ function knownClaims(
   return claims;
 }
 
-function besideWeights(record: CatalogRecord, wish: ClaimWish, perWeightByte: number): number {
+function besideWeights(record: CatalogRecord, wish: ClaimParameters, perWeightByte: number): number {
   const claim = claimOfRecord(record, wish);
   return claim === undefined ? Number.POSITIVE_INFINITY : claim.claimBytes - perWeightByte * WEIGHTS;
 }
@@ -80,7 +80,7 @@ function besideWeights(record: CatalogRecord, wish: ClaimWish, perWeightByte: nu
 /** Any number of bytes. */
 const WEIGHTS = 1e9;
 
-function claimOfRecord(record: CatalogRecord, wish: ClaimWish): MemoryClaim | undefined {
+function claimOfRecord(record: CatalogRecord, wish: ClaimParameters): MemoryClaim | undefined {
   const [runtime] = runtimesFor(wish.family, wish.accelerator, "chat");
   const claims = runtime === undefined ? undefined : runtimeEntry(runtime)?.claims;
   const mode: Mode = record.use_case === "embedding" ? "embedding" : "chat";

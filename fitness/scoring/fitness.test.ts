@@ -2,14 +2,19 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import { readCatalog } from "../catalog/record.ts";
-import { bestFit, type FitWish, isAtLeast, rankModels } from "./fitness.ts";
+import { bestFit, type FitRequest, isAtLeast, rankModels } from "./fitness.ts";
 import { type Machine, machineOf, readMachine } from "./machine.ts";
 import { ladderOf, quantizationIn, quantizationOf } from "./quantizations.ts";
 import { qualityParts } from "./score.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const GIB = 1024 ** 3;
-const wish: FitWish = { useCase: "general", contextSize: 8192, cacheType: "f16", families: ["gguf", "mlx"] };
+const wish: FitRequest = {
+  useCase: "general",
+  contextSize: 8192,
+  cacheType: "f16",
+  families: ["gguf", "mlx"],
+};
 const find = (name: string) => {
   const record = records.find((one) => one.name === name);
   if (record === undefined) throw new Error(name);
@@ -109,7 +114,7 @@ test("more memory never fits less: a larger budget has a context at least as lar
 test("a smaller cache type makes room for more context", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");
-  const context = (cacheType: FitWish["cacheType"]) =>
+  const context = (cacheType: FitRequest["cacheType"]) =>
     bestFit(find("meta-llama/Llama-3.3-70B-Instruct"), machine(48), { ...wish, cacheType, quantization })
       ?.contextThatFits ?? 0;
   expect(context("q8_0")).toBeGreaterThan(context("f16"));

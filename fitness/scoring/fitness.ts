@@ -1,14 +1,14 @@
 /** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
 import { createMatcher } from "../catalog/match.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { type CacheType, claimsOf } from "./claim.ts";
+import { type CacheType, claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
 import {
-  type Family,
   type FileSize,
   fileSize,
   ladderOf,
   type Quantization,
+  type QuantizationFamily,
   quantizationIn,
 } from "./quantizations.ts";
 import {
@@ -26,12 +26,12 @@ import {
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
 
-export interface FitWish {
+export interface FitRequest {
   readonly useCase: UseCase;
   /** Tokens; the model's window if it is smaller. */
   readonly contextSize: number;
   readonly cacheType: CacheType;
-  readonly families: readonly Family[];
+  readonly families: readonly QuantizationFamily[];
   /** Only this one. */
   readonly quantization?: Quantization;
   /** Decodes speculatively where this model can help. */
@@ -40,7 +40,7 @@ export interface FitWish {
 
 export interface BriefFitness {
   readonly quantization: string;
-  readonly family: Family;
+  readonly family: QuantizationFamily;
   readonly level: FitLevel;
   readonly score: Score;
   readonly claimBytes: number;
@@ -71,7 +71,7 @@ const LEAST_CONTEXT = 512;
 export function rankModels(
   records: readonly CatalogRecord[],
   machine: Machine,
-  wish: FitWish,
+  wish: FitRequest,
 ): readonly Fitness[] {
   const measured = measuredOn(records, machine);
   return records
@@ -84,7 +84,7 @@ export function rankModels(
 export function bestFit(
   record: CatalogRecord,
   machine: Machine,
-  wish: FitWish,
+  wish: FitRequest,
   measured: ReadonlyMap<string, number> = measuredOn([record], machine),
 ): Fitness | undefined {
   const best = bestCandidate(record, machine, wish, measured);
@@ -92,7 +92,11 @@ export function bestFit(
 }
 
 /** The same without what only a reader needs: for whole fleets. */
-export function briefFit(record: CatalogRecord, machine: Machine, wish: FitWish): BriefFitness | undefined {
+export function briefFit(
+  record: CatalogRecord,
+  machine: Machine,
+  wish: FitRequest,
+): BriefFitness | undefined {
   const best = bestCandidate(record, machine, wish, measuredOn([record], machine));
   return best === undefined ? undefined : briefOf(machine, best);
 }
@@ -100,7 +104,7 @@ export function briefFit(record: CatalogRecord, machine: Machine, wish: FitWish)
 function bestCandidate(
   record: CatalogRecord,
   machine: Machine,
-  wish: FitWish,
+  wish: FitRequest,
   measured: ReadonlyMap<string, number>,
 ): Candidate | undefined {
   const { quantization: only } = wish;
@@ -149,12 +153,12 @@ export function isAtLeast(level: FitLevel, least: FitLevel): boolean {
   return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(least);
 }
 
-interface Step extends FitWish {
+interface Step extends FitRequest {
   readonly quantization: Quantization;
 }
 
 /** Where no repository is named at all, anyone may convert the model. */
-function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: Family): boolean {
+function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: QuantizationFamily): boolean {
   const named = family === "gguf" ? gguf_sources : mlx_sources;
   return named.length > 0 || gguf_sources.length + mlx_sources.length === 0;
 }
@@ -178,13 +182,13 @@ interface Candidate extends Sized {
 function sizedIn(
   record: CatalogRecord,
   { accelerator, budgetBytes }: Machine,
-  wish: FitWish,
+  wish: FitRequest,
   quantizations: readonly Quantization[],
 ): readonly Sized[] {
   const [first] = quantizations;
   if (first === undefined) return [];
   const { cacheType, contextSize, draft } = wish;
-  const alone = claimsOf(record, { family: first.family, accelerator, cacheType });
+  const alone = claimEstimatorOf(record, { family: first.family, accelerator, cacheType });
   const speculation = speculationOf(record, first, draft);
   const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
   if (alone === undefined || beside === undefined) return [];
@@ -233,7 +237,7 @@ function withContextThatFits(record: CatalogRecord, { budgetBytes }: Machine, ho
   return { ...hope, score: withContext(hope.score, hope.step.useCase, contextSize) };
 }
 
-function enoughFor(record: CatalogRecord, { useCase }: FitWish): number {
+function enoughFor(record: CatalogRecord, { useCase }: FitRequest): number {
   return Math.min(enoughContext(useCase), record.context_length);
 }
 

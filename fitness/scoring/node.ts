@@ -30,7 +30,7 @@ export interface NodeRead {
 }
 
 /** What a pod computes on: on the CPU where it takes no GPUs. */
-export interface PodOn {
+export interface PodAccelerator {
   readonly accelerator: Accelerator;
   readonly gpus: number;
 }
@@ -115,7 +115,7 @@ export function nodeMachine(node: NodeRead): MachineRead {
 }
 
 /** The part of it that one pod would have. */
-export function nodeMachineFor(node: NodeRead, pod: PodOn): NodeMachine {
+export function nodeMachineFor(node: NodeRead, pod: PodAccelerator): NodeMachine {
   const { gpus, unusable } = node;
   const hasGpus = gpus !== undefined && gpus.count >= pod.gpus && isOn(pod.accelerator, gpus.accelerator);
   if (pod.gpus > 0 && !hasGpus) return { at: "noGpus" };

@@ -1,18 +1,18 @@
 /** Quantizations: bits per weight, the ladder from best to smallest, and the size of a record's files. Pure. */
-import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import { billions, type CatalogRecord } from "../catalog/record.ts";
 import { parametersOf } from "../catalog/shape.ts";
 
-export type Family = "gguf" | "mlx";
+export type QuantizationFamily = "gguf" | "mlx";
 
 /** The files that a machine may be judged by: MLX is for Apple's GPUs, though any program may be a runtime elsewhere. */
-export function familiesOn(accelerator: Accelerator): readonly Family[] {
-  return accelerator === DEFAULT_ACCELERATOR ? ["gguf", "mlx"] : ["gguf"];
+export function familiesOn(accelerator: Accelerator): readonly QuantizationFamily[] {
+  return accelerator === DEFAULT_MODEL_ACCELERATOR ? ["gguf", "mlx"] : ["gguf"];
 }
 
 export interface Quantization {
   readonly name: string;
-  readonly family: Family;
+  readonly family: QuantizationFamily;
   readonly bits: number;
   /** Of attention, embedding and output, where experts have fewer bits than these. */
   readonly denseBits?: number;
@@ -90,7 +90,10 @@ export function quantizationNames(): string {
 }
 
 /** Best first. A model that was trained in one quantization has only that. */
-export function ladderOf({ quantization }: CatalogRecord, family: Family): readonly Quantization[] {
+export function ladderOf(
+  { quantization }: CatalogRecord,
+  family: QuantizationFamily,
+): readonly Quantization[] {
   const own = quantizationOf(quantization);
   const isOnlyOne = own !== undefined && !own.isOnLadder && own.family === family;
   if (isOnlyOne) return [own];

@@ -5,7 +5,7 @@ import { formatBytes } from "../../src/util/bytes.ts";
 import type { Match } from "../catalog/match.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { categoryOf } from "../llmfit/score.ts";
-import { type BriefFitness, briefFit, type FitWish } from "./fitness.ts";
+import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
 import type { Machine } from "./machine.ts";
 import {
   familiesOn,
@@ -72,7 +72,7 @@ export interface NeedInput {
   readonly claimBytes?: ReplicaNeed["claimBytes"] | undefined;
 }
 
-export function needOf({ source, quantization, match, settings, claimBytes }: NeedInput): ReplicaNeed {
+export function replicaNeedOf({ source, quantization, match, settings, claimBytes }: NeedInput): ReplicaNeed {
   const found = match(source);
   const record = found.at === "one" ? found.record : undefined;
   const named = quantization ?? quantizationIn(source);
@@ -148,6 +148,6 @@ function wishOf(
   { cacheType }: ReplicaNeed,
   record: CatalogRecord,
   { accelerator, contextSize }: { readonly accelerator: Accelerator; readonly contextSize: number },
-): FitWish {
+): FitRequest {
   return { useCase: useCaseOf(record), contextSize, cacheType, families: familiesOn(accelerator) };
 }

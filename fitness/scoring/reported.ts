@@ -1,7 +1,7 @@
 /** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
-import { countOf, GPU_VENDORS, gpusInSystem, mainGpu, type System, sizeOf } from "../llmfit/system.ts";
+import { coreCountOf, GPU_VENDORS, gibOf, gpusInSystem, mainGpu, type System } from "../llmfit/system.ts";
 import type { NodeGpus, NodeRead } from "./node.ts";
 
 const GIB = 1024 ** 3;
@@ -53,7 +53,7 @@ function contradiction(
 ): string | undefined {
   if (said === undefined || known === undefined) return undefined;
   if (Math.max(said / known, known / said) <= FURTHEST_APART) return undefined;
-  return `its node report says ${(said / GIB).toFixed(2)} GiB ${what}, its Node ${sizeOf(known)} GiB`;
+  return `its node report says ${(said / GIB).toFixed(2)} GiB ${what}, its Node ${gibOf(known)} GiB`;
 }
 
 function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRead) {
@@ -70,9 +70,9 @@ function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus 
 export function systemOfReport(report: NodeReport): System {
   const { memory, cpu, gpus } = report;
   return {
-    total_ram_gb: sizeOf(memory?.totalBytes) ?? 0,
-    available_ram_gb: sizeOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
-    cpu_cores: countOf(cpu.cores),
+    total_ram_gb: gibOf(memory?.totalBytes) ?? 0,
+    available_ram_gb: gibOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
+    cpu_cores: coreCountOf(cpu.cores),
     cpu_name: cpu.name ?? cpu.arch ?? "",
     ...gpusInSystem(gpus, memory?.totalBytes, cpu.arch),
   };

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readCatalog } from "../catalog/record.ts";
-import { bestFit, type FitWish } from "./fitness.ts";
+import { bestFit, type FitRequest } from "./fitness.ts";
 import { readMachine } from "./machine.ts";
 import { quantizationOf } from "./quantizations.ts";
 
@@ -14,7 +14,7 @@ const read = readMachine({
 function judge(name: string, quantization: string, draft?: string) {
   const step = quantizationOf(quantization);
   if (read.at !== "known" || step === undefined) throw new Error("unknown");
-  const wish: FitWish = {
+  const wish: FitRequest = {
     ...{ useCase: "general", contextSize: 8192, cacheType: "f16", families: ["gguf", "mlx"] },
     ...{ quantization: step, draft: draft === undefined ? undefined : { record: find(draft), tokens: 3 } },
   };

@@ -1,6 +1,6 @@
 /** Speculative decoding: a small model proposes some tokens, the large one checks them in one step. Pure. */
 import type { CatalogRecord } from "../catalog/record.ts";
-import { claimsOf } from "./claim.ts";
+import { claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
 import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "./quantizations.ts";
 import { activeBillions, decodeMs, type Figure, figure, promptMsPerToken, type SpeedInput } from "./speed.ts";
@@ -40,7 +40,7 @@ export function draftClaims(
   { accelerator }: Pick<Machine, "accelerator">,
 ): ((contextSize: number) => number) | undefined {
   const { bytes } = fileSize(record, file);
-  const claims = claimsOf(record, { family: "gguf", accelerator, cacheType: "f16" });
+  const claims = claimEstimatorOf(record, { family: "gguf", accelerator, cacheType: "f16" });
   return claims && ((contextSize) => claims(contextSize, bytes));
 }
 

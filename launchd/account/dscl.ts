@@ -1,6 +1,6 @@
 /** The account on macOS, in the local directory. Hidden from the login screen. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, reasonOf } from "../command.ts";
+import { type Command, commandFailure } from "../command.ts";
 import { type AccountState, type Accounts, FULL_NAME } from "./account.ts";
 
 /** Numbers of service accounts: below 500, which is where people's begin. */
@@ -11,7 +11,7 @@ export function createDsclAccounts(run: Command): Accounts {
   const dscl = async (...args: readonly string[]): Promise<string> => {
     const result = await run("dscl", [".", ...args]);
     if (result.exitCode === 0) return result.stdout;
-    throw new MetalbridgeError("InstallFailed", `dscl ${args.join(" ")}: ${reasonOf(result)}`);
+    throw new MetalbridgeError("InstallFailed", `dscl ${args.join(" ")}: ${commandFailure(result)}`);
   };
   const read = async (record: string): Promise<ReadonlyMap<string, string> | undefined> => {
     const result = await run("dscl", [".", "-read", record]);

@@ -1,6 +1,6 @@
 /** The account on Linux. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, reasonOf } from "../command.ts";
+import { type Command, commandFailure } from "../command.ts";
 import { type AccountState, type Accounts, FULL_NAME } from "./account.ts";
 
 const USER_MISSING = 6;
@@ -21,12 +21,12 @@ export function createUseraddAccounts(run: Command): Accounts {
         ...["--comment", FULL_NAME, ...(group.exitCode === 0 ? ["--gid", name] : ["--user-group"]), name],
       ]);
       if (result.exitCode !== 0)
-        throw new MetalbridgeError("InstallFailed", `useradd ${name}: ${reasonOf(result)}`);
+        throw new MetalbridgeError("InstallFailed", `useradd ${name}: ${commandFailure(result)}`);
     },
     remove: async (name) => {
       const result = await run("userdel", [name]);
       if (result.exitCode !== 0 && result.exitCode !== USER_MISSING)
-        throw new MetalbridgeError("InstallFailed", `userdel ${name}: ${reasonOf(result)}`);
+        throw new MetalbridgeError("InstallFailed", `userdel ${name}: ${commandFailure(result)}`);
     },
   };
 }

@@ -6,7 +6,7 @@ import { basename, join, relative } from "node:path/posix";
 import { pipeline } from "node:stream/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
-import { pointLink } from "../apply.ts";
+import { replaceLink } from "../apply.ts";
 import type { Command } from "../command.ts";
 import { partialName, replaceFolder, syncTree } from "../release/stage.ts";
 import { platformsOf } from "./platform.ts";
@@ -20,7 +20,7 @@ import {
   recordedFrom,
   versionPlaces,
 } from "./store.ts";
-import { type Limits, passing, refused, type Tree, unpackEngine } from "./unpack.ts";
+import { type FolderContents, invalidArchive, tapChunks, type UnpackLimits, unpackEngine } from "./unpack.ts";
 
 export interface EngineStore {
   readonly prefix: string;
@@ -43,7 +43,7 @@ export interface EngineSource {
   readonly sha256?: string | undefined;
   /** Without `sha256`: take the archive as it is. */
   readonly isTrusted: boolean;
-  readonly limits?: Limits;
+  readonly limits?: UnpackLimits;
 }
 
 const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
@@ -135,7 +135,7 @@ export async function removeEngine(store: EngineStore, wanted: string): Promise<
 
 async function useOne({ prefix, platform, print }: EngineStore, engine: InstalledEngine): Promise<void> {
   if (engine.isCurrent) return print(`${PROGRAM} ${engine.name} is in use already`);
-  await pointLink(enginePlaces(prefix).current, engine.name);
+  await replaceLink(enginePlaces(prefix).current, engine.name);
   print(`${PROGRAM} ${engine.name} is in use; engines that run keep theirs until their next start`);
   if (!platform.startsWith("darwin")) return;
   const program = await realpath(enginePlaces(prefix).program);
@@ -159,10 +159,13 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
   let bytes = 0;
   const look = (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > MAX_ARCHIVE_BYTES) throw refused(`${from} has more than ${MAX_ARCHIVE_BYTES} bytes`);
+    if (bytes > MAX_ARCHIVE_BYTES) throw invalidArchive(`${from} has more than ${MAX_ARCHIVE_BYTES} bytes`);
     hash.update(chunk);
   };
-  await pipeline(passing(await openSource(from), look), createWriteStream(to, { flags: "wx", mode: 0o600 }));
+  await pipeline(
+    tapChunks(await openSource(from), look),
+    createWriteStream(to, { flags: "wx", mode: 0o600 }),
+  );
   const sum = hash.digest("hex");
   if (sha256 === undefined && !isTrusted)
     throw new MetalbridgeError("EngineSumMissing", `${from} has the SHA-256 ${sum}`);
@@ -174,15 +177,15 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
 async function openSource(from: string): Promise<AsyncIterable<unknown>> {
   if (!/^https?:/.test(from)) {
     const found = await stat(from).catch((cause: unknown) => {
-      throw refused(`${from} cannot be read: ${whyOf(cause)}`, cause);
+      throw invalidArchive(`${from} cannot be read: ${whyOf(cause)}`, cause);
     });
-    if (!found.isFile()) throw refused(`${from} is not a regular file`);
+    if (!found.isFile()) throw invalidArchive(`${from} is not a regular file`);
     return createReadStream(from);
   }
   const answer = await fetch(from).catch((cause: unknown) => {
-    throw refused(`${from} cannot be fetched: ${whyOf(cause)}`, cause);
+    throw invalidArchive(`${from} cannot be fetched: ${whyOf(cause)}`, cause);
   });
-  if (!answer.ok || answer.body === null) throw refused(`${from} answers ${answer.status}`);
+  if (!answer.ok || answer.body === null) throw invalidArchive(`${from} answers ${answer.status}`);
   return bytesOf(answer.body, from);
 }
 
@@ -190,7 +193,7 @@ async function* bytesOf(body: AsyncIterable<unknown>, from: string): AsyncIterab
   try {
     yield* body;
   } catch (cause) {
-    throw refused(`the download of ${from} was cut off: ${whyOf(cause)}`, cause);
+    throw invalidArchive(`the download of ${from} was cut off: ${whyOf(cause)}`, cause);
   }
 }
 
@@ -202,15 +205,19 @@ function whyOf(error: unknown): string {
 }
 
 /** The archive keeps it where its build put it: at the top, in `bin`, or in `build/bin`. */
-async function linkProgram({ platform, run }: EngineStore, folder: string, { files }: Tree): Promise<void> {
+async function linkProgram(
+  { platform, run }: EngineStore,
+  folder: string,
+  { files }: FolderContents,
+): Promise<void> {
   const depth = (path: string) => path.split("/").length;
   const [path] = Object.keys(files)
     .filter((name) => basename(name) === PROGRAM)
     .sort((one, other) => depth(one) - depth(other) || one.localeCompare(other));
-  if (path === undefined) throw refused(`the archive holds no ${PROGRAM}`);
+  if (path === undefined) throw invalidArchive(`the archive holds no ${PROGRAM}`);
   const { files: unpacked, program } = versionPlaces(folder);
   const { mode } = await stat(join(unpacked, path));
-  if ((mode & 0o111) === 0) throw refused(`${path} in the archive is not executable`);
+  if ((mode & 0o111) === 0) throw invalidArchive(`${path} in the archive is not executable`);
   const platforms = (await platformsOf(join(unpacked, path))) ?? [platform];
   if (!platforms.includes(platform))
     throw new MetalbridgeError(

@@ -16,9 +16,9 @@ import { expect, test } from "vitest";
 import { type PackedEntry, packEntries } from "../../test/fixtures/engine-archive.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { platformsOf } from "./platform.ts";
-import { type Limits, unpackEngine } from "./unpack.ts";
+import { type UnpackLimits, unpackEngine } from "./unpack.ts";
 
-async function unpack(entries: readonly PackedEntry[], limits?: Limits) {
+async function unpack(entries: readonly PackedEntry[], limits?: UnpackLimits) {
   const scratch = await temporaryFolder();
   const [archive, folder] = [path.join(scratch.path, "a.tar.gz"), path.join(scratch.path, "out")];
   await packEntries(archive, entries);

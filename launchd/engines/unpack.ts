@@ -12,20 +12,20 @@ import { type Extract, extract, type Header } from "tar-stream";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 
 /** What a folder holds, by relative path. */
-export interface Tree {
+export interface FolderContents {
   /** SHA-256 of regular files. */
   readonly files: Readonly<Record<string, string>>;
   /** Targets as they are written. */
   readonly links: Readonly<Record<string, string>>;
 }
 
-export interface Limits {
+export interface UnpackLimits {
   readonly bytes: number;
   readonly entries: number;
 }
 
 /** An engine with the libraries of a GPU vendor takes about 2 GiB. */
-export const LIMITS: Limits = { bytes: 8 * 2 ** 30, entries: 20_000 };
+export const UNPACK_LIMITS: UnpackLimits = { bytes: 8 * 2 ** 30, entries: 20_000 };
 const MAX_DEPTH = 32;
 const MAX_PATH = 1_024;
 const SET_ID = 0o6000;
@@ -37,7 +37,11 @@ const END_BYTES = 2 ** 20;
 type Entry = Extract extends AsyncIterable<infer One> ? One : never;
 
 /** `folder` exists and is empty. Throws EngineArchiveInvalid, or the system's error; what was written then stays. */
-export async function unpackEngine(archive: string, folder: string, limits = LIMITS): Promise<Tree> {
+export async function unpackEngine(
+  archive: string,
+  folder: string,
+  limits = UNPACK_LIMITS,
+): Promise<FolderContents> {
   const entries = extract();
   const [read, written] = await Promise.allSettled([
     pipeline(createReadStream(archive), createGunzip(), (chunks) => bounded(chunks, limits), entries),
@@ -51,21 +55,21 @@ export async function unpackEngine(archive: string, folder: string, limits = LIM
 }
 
 /** Counts also the bytes between entries: extended headers, padding, and everything after the end. */
-function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: Limits): AsyncIterable<Buffer> {
+function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: UnpackLimits): AsyncIterable<Buffer> {
   const limit = bytes + entries * ENTRY_BYTES + END_BYTES;
   let total = 0;
-  return passing(chunks, ({ length }) => {
+  return tapChunks(chunks, ({ length }) => {
     total += length;
-    if (total > limit) throw refused(`the archive decompresses to more than ${limit} bytes`);
+    if (total > limit) throw invalidArchive(`the archive decompresses to more than ${limit} bytes`);
   });
 }
 
-export function refused(why: string, cause?: unknown): MetalbridgeError {
+export function invalidArchive(why: string, cause?: unknown): MetalbridgeError {
   return new MetalbridgeError("EngineArchiveInvalid", why, undefined, { cause });
 }
 
 /** The chunks of a stream of bytes, each shown to `look` first. */
-export async function* passing(
+export async function* tapChunks(
   chunks: AsyncIterable<unknown>,
   look: (chunk: Buffer) => unknown,
 ): AsyncIterable<Buffer> {
@@ -75,7 +79,11 @@ export async function* passing(
   }
 }
 
-async function writeAll(entries: AsyncIterable<Entry>, folder: string, limits: Limits): Promise<Tree> {
+async function writeAll(
+  entries: AsyncIterable<Entry>,
+  folder: string,
+  limits: UnpackLimits,
+): Promise<FolderContents> {
   const files: Record<string, string> = {};
   const links: Record<string, string> = {};
   let [bytes, count] = [0, 0];
@@ -83,8 +91,8 @@ async function writeAll(entries: AsyncIterable<Entry>, folder: string, limits: L
     const { header } = entry;
     count += 1;
     bytes += header.size;
-    if (count > limits.entries) throw refused(`the archive has more than ${limits.entries} entries`);
-    if (bytes > limits.bytes) throw refused(`the archive holds more than ${limits.bytes} bytes`);
+    if (count > limits.entries) throw invalidArchive(`the archive has more than ${limits.entries} entries`);
+    if (bytes > limits.bytes) throw invalidArchive(`the archive holds more than ${limits.bytes} bytes`);
     const path = placeOf(header.name);
     if (header.type === "directory") await mkdir(join(folder, path), { recursive: true }).catch(taken(path));
     else if (header.type === "symlink") links[unused(path, links)] = targetOf(path, header);
@@ -105,12 +113,12 @@ function placeOf(name: string): string {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const isSafe = !name.startsWith("/") && !parts.includes("..") && !/[\0\\]/.test(name);
   if (isSafe && parts.length <= MAX_DEPTH && name.length <= MAX_PATH) return parts.join("/");
-  throw refused(`${JSON.stringify(name.slice(0, 200))} is no path within the archive`);
+  throw invalidArchive(`${JSON.stringify(name.slice(0, 200))} is no path within the archive`);
 }
 
 function unused(path: string, links: Readonly<Record<string, string>>): string {
   if (Object.hasOwn(links, path) || path === "")
-    throw refused(`${JSON.stringify(path)} is in the archive twice`);
+    throw invalidArchive(`${JSON.stringify(path)} is in the archive twice`);
   return path;
 }
 
@@ -118,19 +126,20 @@ function targetOf(path: string, { linkname }: Header): string {
   const target = linkname ?? "";
   const leads = normalize(join(dirname(path), target));
   if (target !== "" && !target.startsWith("/") && leads !== ".." && !leads.startsWith("../")) return target;
-  throw refused(`the link ${path} leads out of the archive, to ${target}`);
+  throw invalidArchive(`the link ${path} leads out of the archive, to ${target}`);
 }
 
 /** The file belongs to this process's account, and only that account may write it. */
 async function writeFile(entry: Entry, folder: string, path: string): Promise<string> {
   const { type, mode } = entry.header;
   if (type !== "file" && type !== "contiguous-file")
-    throw refused(`${path} is of type ${type}, which is not unpacked`);
-  if ((mode & SET_ID) !== 0) throw refused(`${path} would run with the rights of its owner (set-user-ID)`);
+    throw invalidArchive(`${path} is of type ${type}, which is not unpacked`);
+  if ((mode & SET_ID) !== 0)
+    throw invalidArchive(`${path} would run with the rights of its owner (set-user-ID)`);
   const hash = createHash("sha256");
   await mkdir(join(folder, dirname(path)), { recursive: true }).catch(taken(path));
   const file = await open(join(folder, path), "wx", (mode & 0o111) === 0 ? 0o644 : 0o755).catch(taken(path));
-  const bytes = passing(entry, (chunk) => hash.update(chunk));
+  const bytes = tapChunks(entry, (chunk) => hash.update(chunk));
   await pipeline(bytes, file.createWriteStream());
   return hash.digest("hex");
 }
@@ -139,7 +148,7 @@ async function writeFile(entry: Entry, folder: string, path: string): Promise<st
 async function requireOwnPlace(folder: string, path: string): Promise<void> {
   for (let above = dirname(path); above !== "."; above = dirname(above)) {
     const found = await lstat(join(folder, above)).catch(() => undefined);
-    if (found?.isSymbolicLink() === true) throw refused(`the link ${path} is below the link ${above}`);
+    if (found?.isSymbolicLink() === true) throw invalidArchive(`the link ${path} is below the link ${above}`);
   }
 }
 
@@ -148,17 +157,17 @@ async function requireInside(folder: string, path: string): Promise<void> {
   const [inside, found] = await Promise.all([
     realpath(folder),
     realpath(join(folder, path)).catch((cause: unknown) => {
-      throw refused(`the link ${path} leads to nothing in the archive`, cause);
+      throw invalidArchive(`the link ${path} leads to nothing in the archive`, cause);
     }),
   ]);
-  if (!found.startsWith(`${inside}/`)) throw refused(`the link ${path} leads out of the archive`);
+  if (!found.startsWith(`${inside}/`)) throw invalidArchive(`the link ${path} leads out of the archive`);
 }
 
 /** Another entry has the place, or one whose name differs in case where the disk does not tell them apart. */
 function taken(path: string) {
   return (error: NodeJS.ErrnoException): never => {
     if (!["EEXIST", "ENOTDIR", "EISDIR"].includes(error.code ?? "")) throw error;
-    throw refused(`${JSON.stringify(path)} is in the archive twice`, error);
+    throw invalidArchive(`${JSON.stringify(path)} is in the archive twice`, error);
   };
 }
 
@@ -168,5 +177,5 @@ const isOwn = (error: unknown): boolean =>
 function readError(error: unknown): unknown {
   if (isOwn(error)) return error;
   const why = error instanceof Error ? error.message : String(error);
-  return refused(`it is no .tar.gz archive: ${why}`, error);
+  return invalidArchive(`it is no .tar.gz archive: ${why}`, error);
 }

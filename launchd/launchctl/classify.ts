@@ -1,5 +1,5 @@
 /** Why `launchctl bootstrap` failed: it answers 5 to most causes, so the machine is asked. Pure. */
-import type { Job } from "../plan/observed.ts";
+import type { ManagedJob } from "../plan/observed.ts";
 import { NO_DOMAIN } from "./print.ts";
 
 export interface BootstrapFacts {
@@ -8,7 +8,7 @@ export interface BootstrapFacts {
   readonly said: string;
   readonly definition: string;
   /** Observed after the failure. */
-  readonly job: Job;
+  readonly job: ManagedJob;
   /** What plutil says against the plist; undefined when it is well-formed or plutil could not be asked. */
   readonly plistFault: string | undefined;
   readonly file: { readonly uid: number; readonly mode: number } | undefined;

@@ -2,11 +2,11 @@
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { type Command, type CommandResult, reasonOf } from "../command.ts";
-import { LABEL, type Layout } from "../layout.ts";
-import type { Job } from "../plan/observed.ts";
+import { type Command, type CommandResult, commandFailure } from "../command.ts";
+import { type InstallLayout, LABEL } from "../layout.ts";
+import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
-import { until } from "../wait.ts";
+import { pollUntil } from "../wait.ts";
 import { type BootstrapFailure, classifyBootstrap } from "./classify.ts";
 import { isDisabledIn, jobOf, NO_DOMAIN, NOT_FOUND, parsePrint } from "./print.ts";
 
@@ -22,7 +22,7 @@ export interface LaunchctlPorts {
   readonly run: Command;
   readonly clock: Clock;
   readonly euid: number;
-  readonly layout: Pick<Layout, "domain" | "definition">;
+  readonly layout: Pick<InstallLayout, "domain" | "definition">;
   /** Longest time from bootout until the job is gone: the plist's ExitTimeOut and a margin. */
   readonly leaveMs: number;
 }
@@ -32,14 +32,14 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   const { domain } = layout;
   const target = `${domain}/${LABEL}`;
   const observe = () => observeJob(run, domain);
-  const gone = () => until(clock, leaveMs, async () => (await observe()).at === "absent");
+  const gone = () => pollUntil(clock, leaveMs, async () => (await observe()).at === "absent");
   const waitUntilGone = async (): Promise<void> => {
     if (await gone()) return;
     throw new MetalbridgeError("ServiceLoadFailed", `${target} is still stopping after ${leaveMs / 1_000} s`);
   };
   const bootstrap = async (): Promise<void> => {
     let last = "";
-    const isLoaded = await until(clock, RETRY_MS + leaveMs, async () => {
+    const isLoaded = await pollUntil(clock, RETRY_MS + leaveMs, async () => {
       const result = await run("launchctl", ["bootstrap", domain, layout.definition]);
       if (result.exitCode === 0) return true;
       const cause = classifyBootstrap(await factsOf(ports, result, await observe()));
@@ -52,7 +52,7 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
     const result = await run("launchctl", ["bootout", target]);
     if (NONE.includes(result.exitCode)) return;
     if (result.exitCode !== 0 && !IN_PROGRESS.includes(result.exitCode) && (await observe()).at === "loaded")
-      throw new MetalbridgeError("ServiceLoadFailed", `launchctl bootout: ${reasonOf(result)}`);
+      throw new MetalbridgeError("ServiceLoadFailed", `launchctl bootout: ${commandFailure(result)}`);
     await waitUntilGone();
   };
   const load = async (): Promise<void> => {
@@ -66,7 +66,7 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
     const result = await run("launchctl", ["kickstart", "-k", target]);
     if (NONE.includes(result.exitCode)) return load();
     if (result.exitCode !== 0)
-      throw new MetalbridgeError("ServiceLoadFailed", `launchctl kickstart: ${reasonOf(result)}`);
+      throw new MetalbridgeError("ServiceLoadFailed", `launchctl kickstart: ${commandFailure(result)}`);
   };
   const kill = async (): Promise<void> => {
     // Without a process it fails, and there is nothing to do.
@@ -75,14 +75,14 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   return { observe, load, unload, restart, kill, forget: async () => undefined };
 }
 
-async function observeJob(run: Command, domain: string): Promise<Job> {
+async function observeJob(run: Command, domain: string): Promise<ManagedJob> {
   const printed = await run("launchctl", ["print", `${domain}/${LABEL}`]);
   const disabled = await run("launchctl", ["print-disabled", domain]);
   const isDisabled = disabled.exitCode === 0 && isDisabledIn(disabled.stdout, LABEL);
   if (printed.exitCode === 0) return jobOf(parsePrint(printed.stdout), isDisabled);
   if (NONE.includes(printed.exitCode) || /could not find/i.test(printed.stderr))
     return { at: "absent", isDisabled };
-  throw new MetalbridgeError("ServiceLoadFailed", `launchctl print: ${reasonOf(printed)}`);
+  throw new MetalbridgeError("ServiceLoadFailed", `launchctl print: ${commandFailure(printed)}`);
 }
 
 /** Whether it is loaded now; false tries once more. */
@@ -108,15 +108,16 @@ async function actOn(
   }
 }
 
-async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandResult, job: Job) {
+async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandResult, job: ManagedJob) {
   const { domain, definition } = layout;
   const found = await lstat(definition).catch(() => undefined);
   const lint = await run("plutil", ["-lint", definition]);
   return {
     exitCode: result.exitCode,
-    said: reasonOf(result),
+    said: commandFailure(result),
     ...{ definition, job, domain, euid },
-    plistFault: lint.exitCode === 1 ? reasonOf({ ...lint, stderr: lint.stdout + lint.stderr }) : undefined,
+    plistFault:
+      lint.exitCode === 1 ? commandFailure({ ...lint, stderr: lint.stdout + lint.stderr }) : undefined,
     file: found === undefined ? undefined : { uid: found.uid, mode: found.mode & 0o7777 },
     ownerUid: domain === "system" ? 0 : euid,
   };

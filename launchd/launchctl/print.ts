@@ -1,5 +1,5 @@
 /** Reads `launchctl print`. Its format is no interface, so only what was recorded is used. Pure. */
-import type { Job } from "../plan/observed.ts";
+import type { ManagedJob } from "../plan/observed.ts";
 
 /** `launchctl print` of a missing service, and `kickstart` of one. */
 export const NOT_FOUND = 113;
@@ -31,7 +31,7 @@ export function parsePrint(text: string): PrintedJob {
   };
 }
 
-export function jobOf(printed: PrintedJob, isDisabled: boolean): Job {
+export function jobOf(printed: PrintedJob, isDisabled: boolean): ManagedJob {
   return { at: "loaded", isDisabled, isLeaving: /^SIG(TERM|KILL)/.test(printed.state), ...printed };
 }
 

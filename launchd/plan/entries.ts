@@ -1,13 +1,13 @@
 /** Every folder, file and link of an installation besides its versions. Pure. */
 import { dirname } from "node:path/posix";
-import { type Layout, placesBelow } from "../layout.ts";
+import { type InstallLayout, placesBelow } from "../layout.ts";
 import { renderAgentPlist } from "../plist/agent-plist.ts";
 import { renderUnit } from "../systemd/unit.ts";
 
 export type Owner = "installer" | "account";
 
 /** As it should be. `isKept`: written where it is missing, and never changed. */
-export type Entry =
+export type InstallEntry =
   | { readonly kind: "folder"; readonly path: string; readonly owner: Owner; readonly mode: number }
   | {
       readonly kind: "file";
@@ -23,13 +23,13 @@ export type Entry =
 
 /** What `install.json` keeps, so that upgrade and uninstall find what install was asked for. */
 export interface Choices {
-  readonly layout: Layout;
+  readonly layout: InstallLayout;
   /** How long a stopping agent may drain before launchd or systemd kills it. */
   readonly drainSeconds: number;
 }
 
 /** What the user gave; undefined leaves what is there. */
-export interface Given {
+export interface ProvidedFiles {
   readonly config?: string | undefined;
   readonly kubeconfig?: string | undefined;
 }
@@ -42,7 +42,7 @@ export function definitionOf({ layout, drainSeconds }: Choices): string {
 }
 
 /** In the order in which they are made. The definition comes last: it must not name what does not exist yet. */
-export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[] {
+export function entriesOf(choices: Choices, given: ProvidedFiles = {}): readonly InstallEntry[] {
   const { layout } = choices;
   const { prefix, stateDir, agentLog, crashLog, configFile, kubeconfig } = layout;
   const { versions, current, choices: choicesFile } = placesBelow(prefix);
@@ -70,14 +70,14 @@ export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[]
   ];
 }
 
-function folder(path: string, owner: Owner, mode: number): Entry {
+function folder(path: string, owner: Owner, mode: number): InstallEntry {
   return { kind: "folder", path, owner, mode };
 }
 
-function file(path: string, owner: Owner, mode: number, text: string): Entry {
+function file(path: string, owner: Owner, mode: number, text: string): InstallEntry {
   return { kind: "file", path, owner, mode, text, isKept: false };
 }
 
-function kept(path: string, owner: Owner, mode: number, text: string): Entry {
+function kept(path: string, owner: Owner, mode: number, text: string): InstallEntry {
   return { kind: "file", path, owner, mode, text, isKept: true };
 }

@@ -1,20 +1,20 @@
 /** Whether the version that was just started works. Pure. */
-import type { Agent, Job } from "./observed.ts";
+import type { ManagedJob, ObservedAgent } from "./observed.ts";
 
-export interface Seen {
+export interface HealthObservation {
   readonly atMs: number;
-  readonly agent: Agent;
+  readonly agent: ObservedAgent;
   /** Undefined where the service manager was not asked. */
-  readonly job: Job | undefined;
+  readonly job: ManagedJob | undefined;
 }
 
 /** The process that answered as healthy, and since when. */
-export interface Since {
+export interface HealthySince {
   readonly pid: number;
   readonly atMs: number;
 }
 
-export interface Expected {
+export interface ExpectedAgent {
   readonly version: string;
   /** Troubles that are no fault of this version: the one before had them too. Undefined: any. */
   readonly knownTroubles: readonly string[] | undefined;
@@ -22,7 +22,7 @@ export interface Expected {
   readonly runsBefore: number | undefined;
 }
 
-export type Verdict =
+export type HealthAssessment =
   | { readonly is: "healthy" }
   | { readonly is: "waiting"; readonly why: string }
   | { readonly is: "failed"; readonly why: string };
@@ -33,11 +33,15 @@ const SETTLED_MS = 1_000;
 const RESTARTS_OF_A_CRASH = 2;
 
 /** `since` is of the readings before. Healthy is only a process that the service manager started. */
-export function judge(expected: Expected, seen: Seen, since: Since | undefined): Verdict {
+export function assessHealth(
+  expected: ExpectedAgent,
+  seen: HealthObservation,
+  since: HealthySince | undefined,
+): HealthAssessment {
   const { agent, job } = seen;
   const fault = job === undefined ? undefined : faultOf(job, expected.runsBefore);
   if (fault !== undefined) return { is: "failed", why: fault };
-  const missing = whatIsMissing(agent, expected);
+  const missing = healthProblem(agent, expected);
   if (missing !== undefined) return { is: "waiting", why: missing };
   if (job === undefined || !hasSettled(seen, since)) return { is: "waiting", why: "it has just started" };
   const pid = agent.at === "answers" ? agent.pid : undefined;
@@ -46,12 +50,18 @@ export function judge(expected: Expected, seen: Seen, since: Since | undefined):
 }
 
 /** Whether the same process has answered as healthy for long enough. */
-export function hasSettled({ agent, atMs }: Pick<Seen, "agent" | "atMs">, since: Since | undefined): boolean {
+export function hasSettled(
+  { agent, atMs }: Pick<HealthObservation, "agent" | "atMs">,
+  since: HealthySince | undefined,
+): boolean {
   return agent.at === "answers" && since?.pid === agent.pid && atMs - since.atMs >= SETTLED_MS;
 }
 
 /** Undefined when the agent answers as it should. */
-export function whatIsMissing(agent: Agent, { version, knownTroubles }: Expected): string | undefined {
+export function healthProblem(
+  agent: ObservedAgent,
+  { version, knownTroubles }: ExpectedAgent,
+): string | undefined {
   if (agent.at === "none") return "the agent does not listen on its socket";
   if (agent.at === "unknown") return `the agent's socket: ${agent.why}`;
   if (agent.at === "old") return `an agent without a version answers (pid ${agent.pid})`;
@@ -62,7 +72,7 @@ export function whatIsMissing(agent: Agent, { version, knownTroubles }: Expected
 }
 
 /** What cannot get better. */
-function faultOf(job: Job, runsBefore: number | undefined): string | undefined {
+function faultOf(job: ManagedJob, runsBefore: number | undefined): string | undefined {
   if (job.at === "absent" || job.pid !== undefined || runsBefore === undefined) return undefined;
   const runs = (job.runs ?? 0) - runsBefore;
   // Before the first start, the last exit is that of an earlier version.

@@ -1,9 +1,9 @@
 /** What is on the machine, as far as an installation is concerned. */
-import type { AgentAnswer } from "../../src/api/agent-answer.ts";
-import type { Entry } from "./entries.ts";
+import type { AgentReply } from "../../src/api/agent-answer.ts";
+import type { InstallEntry } from "./entries.ts";
 
 /** The service manager's view of our label or unit. Codes and states are its own words. */
-export type Job =
+export type ManagedJob =
   | { readonly at: "absent"; readonly isDisabled: boolean }
   | {
       readonly at: "loaded";
@@ -21,16 +21,16 @@ export type Job =
     };
 
 /** Starts so far; undefined where the service manager does not say. */
-export function runsOf(job: Job): number | undefined {
+export function runsOf(job: ManagedJob): number | undefined {
   return job.at === "loaded" ? job.runs : 0;
 }
 
-export type Agent =
+export type ObservedAgent =
   | { readonly at: "none" }
   /** Another user's socket, or no answer in time: no reason to act. */
   | { readonly at: "unknown"; readonly why: string }
   | { readonly at: "old"; readonly pid: number }
-  | ({ readonly at: "answers" } & AgentAnswer);
+  | ({ readonly at: "answers" } & AgentReply);
 
 export type EntryState =
   | { readonly is: "as wanted" }
@@ -44,7 +44,7 @@ export type EntryState =
       readonly isOurs: boolean;
     };
 
-export interface Observed {
+export interface ObservedInstallation {
   readonly account: "present" | "missing" | "incomplete" | "none wanted";
   /** Complete ones: a version appears by one rename, and the one to install is checked file by file. */
   readonly versions: readonly string[];
@@ -54,9 +54,9 @@ export interface Observed {
   readonly previous: string | undefined;
   /** Versions that have served: a rollback goes to no other. */
   readonly proven: readonly string[];
-  readonly entries: readonly { readonly entry: Entry; readonly state: EntryState }[];
-  readonly job: Job;
-  readonly agent: Agent;
+  readonly entries: readonly { readonly entry: InstallEntry; readonly state: EntryState }[];
+  readonly job: ManagedJob;
+  readonly agent: ObservedAgent;
   /** Engines that live in the state folder, whoever started them; undefined where the folder may not be read. */
   readonly engines: number | undefined;
 }

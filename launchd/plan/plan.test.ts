@@ -2,33 +2,33 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { layoutFor } from "../layout.ts";
 import { entriesOf } from "./entries.ts";
-import { judge } from "./health.ts";
+import { assessHealth } from "./health.ts";
 import { planCleanup, planInstall, planRollback } from "./install.ts";
-import type { Agent, Job, Observed } from "./observed.ts";
-import { refusalOf } from "./refuse.ts";
+import type { ManagedJob, ObservedAgent, ObservedInstallation } from "./observed.ts";
+import { installRefusalOf } from "./refuse.ts";
 import { planUninstall } from "./uninstall.ts";
-import { compareVersions, isVersion } from "./version.ts";
+import { compareReleases, isVersion } from "./version.ts";
 
 const layout = layoutFor({ platform: "darwin", scope: "system", root: "", home: "/Users/me", uid: 501 });
 const entries = entriesOf({ layout, drainSeconds: 30 });
 const wanted = entries.map((entry) => ({ entry, state: { is: "as wanted" } as const }));
 const missing = entries.map((entry) => ({ entry, state: { is: "missing" } as const }));
-const loaded: Job = {
+const loaded: ManagedJob = {
   ...{ at: "loaded", isDisabled: false, path: layout.definition, state: "running", pid: 5, runs: 1 },
   ...{ lastExit: undefined, isLeaving: false },
 };
-const serving = (version: string, troubles: string[] = []): Agent => ({
+const serving = (version: string, troubles: string[] = []): ObservedAgent => ({
   at: "answers",
   pid: 5,
   version,
   phase: "serving",
   troubles,
 });
-const nothing: Observed = {
+const nothing: ObservedInstallation = {
   ...{ account: "missing", versions: [], partials: [], proven: [], current: undefined, previous: undefined },
   ...{ entries: missing, job: { at: "absent", isDisabled: false }, agent: { at: "none" }, engines: 0 },
 };
-const installed: Observed = {
+const installed: ObservedInstallation = {
   ...nothing,
   ...{ account: "present", versions: ["1.0.0"], proven: ["1.0.0"], current: "1.0.0", entries: wanted },
   ...{ job: loaded, agent: serving("1.0.0") },
@@ -71,7 +71,7 @@ test("an upgrade remembers the version before, switches, and restarts without re
   ]);
 });
 
-test.each<[string, Partial<Observed>, string | undefined]>([
+test.each<[string, Partial<ObservedInstallation>, string | undefined]>([
   ["the version that served", {}, "1.0.0"],
   ["no version that never served", { proven: [] }, undefined],
   [
@@ -91,7 +91,7 @@ test.each<[string, Partial<Observed>, string | undefined]>([
 });
 
 test("a second upgrade after one that was cut off goes back to the version that served", () => {
-  const observed: Observed = {
+  const observed: ObservedInstallation = {
     ...installed,
     ...{ versions: ["1.0.0", "1.0.1", "1.1.0"], current: "1.1.0", previous: "1.0.0" },
   };
@@ -102,7 +102,7 @@ test("a second upgrade after one that was cut off goes back to the version that 
   ]);
 });
 
-const switched: Observed = {
+const switched: ObservedInstallation = {
   ...installed,
   versions: ["1.0.0", "1.1.0"],
   current: "1.1.0",
@@ -120,7 +120,7 @@ test("an upgrade that was interrupted after the switch restarts, and still knows
 
 const replacing = (...paths: readonly string[]) => paths.map((path) => ({ path, text: `old ${path}` }));
 
-test.each<[string, string | undefined, readonly string[], Partial<Observed>, readonly string[]]>([
+test.each<[string, string | undefined, readonly string[], Partial<ObservedInstallation>, readonly string[]]>([
   ["the configuration", "1.0.0", [layout.configFile], {}, ["make", "kill", "restart"]],
   ["the definition", "1.0.0", [layout.configFile, layout.definition], {}, ["make", "make", "kill", "reload"]],
   ["what a stopped agent had", "1.0.0", [layout.configFile], { job: nothing.job }, ["make", "load"]],
@@ -155,7 +155,7 @@ test("a rollback brings back the files that the version before ran with, and rel
 
 const both = ["1.0.0", "1.1.0"];
 
-test.each<[string, string | undefined, Partial<Observed>, string | undefined]>([
+test.each<[string, string | undefined, Partial<ObservedInstallation>, string | undefined]>([
   ["a version that had served before", "1.0.0", { proven: both }, "1.0.0"],
   ["a downgrade", "1.1.0", { current: "1.0.0", previous: "1.1.0", proven: both }, "1.1.0"],
   ["an upgrade without a link to the version before", "1.0.0", { previous: undefined }, "1.0.0"],
@@ -233,18 +233,20 @@ test.each([
   ],
   ["state below no volume", { unmounted: "/Volumes/x" }, {}, "StateDirUnusable"],
 ])("%s is refused before anything is changed", (_, change, seen, code) => {
-  expect(refusalOf({ ...request, ...change }, { ...installed, ...seen } as Observed)?.code).toBe(code);
+  expect(
+    installRefusalOf({ ...request, ...change }, { ...installed, ...seen } as ObservedInstallation)?.code,
+  ).toBe(code);
 });
 
 test("state below a folder of the agent's own account is accepted", () => {
   const aboveState = { at: "/Users/farm", uid: request.accountUid };
-  expect(refusalOf({ ...request, aboveState }, installed)).toBeUndefined();
+  expect(installRefusalOf({ ...request, aboveState }, installed)).toBeUndefined();
 });
 
 test("an older version and a foreign job are accepted when asked for", () => {
-  const foreign: Observed = { ...installed, job: { ...loaded, path: "/else.plist" } };
+  const foreign: ObservedInstallation = { ...installed, job: { ...loaded, path: "/else.plist" } };
   expect(
-    refusalOf({ ...request, version: "0.9.0", allowDowngrade: true, takeOver: true }, foreign),
+    installRefusalOf({ ...request, version: "0.9.0", allowDowngrade: true, takeOver: true }, foreign),
   ).toBeUndefined();
 });
 
@@ -268,57 +270,59 @@ test("uninstall ends the service first and removes its own record last; models a
 
 const expected = { version: "1.1.0", knownTroubles: ["ApiUnreachable"], runsBefore: 1 };
 
-test.each<[string, Agent, Job | undefined, { pid: number; atMs: number } | undefined, string]>([
-  ["serves for a second", serving("1.1.0"), loaded, { pid: 5, atMs: 0 }, "healthy"],
+test.each<[string, ObservedAgent, ManagedJob | undefined, { pid: number; atMs: number } | undefined, string]>(
   [
-    "has the troubles of the version before",
-    serving("1.1.0", ["ApiUnreachable"]),
-    loaded,
-    { pid: 5, atMs: 0 },
-    "healthy",
+    ["serves for a second", serving("1.1.0"), loaded, { pid: 5, atMs: 0 }, "healthy"],
+    [
+      "has the troubles of the version before",
+      serving("1.1.0", ["ApiUnreachable"]),
+      loaded,
+      { pid: 5, atMs: 0 },
+      "healthy",
+    ],
+    [
+      "was started in a terminal",
+      serving("1.1.0"),
+      { ...loaded, pid: undefined, state: "spawn scheduled" },
+      { pid: 5, atMs: 0 },
+      "waiting",
+    ],
+    ["serves, while launchd was not asked", serving("1.1.0"), undefined, { pid: 5, atMs: 0 }, "waiting"],
+    ["has just begun", serving("1.1.0"), loaded, { pid: 5, atMs: 900 }, "waiting"],
+    ["was another process a moment ago", serving("1.1.0"), loaded, { pid: 4, atMs: 0 }, "waiting"],
+    ["has a trouble of its own", serving("1.1.0", ["ApiForbidden"]), loaded, undefined, "waiting"],
+    ["is still the old one", serving("1.0.0"), loaded, undefined, "waiting"],
+    [
+      "does not listen",
+      { at: "none" },
+      { ...loaded, pid: undefined, runs: 2, lastExit: "1" },
+      undefined,
+      "waiting",
+    ],
+    [
+      "crashes again",
+      { at: "none" },
+      { ...loaded, pid: undefined, runs: 3, lastExit: "1" },
+      undefined,
+      "failed",
+    ],
+    [
+      "cannot be started",
+      { at: "none" },
+      { ...loaded, pid: undefined, runs: 2, lastExit: "78: EX_CONFIG" },
+      undefined,
+      "failed",
+    ],
+    [
+      "has not been started yet, where the one before could not be",
+      { at: "none" },
+      { ...loaded, pid: undefined, runs: 1, lastExit: "78: EX_CONFIG" },
+      undefined,
+      "waiting",
+    ],
   ],
-  [
-    "was started in a terminal",
-    serving("1.1.0"),
-    { ...loaded, pid: undefined, state: "spawn scheduled" },
-    { pid: 5, atMs: 0 },
-    "waiting",
-  ],
-  ["serves, while launchd was not asked", serving("1.1.0"), undefined, { pid: 5, atMs: 0 }, "waiting"],
-  ["has just begun", serving("1.1.0"), loaded, { pid: 5, atMs: 900 }, "waiting"],
-  ["was another process a moment ago", serving("1.1.0"), loaded, { pid: 4, atMs: 0 }, "waiting"],
-  ["has a trouble of its own", serving("1.1.0", ["ApiForbidden"]), loaded, undefined, "waiting"],
-  ["is still the old one", serving("1.0.0"), loaded, undefined, "waiting"],
-  [
-    "does not listen",
-    { at: "none" },
-    { ...loaded, pid: undefined, runs: 2, lastExit: "1" },
-    undefined,
-    "waiting",
-  ],
-  [
-    "crashes again",
-    { at: "none" },
-    { ...loaded, pid: undefined, runs: 3, lastExit: "1" },
-    undefined,
-    "failed",
-  ],
-  [
-    "cannot be started",
-    { at: "none" },
-    { ...loaded, pid: undefined, runs: 2, lastExit: "78: EX_CONFIG" },
-    undefined,
-    "failed",
-  ],
-  [
-    "has not been started yet, where the one before could not be",
-    { at: "none" },
-    { ...loaded, pid: undefined, runs: 1, lastExit: "78: EX_CONFIG" },
-    undefined,
-    "waiting",
-  ],
-])("a version that %s: judged", (_, agent, job, since, is) => {
-  expect(judge(expected, { atMs: 1_000, agent, job }, since).is).toBe(is);
+)("a version that %s: judged", (_, agent, job, since, is) => {
+  expect(assessHealth(expected, { atMs: 1_000, agent, job }, since).is).toBe(is);
 });
 
 test("versions are ordered as Semantic Versioning says", () => {
@@ -337,7 +341,7 @@ test("versions are ordered as Semantic Versioning says", () => {
   ];
   for (const [index, one] of ordered.entries())
     for (const [other, two] of ordered.entries())
-      expect(Math.sign(compareVersions(one, two))).toBe(Math.sign(index - other));
+      expect(Math.sign(compareReleases(one, two))).toBe(Math.sign(index - other));
   expect(["1.0", "v1.0.0", "1.0.0-..", "../1.0.0", "1.0.0/x"].map(isVersion)).toEqual(Array(5).fill(false));
 });
 

@@ -1,12 +1,12 @@
 /** What install and upgrade do not do, decided before anything is changed. Pure. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import type { Layout } from "../layout.ts";
-import type { Observed } from "./observed.ts";
+import type { InstallLayout } from "../layout.ts";
+import type { ObservedInstallation } from "./observed.ts";
 import { MODEL_STORE } from "./uninstall.ts";
-import { compareVersions, isVersion } from "./version.ts";
+import { compareReleases, isVersion } from "./version.ts";
 
-export interface Request {
-  readonly layout: Layout;
+export interface InstallRequest {
+  readonly layout: InstallLayout;
   readonly version: string;
   readonly euid: number;
   readonly allowDowngrade: boolean;
@@ -29,9 +29,12 @@ const OF_AN_AGENT: readonly string[] = ["instance-id", "agent.sock", "desired", 
 /** What join, an interrupted install and an uninstall leave there. */
 const BEFORE_AN_AGENT: readonly string[] = ["kubeconfig", "logs", MODEL_STORE];
 
-export function refusalOf(request: Request, observed: Observed): MetalbridgeError | undefined {
+export function installRefusalOf(
+  request: InstallRequest,
+  observed: ObservedInstallation,
+): MetalbridgeError | undefined {
   return (
-    rootNeeded(request) ??
+    requireRoot(request) ??
     downgrade(request, observed) ??
     foreign(request, observed) ??
     withoutVolume(request) ??
@@ -41,7 +44,10 @@ export function refusalOf(request: Request, observed: Observed): MetalbridgeErro
 }
 
 /** For every verb that changes the service. */
-export function rootNeeded({ layout, euid }: Pick<Request, "layout" | "euid">): MetalbridgeError | undefined {
+export function requireRoot({
+  layout,
+  euid,
+}: Pick<InstallRequest, "layout" | "euid">): MetalbridgeError | undefined {
   if ((layout.domain === "system") === (euid === 0)) return undefined;
   return euid === 0
     ? error("RootRefused", `${layout.definition} belongs to a user`)
@@ -49,15 +55,18 @@ export function rootNeeded({ layout, euid }: Pick<Request, "layout" | "euid">): 
 }
 
 function downgrade(
-  { version, allowDowngrade }: Request,
-  { current }: Observed,
+  { version, allowDowngrade }: InstallRequest,
+  { current }: ObservedInstallation,
 ): MetalbridgeError | undefined {
   if (allowDowngrade || current === undefined || !isVersion(current)) return undefined;
-  if (compareVersions(version, current) >= 0) return undefined;
+  if (compareReleases(version, current) >= 0) return undefined;
   return error("DowngradeRefused", `version ${version} is older than the installed ${current}`);
 }
 
-function foreign({ layout, takeOver }: Request, { job, entries }: Observed): MetalbridgeError | undefined {
+function foreign(
+  { layout, takeOver }: InstallRequest,
+  { job, entries }: ObservedInstallation,
+): MetalbridgeError | undefined {
   if (takeOver) return undefined;
   if (job.at === "loaded" && job.path !== undefined && job.path !== layout.definition)
     return error(
@@ -70,7 +79,7 @@ function foreign({ layout, takeOver }: Request, { job, entries }: Observed): Met
 }
 
 /** Its models would fill the disk of the system, and be hidden once the volume is mounted. */
-function withoutVolume({ layout, unmounted }: Request): MetalbridgeError | undefined {
+function withoutVolume({ layout, unmounted }: InstallRequest): MetalbridgeError | undefined {
   if (unmounted === undefined) return undefined;
   return new MetalbridgeError("StateDirUnusable", `no volume is mounted at ${unmounted}`, {
     summary: `mount the volume that ${layout.stateDir} belongs to, or choose another folder with --state-dir`,
@@ -78,7 +87,7 @@ function withoutVolume({ layout, unmounted }: Request): MetalbridgeError | undef
 }
 
 /** Neither the agent's account nor root with its rights could make the state folder there, and that owner can replace it. */
-function belowStranger({ layout, aboveState, accountUid }: Request): MetalbridgeError | undefined {
+function belowStranger({ layout, aboveState, accountUid }: InstallRequest): MetalbridgeError | undefined {
   if (aboveState === undefined || aboveState.uid === accountUid) return undefined;
   const { at, uid } = aboveState;
   return new MetalbridgeError(
@@ -97,7 +106,7 @@ function strangersState({
   stateOwner,
   accountUid,
   stateEntries = [],
-}: Request): MetalbridgeError | undefined {
+}: InstallRequest): MetalbridgeError | undefined {
   const strange = stateEntries.some((name) => OF_AN_AGENT.includes(name))
     ? undefined
     : stateEntries.find((name) => !BEFORE_AN_AGENT.includes(name.split(".")[0] ?? ""));

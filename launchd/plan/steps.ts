@@ -1,11 +1,11 @@
 /** The steps of install, upgrade and uninstall. Each is safe to repeat, and each says what it does. */
-import type { Entry, Owner } from "./entries.ts";
+import type { InstallEntry, Owner } from "./entries.ts";
 
-export type Step =
+export type InstallStep =
   | { readonly do: "create account"; readonly name: string }
   | { readonly do: "remove account"; readonly name: string }
   | { readonly do: "stage"; readonly version: string }
-  | { readonly do: "make"; readonly entry: Entry; readonly because: "missing" | "differs" }
+  | { readonly do: "make"; readonly entry: InstallEntry; readonly because: "missing" | "differs" }
   | { readonly do: "remember"; readonly previous: string }
   | { readonly do: "switch"; readonly version: string }
   /** It served: a rollback may go to it. */
@@ -22,7 +22,7 @@ export type Step =
   | { readonly do: "remove if empty"; readonly path: string };
 
 /** For `--dry-run` and for what a terminal shows. Pure. */
-export function describeStep(step: Step): string {
+export function describeStep(step: InstallStep): string {
   switch (step.do) {
     case "create account":
       return `create the account ${step.name}`;

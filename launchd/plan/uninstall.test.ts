@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import { layoutFor } from "../layout.ts";
-import type { Observed } from "./observed.ts";
+import type { ObservedInstallation } from "./observed.ts";
 import { planUninstall } from "./uninstall.ts";
 
 const at = { root: "", home: "/Users/me", uid: 501 } as const;
 const daemon = layoutFor({ ...at, platform: "darwin", scope: "system" });
 const launchAgent = layoutFor({ ...at, platform: "darwin", scope: "user" });
 const unit = layoutFor({ ...at, platform: "linux", scope: "system" });
-const gone: Observed = {
+const gone: ObservedInstallation = {
   ...{ account: "missing", versions: [], partials: [], proven: [], current: undefined, previous: undefined },
   ...{ entries: [], job: { at: "absent", isDisabled: false }, agent: { at: "none" }, engines: 0 },
 };
-const job: Observed["job"] = {
+const job: ObservedInstallation["job"] = {
   ...{ at: "loaded" as const, isDisabled: false, path: undefined, state: "running", pid: 5, runs: 1 },
   ...{ lastExit: undefined, isLeaving: false },
 };
@@ -19,7 +19,7 @@ const job: Observed["job"] = {
 /** As an operator reads them. */
 function stepsOf(
   layout: typeof daemon,
-  observed: Partial<Observed> = {},
+  observed: Partial<ObservedInstallation> = {},
   stateEntries?: readonly string[],
   purge = false,
 ): string[] {
@@ -67,7 +67,9 @@ test.each<[number | undefined, readonly string[]]>([
 
 const ACCOUNT = "remove account _metalbridge";
 const STATE = daemon.stateDir;
-test.each<[string, typeof daemon, readonly string[] | undefined, boolean, Observed["account"], string[]]>([
+test.each<
+  [string, typeof daemon, readonly string[] | undefined, boolean, ObservedInstallation["account"], string[]]
+>([
   [
     "the model store and its account stay",
     daemon,

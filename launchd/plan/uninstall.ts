@@ -1,12 +1,12 @@
 /** What is left to remove. Pure. */
 import { dirname } from "node:path/posix";
-import { type Layout, placesBelow } from "../layout.ts";
-import type { Observed } from "./observed.ts";
-import type { Step } from "./steps.ts";
+import { type InstallLayout, placesBelow } from "../layout.ts";
+import type { ObservedInstallation } from "./observed.ts";
+import type { InstallStep } from "./steps.ts";
 
 export interface UninstallInput {
-  readonly layout: Layout;
-  readonly observed: Observed;
+  readonly layout: InstallLayout;
+  readonly observed: ObservedInstallation;
   /** The model store too. */
   readonly purge: boolean;
   /** What is in the state folder; undefined when there is none. */
@@ -17,7 +17,12 @@ export interface UninstallInput {
 export const MODEL_STORE = "models";
 
 /** The service first, so that nothing is restarted; the record of where everything is, last. */
-export function planUninstall({ layout, observed, purge, stateEntries }: UninstallInput): readonly Step[] {
+export function planUninstall({
+  layout,
+  observed,
+  purge,
+  stateEntries,
+}: UninstallInput): readonly InstallStep[] {
   const places = placesBelow(layout.prefix);
   const { engines } = observed;
   const inOwnFolders = [layout.configFile, layout.crashLog].filter((path) => path !== undefined);
@@ -42,10 +47,10 @@ export function planUninstall({ layout, observed, purge, stateEntries }: Uninsta
 
 /** The account stays with the store, whose files would else belong to a number that another account may get. */
 function stateSteps(
-  { stateDir }: Layout,
+  { stateDir }: InstallLayout,
   keepsModels: boolean,
   stateEntries: readonly string[] | undefined,
-): readonly Step[] {
+): readonly InstallStep[] {
   if (stateEntries === undefined) return [];
   if (!keepsModels) return [{ do: "remove", path: stateDir, owner: "account" }];
   return stateEntries

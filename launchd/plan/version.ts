@@ -8,7 +8,7 @@ export function isVersion(text: string): boolean {
 }
 
 /** Negative when `one` is older. A release is newer than its own pre-releases. Throws on what is no version. */
-export function compareVersions(one: string, other: string): number {
+export function compareReleases(one: string, other: string): number {
   const [a, b] = [partsOf(one), partsOf(other)];
   for (let index = 0; index < 3; index += 1) {
     const difference = (a.numbers[index] ?? 0) - (b.numbers[index] ?? 0);

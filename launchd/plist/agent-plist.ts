@@ -1,17 +1,17 @@
 /** The agent's launchd job. Pure; every key has its reason, and docs/install-a-mac.md says it to users. */
 import { agentCommand, agentPath, stopSeconds } from "../agent-command.ts";
-import { LABEL, type Layout } from "../layout.ts";
+import { type InstallLayout, LABEL } from "../layout.ts";
 import { type PlistDict, renderPlistXml } from "./xml.ts";
 
 /** Between two starts; launchd has no limit on their number, so this alone slows a crash loop. */
 const THROTTLE_SECONDS = 10;
 const MOST_FILES = 65_536;
 
-export function renderAgentPlist(layout: Layout, drainSeconds: number): string {
+export function renderAgentPlist(layout: InstallLayout, drainSeconds: number): string {
   return renderPlistXml(agentJob(layout, drainSeconds));
 }
 
-function agentJob(layout: Layout, drainSeconds: number): PlistDict {
+function agentJob(layout: InstallLayout, drainSeconds: number): PlistDict {
   const { account, scope, crashLog, stateDir } = layout;
   return {
     Label: LABEL,

@@ -25,37 +25,38 @@ const manifestSchema = z.object({
   files: z.record(relativePath, z.string().regex(/^[0-9a-f]{64}$/)),
 });
 
-export type Manifest = z.infer<typeof manifestSchema>;
+export type ReleaseManifest = z.infer<typeof manifestSchema>;
 
 /** Undefined when the folder is no release. Throws ReleaseInvalid. */
-export async function readManifest(folder: string): Promise<Manifest | undefined> {
+export async function readReleaseManifest(folder: string): Promise<ReleaseManifest | undefined> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
-  return text === undefined ? undefined : parseManifest(text, join(folder, MANIFEST));
+  return text === undefined ? undefined : parseReleaseManifest(text, join(folder, MANIFEST));
 }
 
 /** `where` is for the message. Throws ReleaseInvalid. */
-export function parseManifest(text: string, where: string): Manifest {
+export function parseReleaseManifest(text: string, where: string): ReleaseManifest {
   const parsed = manifestSchema.safeParse(jsonOf(text));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw invalid(`${where}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`);
+  throw invalidRelease(`${where}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`);
 }
 
 /** Throws ReleaseInvalid for the first file that is missing, is a link, or has other bytes. */
-export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
+export async function checkFiles(folder: string, { files }: ReleaseManifest): Promise<void> {
   for (const [path, expected] of Object.entries(files)) {
     const file = join(folder, path);
     const found = lstatSync(file, { throwIfNoEntry: false });
-    if (found === undefined) throw invalid(`${path} is missing`);
-    if (!found.isFile()) throw invalid(`${path} is not a regular file`);
+    if (found === undefined) throw invalidRelease(`${path} is missing`);
+    if (!found.isFile()) throw invalidRelease(`${path} is not a regular file`);
     const sum = await sha256Of(file);
-    if (sum !== expected) throw invalid(`${path} has the SHA-256 ${sum}, not ${expected}`);
+    if (sum !== expected) throw invalidRelease(`${path} has the SHA-256 ${sum}, not ${expected}`);
   }
 }
 
 /** Throws ReleaseInvalid when it is not for this machine. */
-export function checkPlatform({ platform, version }: Manifest, here: string): void {
-  if (platform !== here) throw invalid(`version ${version} is for ${platform}; this machine is ${here}`);
+export function checkPlatform({ platform, version }: ReleaseManifest, here: string): void {
+  if (platform !== here)
+    throw invalidRelease(`version ${version} is for ${platform}; this machine is ${here}`);
 }
 
 const CHUNK_BYTES = 1 << 18;
@@ -77,7 +78,7 @@ export async function sha256Of(file: string): Promise<string> {
   return hash.digest("hex");
 }
 
-export function invalid(message: string): MetalbridgeError {
+export function invalidRelease(message: string): MetalbridgeError {
   return new MetalbridgeError("ReleaseInvalid", message);
 }
 

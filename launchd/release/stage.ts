@@ -3,21 +3,21 @@ import { chmodSync, constants, copyFileSync, mkdirSync, statSync } from "node:fs
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, type CommandResult, reasonOf } from "../command.ts";
+import { type Command, type CommandResult, commandFailure } from "../command.ts";
 import {
   checkFiles,
   checkPlatform,
-  invalid,
+  invalidRelease,
   MANIFEST,
-  type Manifest,
-  parseManifest,
-  readManifest,
+  parseReleaseManifest,
+  type ReleaseManifest,
+  readReleaseManifest,
   sha256Of,
 } from "./manifest.ts";
 
 /** A release whose files were checked, waiting to become a version. */
-export interface Source {
-  readonly manifest: Manifest;
+export interface ReleaseSource {
+  readonly manifest: ReleaseManifest;
   /** Throws ReleaseInvalid or the system's error; leaves nothing behind then. */
   readonly stage: (versions: string) => Promise<void>;
   /** Removes what was unpacked. */
@@ -31,8 +31,8 @@ export const isPartial = (name: string): boolean => name.startsWith(".") && name
 export const partialName = (what: string): string => `.${what}.${process.pid}.partial`;
 
 /** The release that this program was started from. Throws NotARelease in a source checkout. */
-export async function sourceFromFolder(folder: string, platform: string): Promise<Source> {
-  const manifest = await readManifest(folder);
+export async function sourceFromFolder(folder: string, platform: string): Promise<ReleaseSource> {
+  const manifest = await readReleaseManifest(folder);
   if (manifest === undefined)
     throw new MetalbridgeError("NotARelease", `${folder} has no ${MANIFEST}: it is a source checkout`);
   checkPlatform(manifest, platform);
@@ -55,7 +55,7 @@ export interface ArchiveInput {
 }
 
 /** Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
-export async function sourceFromArchive(input: ArchiveInput): Promise<Source> {
+export async function sourceFromArchive(input: ArchiveInput): Promise<ReleaseSource> {
   const { archive, platform, versions, run } = input;
   await checkSum(archive, input.sha256 ?? (await sumBeside(archive)));
   await mkdir(versions, { recursive: true });
@@ -74,8 +74,8 @@ export async function sourceFromArchive(input: ArchiveInput): Promise<Source> {
       "--no-same-owner",
     ]);
     if (result.exitCode !== 0) throw unpackError(archive, result);
-    const manifest = await readManifest(partial);
-    if (manifest === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
+    const manifest = await readReleaseManifest(partial);
+    if (manifest === undefined) throw invalidRelease(`${archive} has no ${MANIFEST}`);
     checkPlatform(manifest, platform);
     await checkFiles(partial, manifest);
     return { manifest, discard, stage: (folder) => publish(partial, folder, manifest) };
@@ -100,10 +100,10 @@ export async function readArchive(archive: string, run: Command, sha256?: string
   const listed = await run("tar", ["-tzf", archive]);
   if (listed.exitCode !== 0) throw unpackError(archive, listed);
   const entry = listed.stdout.split("\n").find((name) => /^(\.\/)?[^/]+\/release\.json$/.test(name));
-  if (entry === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
+  if (entry === undefined) throw invalidRelease(`${archive} has no ${MANIFEST}`);
   const read = await run("tar", ["-xzOf", archive, "--", entry]);
   if (read.exitCode !== 0) throw unpackError(archive, read);
-  const { version, platform } = parseManifest(read.stdout, `${archive}: ${MANIFEST}`);
+  const { version, platform } = parseReleaseManifest(read.stdout, `${archive}: ${MANIFEST}`);
   return { archive, sha256: expected.trim().toLowerCase(), version, platform };
 }
 
@@ -128,13 +128,13 @@ async function sumBeside(archive: string): Promise<string> {
 
 /** GNU tar says how much it wrote, bsdtar that no space is left. */
 function unpackError(archive: string, result: CommandResult): Error {
-  const reason = reasonOf(result);
+  const reason = commandFailure(result);
   if (!/no space left|wrote only/i.test(result.stderr))
-    return invalid(`${archive} cannot be unpacked: ${reason}`);
+    return invalidRelease(`${archive} cannot be unpacked: ${reason}`);
   return Object.assign(new Error(`${archive}: ${reason}`), { code: "ENOSPC" });
 }
 
-async function copyInto(versions: string, folder: string, manifest: Manifest): Promise<void> {
+async function copyInto(versions: string, folder: string, manifest: ReleaseManifest): Promise<void> {
   const partial = join(versions, partialName(manifest.version));
   try {
     await rm(partial, { recursive: true, force: true });
@@ -150,7 +150,11 @@ async function copyInto(versions: string, folder: string, manifest: Manifest): P
 }
 
 /** A version must survive a power cut right after the switch, so all of it is on the disk before it has its name. */
-async function publish(partial: string, versions: string, { version, files }: Manifest): Promise<void> {
+async function publish(
+  partial: string,
+  versions: string,
+  { version, files }: ReleaseManifest,
+): Promise<void> {
   await syncTree(partial, [MANIFEST, ...Object.keys(files)]);
   await replaceFolder(partial, join(versions, version));
 }
@@ -192,7 +196,7 @@ export async function replaceFolder(from: string, to: string): Promise<void> {
 }
 
 /** Synchronous, for the same reason as `sha256Of`. */
-function copyRelease(from: string, to: string, { files }: Manifest): void {
+function copyRelease(from: string, to: string, { files }: ReleaseManifest): void {
   const paths = [MANIFEST, ...Object.keys(files)];
   for (const folder of foldersOf(paths)) mkdirSync(join(to, folder), { recursive: true });
   for (const path of paths) {
@@ -214,14 +218,14 @@ async function syncPath(path: string): Promise<void> {
 /** Written once the version has served. */
 export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
 
-export interface Installed {
+export interface InstalledVersions {
   readonly versions: readonly string[];
   readonly proven: readonly string[];
   readonly partials: readonly string[];
 }
 
 /** What is in the versions folder; a folder without release.json is no version, nor is one that is not as `release` has it. */
-export async function listVersions(versions: string, release?: Manifest): Promise<Installed> {
+export async function listVersions(versions: string, release?: ReleaseManifest): Promise<InstalledVersions> {
   const names = await readdir(versions).catch(() => []);
   const has = async (path: string) => (await stat(path).catch(() => undefined)) !== undefined;
   const kept: string[] = [];
@@ -235,10 +239,10 @@ export async function listVersions(versions: string, release?: Manifest): Promis
   return { versions: kept.sort(), proven, partials: names.filter((name) => !kept.includes(name)) };
 }
 
-async function isWhole(folder: string, release: Manifest): Promise<boolean> {
+async function isWhole(folder: string, release: ReleaseManifest): Promise<boolean> {
   try {
     await checkFiles(folder, release);
-    return (await readManifest(folder)) !== undefined;
+    return (await readReleaseManifest(folder)) !== undefined;
   } catch (error) {
     if (error instanceof MetalbridgeError) return false;
     throw error;

@@ -1,9 +1,9 @@
 /** The agent's unit in systemd. */
 import { rm } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, reasonOf } from "../command.ts";
+import { type Command, commandFailure } from "../command.ts";
 import { UNIT } from "../layout.ts";
-import type { Job } from "../plan/observed.ts";
+import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 
 const PROPERTIES =
@@ -13,12 +13,12 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
   const call = async (...args: readonly string[]): Promise<void> => {
     const result = await run("systemctl", args);
     if (result.exitCode !== 0)
-      throw new MetalbridgeError("ServiceLoadFailed", `systemctl ${args[0]}: ${reasonOf(result)}`);
+      throw new MetalbridgeError("ServiceLoadFailed", `systemctl ${args[0]}: ${commandFailure(result)}`);
   };
-  const observe = async (): Promise<Job> => {
+  const observe = async (): Promise<ManagedJob> => {
     const shown = await run("systemctl", ["show", UNIT, `--property=${PROPERTIES}`]);
     if (shown.exitCode !== 0)
-      throw new MetalbridgeError("ServiceLoadFailed", `systemctl show: ${reasonOf(shown)}`);
+      throw new MetalbridgeError("ServiceLoadFailed", `systemctl show: ${commandFailure(shown)}`);
     return parseShow(shown.stdout);
   };
   const start = async (verb: "start" | "restart"): Promise<void> => {
@@ -48,7 +48,7 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
 }
 
 /** A unit that is not active is absent: systemd reads its file again at every start. */
-export function parseShow(text: string): Job {
+export function parseShow(text: string): ManagedJob {
   const fields = new Map(
     text.split("\n").map((line) => {
       const at = line.indexOf("=");

@@ -1,8 +1,8 @@
 /** The agent's systemd unit. Pure. */
 import { agentCommand, stopSeconds } from "../agent-command.ts";
-import type { Layout } from "../layout.ts";
+import type { InstallLayout } from "../layout.ts";
 
-export function renderUnit(layout: Layout, drainSeconds: number): string {
+export function renderUnit(layout: InstallLayout, drainSeconds: number): string {
   const { account } = layout;
   return `${[
     "# Written by metalbridge install, which overwrites changes; put yours into a drop-in (systemctl edit metalbridge-agent).",

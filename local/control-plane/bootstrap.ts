@@ -54,11 +54,11 @@ export function basicObjects(
 /** Returns when every definition is served and everything else exists. */
 export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all(basicObjects(crds).map(([path, object]) => apply(access, path, object)));
-  await untilServed(access, crds);
+  await waitUntilServed(access, crds);
 }
 
 /** Returns when every definition is served. */
-export async function untilServed(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
+export async function waitUntilServed(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
 }
 

@@ -6,9 +6,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { packageRoot } from "../package-root.ts";
 import { tailOf } from "./process/log-tail.ts";
-import { findSession, type SessionInfo } from "./session.ts";
+import { findControlPlaneSession, type SessionInfo } from "./session.ts";
 import { ensureFolder } from "./state/folder.ts";
-import { layoutOf } from "./state/layout.ts";
+import { controlPlaneLayoutOf } from "./state/layout.ts";
 
 const READY_WITHIN_MS = 120_000;
 const POLL_MS = 100;
@@ -18,7 +18,7 @@ export async function startDetached(options: {
   readonly dir: string;
   readonly port?: number | undefined;
 }): Promise<SessionInfo> {
-  const layout = layoutOf(options.dir);
+  const layout = controlPlaneLayoutOf(options.dir);
   ensureFolder(layout.dir);
   mkdirSync(layout.logs, { recursive: true, mode: 0o700 });
   const logFile = layout.log("up");
@@ -39,7 +39,7 @@ export async function startDetached(options: {
   });
   const deadline = performance.now() + READY_WITHIN_MS;
   while (ended === undefined && performance.now() < deadline) {
-    const info = await findSession(layout.dir).catch(() => undefined);
+    const info = await findControlPlaneSession(layout.dir).catch(() => undefined);
     if (info?.state === "ready") {
       child.unref();
       return info;

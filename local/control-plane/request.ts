@@ -7,7 +7,7 @@ export interface ApiAccess {
   readonly token: string;
 }
 
-export interface Reply {
+export interface ApiReply {
   readonly status: number;
   readonly body: string;
 }
@@ -21,7 +21,7 @@ interface Call {
 }
 
 /** Rejects only when no response came in time. */
-export function callApi(access: ApiAccess, call: Call): Promise<Reply> {
+export function callApi(access: ApiAccess, call: Call): Promise<ApiReply> {
   const { method, path, body, contentType = "application/json", timeoutMs = 10_000 } = call;
   return new Promise((resolve, reject) => {
     const request = httpsRequest(

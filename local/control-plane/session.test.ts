@@ -5,19 +5,25 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { findSession, openSession, type SessionInfo, socketPath, stopSession } from "./session.ts";
+import {
+  findControlPlaneSession,
+  openSession,
+  type SessionInfo,
+  socketPath,
+  stopSession,
+} from "./session.ts";
 
 const info: SessionInfo = { pid: process.pid, state: "ready", kubeconfig: "/k", url: "https://x" };
 const open = (dir: string, onStop = async () => {}) => openSession({ dir, info: () => info, onStop });
 
 test("the process that opened the folder answers for it, and no other can open it", async () => {
   await using folder = await temporaryFolder();
-  expect(await findSession(folder.path)).toBeUndefined();
+  expect(await findControlPlaneSession(folder.path)).toBeUndefined();
   const session = await open(folder.path);
-  expect(await findSession(folder.path)).toEqual(info);
+  expect(await findControlPlaneSession(folder.path)).toEqual(info);
   await expect(open(folder.path)).rejects.toMatchObject({ code: "ControlPlaneRunning" });
   session.close();
-  expect(await findSession(folder.path)).toBeUndefined();
+  expect(await findControlPlaneSession(folder.path)).toBeUndefined();
 });
 
 test("the order to stop is answered when everything has been stopped", async () => {
@@ -42,7 +48,7 @@ test("a socket that a killed process left is replaced", async () => {
   ]);
   expect(existsSync(file)).toBe(true);
   const session = await open(folder.path);
-  expect(await findSession(folder.path)).toEqual(info);
+  expect(await findControlPlaneSession(folder.path)).toEqual(info);
   session.close();
 });
 
@@ -54,7 +60,7 @@ test("a process that holds the folder and does not answer is not none", async ()
   try {
     await once(child.stdout, "data");
     child.kill("SIGSTOP");
-    await expect(findSession(folder.path, 100)).rejects.toMatchObject({
+    await expect(findControlPlaneSession(folder.path, 100)).rejects.toMatchObject({
       code: "ControlPlanePartFailed",
       remedy: { command: `kill -KILL $(lsof -t ${file})` },
     });
@@ -69,6 +75,6 @@ test("a folder with a very long name works too", async () => {
   await mkdir(deep);
   expect(Buffer.byteLength(socketPath(deep))).toBeLessThanOrEqual(103);
   const session = await open(deep);
-  expect(await findSession(deep)).toEqual(info);
+  expect(await findControlPlaneSession(deep)).toEqual(info);
   session.close();
 });

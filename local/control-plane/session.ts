@@ -14,7 +14,7 @@ export interface SessionInfo {
   readonly url?: string;
 }
 
-export interface Session {
+export interface ControlPlaneSession {
   /** No longer answers new questions; an order to stop that is being carried out still gets its answer. */
   readonly close: () => void;
 }
@@ -39,7 +39,7 @@ export function socketPath(dir: string): string {
 }
 
 /** Throws ControlPlaneRunning when another process holds the folder; a socket without a listener is replaced. */
-export async function openSession(options: SessionOptions): Promise<Session> {
+export async function openSession(options: SessionOptions): Promise<ControlPlaneSession> {
   const file = socketPath(options.dir);
   const server = createServer((socket) => serve(socket, options));
   const first = await listen(server, file);
@@ -50,7 +50,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     if ((await listen(server, file)) === "taken") throw running(options.dir, undefined);
   }
   // Two starters may both have replaced a dead socket; the one that the name now leads to has won.
-  const owner = await findSession(options.dir).catch(() => undefined);
+  const owner = await findControlPlaneSession(options.dir).catch(() => undefined);
   if (owner?.pid !== process.pid) {
     server.close();
     throw running(options.dir, owner);
@@ -59,7 +59,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 }
 
 /** The process that runs the control plane of this folder, if any. Throws ControlPlanePartFailed when it does not answer. */
-export async function findSession(
+export async function findControlPlaneSession(
   dir: string,
   timeoutMs = ANSWER_TIMEOUT_MS,
 ): Promise<SessionInfo | undefined> {

@@ -11,16 +11,16 @@ import { describeControllerManager } from "./components/controller-manager.ts";
 import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
 import { describeScheduler } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
-import { cutWhenLarge } from "./process/log-size.ts";
+import { truncateIfLarge } from "./process/log-size.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
 import { waitUntilReady } from "./readiness.ts";
 import type { ApiAccess } from "./request.ts";
 import { certificateFile, dropOldCertificate } from "./state/certificate.ts";
-import { type Credentials, ensureCredentials } from "./state/credentials.ts";
-import { CONTROL_PLANE_FREE_BYTES, expectFreeSpace } from "./state/disk.ts";
+import { type ControlPlaneCredentials, ensureCredentials } from "./state/credentials.ts";
+import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "./state/disk.ts";
 import { renderKubeconfig } from "./state/kubeconfig.ts";
-import { type Layout, layoutOf } from "./state/layout.ts";
-import { choosePort } from "./state/port.ts";
+import { type ControlPlaneLayout, controlPlaneLayoutOf } from "./state/layout.ts";
+import { chooseApiPort } from "./state/port.ts";
 import { readSettings, writeSettings } from "./state/settings.ts";
 
 export interface ControlPlaneOptions {
@@ -68,11 +68,11 @@ const LARGEST_OLD_LOG_BYTES = 8 * 1024 * 1024;
 /** Resolves when /readyz says ok; on failure everything it started has been stopped. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const address = options.bindAddress ?? "127.0.0.1";
-  await expectFreeSpace(options.dir, CONTROL_PLANE_FREE_BYTES, "etcd allocates its log when it starts");
+  await requireFreeSpace(options.dir, CONTROL_PLANE_FREE_BYTES, "etcd allocates its log when it starts");
   const layout = prepareFolder(options.dir, address);
   const credentials = ensureCredentials(layout);
   dropOldCertificate(layout.certificates(address), Date.now());
-  const port = await choosePort({
+  const port = await chooseApiPort({
     asked: options.port,
     previous: readSettings(layout.settings)?.port,
     address,
@@ -107,8 +107,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 }
 
 interface Plan {
-  readonly layout: Layout;
-  readonly credentials: Credentials;
+  readonly layout: ControlPlaneLayout;
+  readonly credentials: ControlPlaneCredentials;
   readonly address: string;
   readonly port: number;
   readonly url: string;
@@ -192,8 +192,8 @@ function kubeconfigFor(access: ApiAccess, token: string, user: string): string {
 }
 
 /** Folders of this run, private to this user; what earlier runs left is removed. */
-function prepareFolder(dir: string, address: string): Layout {
-  const layout = layoutOf(dir, `${process.pid}-${randomBytes(3).toString("hex")}`);
+function prepareFolder(dir: string, address: string): ControlPlaneLayout {
+  const layout = controlPlaneLayoutOf(dir, `${process.pid}-${randomBytes(3).toString("hex")}`);
   try {
     rmSync(layout.runs, { recursive: true, force: true });
     for (const folder of [
@@ -208,7 +208,7 @@ function prepareFolder(dir: string, address: string): Layout {
     }
     mkdirSync(layout.certificates(address), { recursive: true, mode: 0o700 });
     for (const part of ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
-      cutWhenLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
+      truncateIfLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
     return layout;
   } catch (cause) {
     const message = `${layout.dir}: ${cause instanceof Error ? cause.message : String(cause)}`;

@@ -2,14 +2,14 @@
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
-import type { Applied } from "./judge.ts";
+import type { AppliedObjects } from "./judge.ts";
 import type { DemoManifests } from "./manifests.ts";
 import type { DemoOptions } from "./options.ts";
 
 const MANAGER = "metalbridge-demo";
 
-export interface AppliedNow {
-  readonly applied: Applied;
+export interface AppliedManifests {
+  readonly applied: AppliedObjects;
   /** Fields left as the user has set them, such as `InferenceService spec.replicas`. */
   readonly kept: readonly string[];
 }
@@ -19,7 +19,7 @@ export async function applyManifests(
   client: KubeClient,
   { model, service }: DemoManifests,
   options: Pick<DemoOptions, "model" | "engine">,
-): Promise<AppliedNow> {
+): Promise<AppliedManifests> {
   const chosenSource = options.model === undefined ? [] : [".spec.source"];
   const chosenRuntime = options.engine === "llamacpp" ? [] : [".spec.runtime"];
   const first = await applyKeeping(client, MODELS, model, chosenSource);

@@ -7,7 +7,7 @@ const completion = z.object({
 });
 
 /** `endpoint` is `http://address:port`. Throws `NoAnswer`. */
-export async function ask(
+export async function askModel(
   endpoint: string,
   model: string,
   prompt: string,

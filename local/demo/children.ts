@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-export interface Child {
+export interface DemoProcess {
   readonly name: string;
   readonly logFile: string;
   /** Where this run begins in it, in bytes. */
@@ -13,7 +13,7 @@ export interface Child {
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
   /** Starts the same once more. */
-  readonly again: () => Child;
+  readonly again: () => DemoProcess;
 }
 
 /**
@@ -21,7 +21,7 @@ export interface Child {
  * The session of its own keeps a terminal's Ctrl-C and hang-up from reaching it before the demo has decided the order
  * of stopping; the pipe on standard input ends it even when the demo itself is killed.
  */
-export function startChild(name: string, args: readonly string[], logFile: string): Child {
+export function startChild(name: string, args: readonly string[], logFile: string): DemoProcess {
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
   const logFrom = fstatSync(log).size;
@@ -48,7 +48,7 @@ export function startChild(name: string, args: readonly string[], logFile: strin
 }
 
 /** The last lines of a child's log that are of this run, for an error message. */
-export function logTail(child: Child, lines: number): string {
+export function logTail(child: DemoProcess, lines: number): string {
   return readFileSync(child.logFile)
     .subarray(child.logFrom)
     .toString("utf8")

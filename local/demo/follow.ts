@@ -11,18 +11,18 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { silentLog } from "../terminal-log.ts";
-import { type Applied, type Finding, findingsOf, type Seen } from "./judge.ts";
-import type { Screen } from "./screen.ts";
+import { type AppliedObjects, type DemoFinding, type DemoObservation, findingsOf } from "./judge.ts";
+import type { DemoScreen } from "./screen.ts";
 
-export interface Followed {
+export interface ReadyService {
   /** `http://address:port`, as the EndpointSlice holds it. */
   readonly endpoint: string;
 }
 
 interface FollowOptions {
   readonly connection: KubeConnection;
-  readonly applied: Applied;
-  readonly screen: Screen;
+  readonly applied: AppliedObjects;
+  readonly screen: DemoScreen;
   /** Monotonic. */
   readonly startedAtMs: number;
   readonly timeoutMs: number;
@@ -37,7 +37,7 @@ const PASSING_PHASES: ReadonlySet<string> = new Set(["Pending", "WaitingForCapac
 const PASSING_MS = 5_000;
 
 /** Resolves when the service is Ready and its slice holds a ready endpoint; rejects with what failed, or is missing after `timeoutMs`. */
-export function followUntilReady(options: FollowOptions): Promise<Followed> {
+export function followUntilReady(options: FollowOptions): Promise<ReadyService> {
   // An abort that has already happened fires no event.
   if (options.signal.aborted) return Promise.reject(options.signal.reason);
   return new Promise((resolve, reject) => new Following(options, resolve, reject).start());
@@ -46,11 +46,11 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
 class Following {
   readonly #options: FollowOptions;
   readonly #end = new AbortController();
-  readonly #shown = new Map<string, Finding>();
+  readonly #shown = new Map<string, DemoFinding>();
   readonly #startedWallMs: number;
-  readonly #resolve: (followed: Followed) => void;
+  readonly #resolve: (followed: ReadyService) => void;
   readonly #reject: (error: unknown) => void;
-  #seen: () => Seen = () => ({ model: undefined, service: undefined, replicas: [] });
+  #seen: () => DemoObservation = () => ({ model: undefined, service: undefined, replicas: [] });
   #endpoint: () => string | undefined = () => undefined;
   #areOldFailuresReported = false;
   /** The phase of the service that is not shown yet. */
@@ -58,7 +58,7 @@ class Following {
 
   constructor(
     options: FollowOptions,
-    resolve: (followed: Followed) => void,
+    resolve: (followed: ReadyService) => void,
     reject: (error: unknown) => void,
   ) {
     this.#options = options;
@@ -138,11 +138,11 @@ class Following {
       this.#finish(() => this.#resolve({ endpoint }));
   }
 
-  #isOfThisRun({ changedAt }: Finding): boolean {
+  #isOfThisRun({ changedAt }: DemoFinding): boolean {
     return Date.parse(changedAt ?? "") >= this.#startedWallMs;
   }
 
-  #show(now: Finding): void {
+  #show(now: DemoFinding): void {
     const { who, phase } = now;
     const message = messageOf(now);
     const before = this.#shown.get(who);
@@ -155,7 +155,7 @@ class Following {
   }
 
   /** Looks again when it might have. */
-  #hasLasted({ phase }: Finding): boolean {
+  #hasLasted({ phase }: DemoFinding): boolean {
     const now = performance.now();
     if (this.#passing?.phase !== phase) {
       this.#passing = { phase, sinceMs: now };
@@ -164,7 +164,7 @@ class Following {
     return now - this.#passing.sinceMs >= PASSING_MS;
   }
 
-  #fail(what: string, because: readonly Finding[]): void {
+  #fail(what: string, because: readonly DemoFinding[]): void {
     const obstacles = because.map(
       ({ who, phase, message }) => `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`,
     );
@@ -185,12 +185,12 @@ class Following {
   }
 }
 
-function isService({ who }: Finding): boolean {
+function isService({ who }: DemoFinding): boolean {
   return who.startsWith("InferenceService/");
 }
 
 /** What a starting service says is what its replicas say, each on a line of its own. */
-function messageOf(finding: Finding): string | undefined {
+function messageOf(finding: DemoFinding): string | undefined {
   const { phase, message } = finding;
   const isSaidAlready = isService(finding) && (phase === "Creating" || phase === "Progressing");
   return phase === "Ready" || isSaidAlready ? undefined : message;

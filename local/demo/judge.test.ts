@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { type Applied, findingsOf } from "./judge.ts";
+import { type AppliedObjects, findingsOf } from "./judge.ts";
 
 const NEW = "hf://org/new";
 const OLD = "/old/README.md";
 
 /** As this run has applied them: the Model changed, the service did not. */
-const applied = { model: model(2, 1), service: service({ generation: 1 }) } satisfies Applied;
+const applied = { model: model(2, 1), service: service({ generation: 1 }) } satisfies AppliedObjects;
 
 test("nothing is reported while every status is about what an earlier run asked for", () => {
   const seen = {

@@ -5,18 +5,18 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 
 /** The objects as they were when this run had applied them. */
-export interface Applied {
+export interface AppliedObjects {
   readonly model: Model;
   readonly service: InferenceService;
 }
 
-export interface Seen {
+export interface DemoObservation {
   readonly model: Model | undefined;
   readonly service: InferenceService | undefined;
   readonly replicas: readonly InferenceReplica[];
 }
 
-export interface Finding {
+export interface DemoFinding {
   readonly who: string;
   readonly phase: string;
   readonly message: string | undefined;
@@ -29,7 +29,10 @@ export interface Finding {
  * source: its own generation stays when only the Model changes. A replica counts when it is of the revision that the
  * service is to have now. While replicas of another revision exist, the service's failure may be theirs.
  */
-export function findingsOf({ model, service, replicas }: Seen, applied: Applied): readonly Finding[] {
+export function findingsOf(
+  { model, service, replicas }: DemoObservation,
+  applied: AppliedObjects,
+): readonly DemoFinding[] {
   const { name } = applied.service.metadata;
   const source = model?.spec.source ?? applied.model.spec.source;
   // The user may have given the service another Model, whose changes are not ours to wait for.
@@ -70,7 +73,7 @@ interface Status {
   readonly conditions?: readonly Condition[] | undefined;
 }
 
-function finding(who: string, status: Status | undefined): readonly Finding[] {
+function finding(who: string, status: Status | undefined): readonly DemoFinding[] {
   if (status?.phase === undefined) return [];
   const { phase, message, conditions } = status;
   const changedAt = (getCondition(conditions, "Ready") ?? getCondition(conditions, "Available"))

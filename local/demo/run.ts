@@ -5,17 +5,17 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
-import { CONTROL_PLANE_FREE_BYTES, expectFreeSpace } from "../control-plane/state/disk.ts";
+import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/state/disk.ts";
 import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests } from "./apply.ts";
-import { ask } from "./ask.ts";
+import { askModel } from "./ask.ts";
 import { engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
-import type { Applied } from "./judge.ts";
+import type { AppliedObjects } from "./judge.ts";
 import { type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoOptions } from "./options.ts";
-import type { Screen } from "./screen.ts";
+import type { DemoScreen } from "./screen.ts";
 import { demoSource } from "./source.ts";
 import { type DemoSystem, openDemoSystem } from "./system.ts";
 
@@ -32,7 +32,7 @@ export interface RunningDemo {
 }
 
 export interface DemoPorts {
-  readonly screen: Screen;
+  readonly screen: DemoScreen;
   readonly signal: AbortSignal;
   readonly requestStop: () => void;
 }
@@ -49,7 +49,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   const beganAt = performance.now();
   const address = machineAddress(undefined, options.address);
   const engine = engineFlags(options.engine, readPartsConfig());
-  await expectFreeSpace(options.dir, AGENT_RESERVE_BYTES + CONTROL_PLANE_FREE_BYTES, WHY_SPACE);
+  await requireFreeSpace(options.dir, AGENT_RESERVE_BYTES + CONTROL_PLANE_FREE_BYTES, WHY_SPACE);
   const { source, path } = await demoSource(options);
   const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
@@ -101,10 +101,10 @@ async function serve(
 
 /** A service that the user has scaled to 0 or suspended stays so, and the demo waits until the user changes that. */
 function isTurnedOff(
-  { service: { spec } }: Applied,
+  { service: { spec } }: AppliedObjects,
   kubeconfig: string,
   { once }: DemoOptions,
-  screen: Screen,
+  screen: DemoScreen,
 ): boolean {
   if (spec.replicas !== 0 && spec.suspend !== true) return false;
   const [what, command] =
@@ -122,10 +122,10 @@ function isTurnedOff(
 }
 
 interface Question {
-  readonly applied: Applied;
+  readonly applied: AppliedObjects;
   readonly prompt: string;
   readonly connection: KubeConnection;
-  readonly screen: Screen;
+  readonly screen: DemoScreen;
   readonly signal: AbortSignal;
 }
 
@@ -145,7 +145,7 @@ async function untilAnswered(question: Question, appliedAt: number, timeoutMs: n
     const readyMs = performance.now() - appliedAt;
     const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
     try {
-      const reply = await ask(endpoint, applied.service.metadata.name, prompt, within);
+      const reply = await askModel(endpoint, applied.service.metadata.name, prompt, within);
       const answerMs = performance.now() - appliedAt - readyMs;
       screen.done("ready", endpoint, readyMs);
       return { endpoint, reply, timings: { readyMs, answerMs } };

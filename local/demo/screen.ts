@@ -2,7 +2,7 @@
 import { SingleBar } from "cli-progress";
 import { terminalText } from "../../src/util/terminal-text.ts";
 
-export interface Screen {
+export interface DemoScreen {
   readonly title: (text: string) => void;
   readonly done: (what: string, detail: string, ms: number) => void;
   readonly line: (text: string) => void;
@@ -16,7 +16,7 @@ interface Output {
   readonly isTerminal: boolean;
 }
 
-export function createScreen({ stream, isTerminal }: Output): Screen {
+export function createDemoScreen({ stream, isTerminal }: Output): DemoScreen {
   const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
   const write = (text: string) => stream.write(`${terminalText(text)}\n`);
   let bar: SingleBar | undefined;

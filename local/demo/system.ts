@@ -8,7 +8,7 @@ import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
 import { createTerminalLog } from "../terminal-log.ts";
-import { type Child, logTail, startChild } from "./children.ts";
+import { type DemoProcess, logTail, startChild } from "./children.ts";
 
 export interface DemoSystem {
   readonly connection: KubeConnection;
@@ -43,7 +43,7 @@ const CONTROLLER_GRACE_MS = 3_000;
 export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
   let stopped: Promise<void> | undefined;
   let agentDied = false;
-  const children: Child[] = [];
+  const children: DemoProcess[] = [];
   let failParts: (reason: Error) => void = () => {};
   const partFailed = new Promise<never>((_, reject) => {
     failParts = reject;
@@ -92,7 +92,11 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
   };
 }
 
-function startParts(kubeconfig: string, hostName: string, options: DemoSystemOptions): readonly Child[] {
+function startParts(
+  kubeconfig: string,
+  hostName: string,
+  options: DemoSystemOptions,
+): readonly DemoProcess[] {
   const logs = join(options.dir, "logs");
   const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
   const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
@@ -106,7 +110,7 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
 }
 
 async function stopAll(
-  children: readonly Child[],
+  children: readonly DemoProcess[],
   closePlane: () => Promise<void>,
   agentDied: boolean,
 ): Promise<void> {

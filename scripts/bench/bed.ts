@@ -1,16 +1,16 @@
 /** A farm for measurements: its installation is a copy, its control plane is watched, and its Hosts and Model are ready. */
 import path from "node:path";
 import { type TinyModelOptions, writeTinyModel } from "../../local/demo/tiny-model.ts";
-import { type Farm, type FarmOptions, startFarm } from "../../test/bed/farm.ts";
 import { openNetwork } from "../../test/bed/network.ts";
 import { installRelease } from "../../test/bed/release.ts";
+import { startFleet, type TestFleet, type TestFleetOptions } from "../../test/bed/test-fleet.ts";
 import { isTrue, openPlane, type Plane } from "./plane.ts";
 
 export interface Bed extends Plane {
-  readonly farm: Farm;
+  readonly farm: TestFleet;
 }
 
-export const VERSION = "0.1.0-bench.1";
+export const BENCH_VERSION = "0.1.0-bench.1";
 
 /** One host, on an address that an EndpointSlice may hold. */
 export async function openBed(model: TinyModelOptions = {}): Promise<Bed> {
@@ -18,19 +18,19 @@ export async function openBed(model: TinyModelOptions = {}): Promise<Bed> {
   return disposedOnFailure(plane, async () => {
     const network = await openNetwork([]);
     plane.atEnd(async () => network[Symbol.asyncDispose]());
-    return addFarm(plane, { address: network.gateway }, model);
+    return addFleet(plane, { address: network.gateway }, model);
   });
 }
 
 /** Controller and agents run; resolves when every Host and the one Model are ready. */
-export async function addFarm(
+export async function addFleet(
   plane: Plane,
-  options: Pick<FarmOptions, "address" | "agents">,
+  options: Pick<TestFleetOptions, "address" | "agents">,
   model: TinyModelOptions = {},
 ): Promise<Bed> {
   const { kubeconfig } = plane.controlPlane;
-  const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
-  const farm = await startFarm({ ...options, kubeconfig, program });
+  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
+  const farm = await startFleet({ ...options, kubeconfig, program });
   plane.atEnd(async () => farm[Symbol.asyncDispose]());
   const source = path.join(farm.modelsDir, "bench.gguf");
   await writeTinyModel(source, model);

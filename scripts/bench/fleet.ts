@@ -8,11 +8,11 @@ import { kubectlFor } from "../../test/bed/kubectl.ts";
 import { type NodeNetwork, startNodeNetwork } from "../../test/bed/node-network.ts";
 import type { Part } from "../../test/bed/part.ts";
 import { installRelease, programIn } from "../../test/bed/release.ts";
-import { addFarm, type Bed, disposedOnFailure } from "./bed.ts";
+import { addFleet, type Bed, disposedOnFailure } from "./bed.ts";
 import { expectOk, NAMESPACE, openPlane, type Plane } from "./plane.ts";
-import { isReady } from "./scenarios/start.ts";
+import { isSliceReady } from "./scenarios/start.ts";
 
-export interface Fleet extends Bed {
+export interface BenchFleet extends Bed {
   readonly network: NodeNetwork;
   /** Stops the agent with TERM, as an upgrade does, and starts the other version over its state; resolves once that has adopted what runs. */
   readonly upgrade: (agent: TestAgent) => Promise<void>;
@@ -24,19 +24,19 @@ export interface Fleet extends Bed {
 }
 
 /** Controller, `count` agents and kube-proxy run, every Host and the Model are ready. */
-export async function openFleet(count: number): Promise<Fleet> {
+export async function openFleet(count: number): Promise<BenchFleet> {
   const plane = await openPlane();
   return disposedOnFailure(plane, async () => {
     const { kubeconfig } = plane.controlPlane;
     const network = await startNodeNetwork({ kubeconfig, kubectl: kubectlFor(kubeconfig) });
     plane.atEnd(async () => network[Symbol.asyncDispose]());
     const agents = Array.from({ length: count }, (_, index) => ({ hostName: `mac-${index + 1}` }));
-    const bed = await addFarm(plane, { address: network.hostAddress, agents });
+    const bed = await addFleet(plane, { address: network.hostAddress, agents });
     return { ...bed, network, upgrade: upgrades(plane), ...looksAt(plane) };
   });
 }
 
-function upgrades(plane: Plane): Fleet["upgrade"] {
+function upgrades(plane: Plane): BenchFleet["upgrade"] {
   const here = path.join(plane.dir, "release");
   const versions = [{ program: programIn(here) }, installRelease(`${here}-2`, "0.1.0-bench.2")] as const;
   const upgraded = new Set<TestAgent>();
@@ -79,7 +79,7 @@ export function looksAt({ client, replicas, slices, changed }: Plane) {
       await changed.until(`${count} serving replicas of ${service}`, () => {
         const serving = replicasOf(service).filter(({ metadata }) => {
           const slice = slices.get(`${metadata.namespace}/${metadata.name}`);
-          return slice !== undefined && isReady(slice);
+          return slice !== undefined && isSliceReady(slice);
         });
         return serving.length === count || undefined;
       });

@@ -4,17 +4,17 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-export interface Answered {
+export interface LoadResponse {
   /** Wall time. */
   readonly startedAt: number;
   readonly ms: number;
   readonly error?: string;
 }
 
-export interface Load {
-  readonly answers: readonly Answered[];
+export interface BackgroundLoad {
+  readonly answers: readonly LoadResponse[];
   /** Sends nothing more; resolves when the last request has finished. */
-  readonly stop: () => Promise<readonly Answered[]>;
+  readonly stop: () => Promise<readonly LoadResponse[]>;
 }
 
 const WORKER = fileURLToPath(new URL("./workers/load.ts", import.meta.url));
@@ -25,16 +25,16 @@ export async function startLoad(
   url: string,
   perSecond: number,
   maxTokens: number,
-): Promise<Load> {
+): Promise<BackgroundLoad> {
   const worker = [process.execPath, "--import", "tsx", WORKER, url, String(perSecond), String(maxTokens)];
   const within = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
   const child = spawn("env", [...within, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
   const closed = once(child, "close");
-  const answers: Answered[] = [];
+  const answers: LoadResponse[] = [];
   let warmAt: number | undefined;
   const first = new Promise<void>((resolve) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
-      const answered: Answered = JSON.parse(line);
+      const answered: LoadResponse = JSON.parse(line);
       if (answered.error === undefined) warmAt ??= answered.startedAt;
       if (warmAt === undefined || answered.startedAt < warmAt) return;
       answers.push(answered);

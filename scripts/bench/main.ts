@@ -4,7 +4,7 @@ import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Measurement } from "./measurement.ts";
-import { mergeReports, type Report, renderReport, reportLine } from "./report.ts";
+import { type BenchReport, mergeReports, renderBenchReport, reportLine } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 
 const BASELINE = fileURLToPath(new URL("./baseline.json", import.meta.url));
@@ -35,13 +35,15 @@ else {
 }
 
 async function bench(only: readonly string[]): Promise<void> {
-  const report: Report = {
+  const report: BenchReport = {
     at: new Date().toISOString(),
     machine: machine(),
     lines: (await measure(only)).map(reportLine),
   };
-  const baseline = existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as Report) : undefined;
-  console.log(values.output === "json" ? JSON.stringify(report) : renderReport(report, baseline));
+  const baseline = existsSync(BASELINE)
+    ? (JSON.parse(readFileSync(BASELINE, "utf8")) as BenchReport)
+    : undefined;
+  console.log(values.output === "json" ? JSON.stringify(report) : renderBenchReport(report, baseline));
   if (!values.save) return;
   const kept = only.length > 0 && baseline !== undefined ? mergeReports(baseline, report) : report;
   writeFileSync(BASELINE, `${JSON.stringify(kept, undefined, 2)}\n`);
@@ -61,7 +63,7 @@ async function measure(only: readonly string[]): Promise<readonly Measurement[]>
   return measurements;
 }
 
-function machine(): Report["machine"] {
+function machine(): BenchReport["machine"] {
   const [cpu] = cpus();
   return {
     cpu: cpu?.model ?? "unknown",

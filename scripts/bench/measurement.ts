@@ -3,7 +3,7 @@
 export type Unit = "ms" | "%" | "MB" | "ratio" | "1/min" | "requests" | "slices" | "restarts";
 export type Statistic = "p50" | "p99" | "max";
 
-export interface Target {
+export interface BenchTarget {
   readonly statistic: Statistic;
   readonly limit: number;
 }
@@ -12,7 +12,7 @@ export interface Measurement {
   readonly name: string;
   readonly unit: Unit;
   readonly samples: readonly number[];
-  readonly targets: readonly Target[];
+  readonly targets: readonly BenchTarget[];
 }
 
 export interface Figures {

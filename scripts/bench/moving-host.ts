@@ -4,7 +4,7 @@ import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { openNetwork } from "../../test/bed/network.ts";
 import { run } from "../../test/bed/run.ts";
-import { addFarm, type Bed, disposedOnFailure } from "./bed.ts";
+import { addFleet, type Bed, disposedOnFailure } from "./bed.ts";
 import { expectOk, openPlane } from "./plane.ts";
 
 export interface MovingHost extends Bed {
@@ -32,7 +32,7 @@ export async function openMovingHost(): Promise<MovingHost> {
     expectOk(await plane.client.create(HOSTS, host as unknown as Host));
     const { address, inside, namespace } = network.station(NAME);
     const launcher = [...inside, process.execPath];
-    const bed = await addFarm(plane, { agents: [{ hostName: NAME, launcher }] });
+    const bed = await addFleet(plane, { agents: [{ hostName: NAME, launcher }] });
     return {
       ...bed,
       gateway: network.gateway,

@@ -19,7 +19,7 @@ export interface SourceOrigin {
   readonly url: string;
 }
 
-export interface Origins extends AsyncDisposable {
+export interface BenchOrigins extends AsyncDisposable {
   /** The web server, which is the hub too; `/SIZE/NAME.gguf` is a file of SIZE bytes. */
   readonly url: string;
   readonly all: readonly SourceOrigin[];
@@ -29,12 +29,12 @@ const BUCKET = "models";
 const NAME = "bench.gguf";
 
 /** Each server is a process of its own, so that its work is not counted as ours. */
-export async function startOrigins(dir: string, sizeBytes: number): Promise<Origins> {
+export async function startOrigins(dir: string, sizeBytes: number): Promise<BenchOrigins> {
   const children: ChildProcess[] = [];
   const file = path.join(dir, NAME);
   const web = await startWebServer(children);
-  await output("curl", ["-sSf", "-o", file, `${web}/${sizeBytes}/${NAME}`]);
-  const [sha256 = ""] = (await output("sha256sum", [file])).split(" ");
+  await outputOf("curl", ["-sSf", "-o", file, `${web}/${sizeBytes}/${NAME}`]);
+  const [sha256 = ""] = (await outputOf("sha256sum", [file])).split(" ");
   const hub = await startWebServer(children, sha256);
   const all: SourceOrigin[] = [
     { name: "http", request: { source: `${web}/${sizeBytes}/${NAME}` }, url: `${web}/${sizeBytes}/${NAME}` },
@@ -90,8 +90,8 @@ async function startS3(children: ChildProcess[], dir: string, file: string): Pro
   const signed = async (key: string, method: string) =>
     (await client.sign(`http://${host}/${key}`, { method, aws: { signQuery: true } })).url;
   const object = `${BUCKET}/${NAME}`;
-  await output("curl", ["-sSf", "-X", "PUT", await signed(BUCKET, "PUT")]);
-  await output("curl", ["-sSf", "-T", file, await signed(object, "PUT")]);
+  await outputOf("curl", ["-sSf", "-X", "PUT", await signed(BUCKET, "PUT")]);
+  await outputOf("curl", ["-sSf", "-T", file, await signed(object, "PUT")]);
   const credentials = {
     AWS_ACCESS_KEY_ID: keys.accessKeyId,
     AWS_SECRET_ACCESS_KEY: keys.secretAccessKey,
@@ -129,12 +129,12 @@ async function startRegistry(
     const start = await fetch(`${repository}/blobs/uploads/`, { method: "POST" });
     const upload = new URL(start.headers.get("location") ?? "", repository);
     upload.searchParams.set("digest", digest);
-    await output("curl", ["-sSf", "-T", content, upload.href]);
+    await outputOf("curl", ["-sSf", "-T", content, upload.href]);
     return { digest, size: (await stat(content)).size };
   };
   const empty = path.join(dir, "empty.json");
   await writeFile(empty, "{}");
-  const [emptySha256 = ""] = (await output("sha256sum", [empty])).split(" ");
+  const [emptySha256 = ""] = (await outputOf("sha256sum", [empty])).split(" ");
   const mediaType = "application/vnd.oci.image.manifest.v1+json";
   const annotations = { "org.opencontainers.image.title": NAME };
   const layer = await push(file, `sha256:${sha256}`);
@@ -167,7 +167,7 @@ async function freePort(): Promise<number> {
 }
 
 /** What the program prints. Throws when it fails. */
-export async function output(program: string, args: readonly string[]): Promise<string> {
+export async function outputOf(program: string, args: readonly string[]): Promise<string> {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   const chunks: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));

@@ -1,14 +1,14 @@
 /** The table and the JSON of a bench run, held against the last committed result. */
-import { type Figures, figuresOf, type Measurement, type Target } from "./measurement.ts";
+import { type BenchTarget, type Figures, figuresOf, type Measurement } from "./measurement.ts";
 
 export interface ReportLine {
   readonly name: string;
   readonly unit: string;
   readonly figures: Figures;
-  readonly targets: readonly (Target & { readonly isMet: boolean })[];
+  readonly targets: readonly (BenchTarget & { readonly isMet: boolean })[];
 }
 
-export interface Report {
+export interface BenchReport {
   readonly at: string;
   readonly machine: {
     readonly cpu: string;
@@ -30,14 +30,14 @@ export function reportLine({ name, unit, samples, targets }: Measurement): Repor
 }
 
 /** The newer lines in the place of the older ones of the same name, or after all of them. */
-export function mergeReports(older: Report, newer: Report): Report {
+export function mergeReports(older: BenchReport, newer: BenchReport): BenchReport {
   const kept = older.lines.map((line) => newer.lines.find(({ name }) => name === line.name) ?? line);
   const known = new Set(kept.map(({ name }) => name));
   return { ...newer, lines: [...kept, ...newer.lines.filter(({ name }) => !known.has(name))] };
 }
 
 /** Columns: figures, targets met or missed, and the ratio of this p50 to the committed one. */
-export function renderReport(report: Report, baseline: Report | undefined): string {
+export function renderBenchReport(report: BenchReport, baseline: BenchReport | undefined): string {
   const rows = report.lines.map((line) => {
     const { n, p50, p99, max } = line.figures;
     const before = baseline?.lines.find(({ name }) => name === line.name)?.figures.p50;
@@ -65,7 +65,7 @@ export function renderReport(report: Report, baseline: Report | undefined): stri
     .join("\n");
 }
 
-function targetText({ statistic, limit, isMet }: Target & { isMet: boolean }): string {
+function targetText({ statistic, limit, isMet }: BenchTarget & { isMet: boolean }): string {
   return `${isMet ? "✓" : "✗"} ${statistic} ≤ ${limit}`;
 }
 

@@ -9,9 +9,9 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { type Part, startPart } from "../../test/bed/part.ts";
 import { installRelease } from "../../test/bed/release.ts";
-import { VERSION } from "./bed.ts";
+import { BENCH_VERSION } from "./bed.ts";
 import { isTrue, log, openPlane, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
-import { isReady } from "./scenarios/start.ts";
+import { isSliceReady } from "./scenarios/start.ts";
 import { type ScriptedHost, startScriptedHost } from "./scripted-host.ts";
 
 export interface ScriptedFleetOptions {
@@ -54,7 +54,7 @@ async function fill(
   plane: Plane,
   { hosts, services, replicas, spec }: ScriptedFleetOptions,
 ): Promise<ScriptedFleet> {
-  const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
   const args = ["controller", "--kubeconfig", plane.controlPlane.kubeconfig, "--health-port", "0"];
   let controller: Part;
   const startController = () => {
@@ -175,7 +175,7 @@ export function countWithdrawn(plane: Plane, counts: (host: string) => boolean =
   const forget = plane.changed.listen((key = "") => {
     if (!before.has(key)) return;
     const slice = plane.slices.get(key);
-    if (slice === undefined || !isReady(slice)) withdrawn.add(key);
+    if (slice === undefined || !isSliceReady(slice)) withdrawn.add(key);
   });
   return () => {
     forget();
@@ -190,5 +190,5 @@ export function countWithdrawn(plane: Plane, counts: (host: string) => boolean =
 function servingSlices(plane: Plane): readonly EndpointSlice[] {
   return plane.slices
     .list()
-    .filter((slice) => slice.metadata.labels?.[LABEL_HOST] !== undefined && isReady(slice));
+    .filter((slice) => slice.metadata.labels?.[LABEL_HOST] !== undefined && isSliceReady(slice));
 }

@@ -9,7 +9,7 @@ import type { MemoryClaim } from "../../src/engines/claims.ts";
 import { estimateClaim } from "../../src/engines/llamacpp/claim/claim.ts";
 import type { ClaimCase } from "./grid.ts";
 
-export interface Comparison {
+export interface ClaimComparison {
   readonly estimated: MemoryClaim;
   readonly printed: PrintedBuffers;
   /** Of the sum, in parts of what was printed: positive = claimed too much. */
@@ -19,11 +19,11 @@ export interface Comparison {
 
 let files = 0;
 
-export async function compare(
+export async function compareClaims(
   program: string,
   folder: string,
   { model, settings }: ClaimCase,
-): Promise<Comparison> {
+): Promise<ClaimComparison> {
   const path = join(folder, `${files++}.gguf`);
   const sizeBytes = await writeSparseModel(path, model);
   if (sizeBytes < 100 << 20) throw new Error(`a model of ${sizeBytes} bytes is too small to compare`);

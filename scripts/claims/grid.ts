@@ -1,5 +1,5 @@
 /** The grid on which claims are held against the real engine: shapes of models times engine settings, every pair of values at least once. */
-import { ARCHITECTURES, type SparseArchitecture } from "../../cli/calibrate/architectures.ts";
+import { MODEL_ARCHITECTURES, type SparseArchitecture } from "../../cli/calibrate/architectures.ts";
 import { type SparseModel, sparseWeightsBytes } from "../../cli/calibrate/sparse-model.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 
@@ -9,7 +9,7 @@ export interface ClaimCase {
 }
 
 const FACTORS = {
-  architecture: Object.keys(ARCHITECTURES) as SparseArchitecture[],
+  architecture: Object.keys(MODEL_ARCHITECTURES) as SparseArchitecture[],
   layers: [4, 9, 24],
   width: [512, 1024, 2048],
   heads: [8, 16, 32],

@@ -1,6 +1,6 @@
 /** Part of docs/benchmarks.md: the figures of the committed baseline. */
 import { existsSync, readFileSync } from "node:fs";
-import type { Report, ReportLine } from "../bench/report.ts";
+import type { BenchReport, ReportLine } from "../bench/report.ts";
 
 const BASELINE = new URL("../bench/baseline.json", import.meta.url);
 
@@ -9,11 +9,11 @@ export function benchmarkLines(): string[] {
   return figures(readBaseline());
 }
 
-function readBaseline(): Report | undefined {
-  return existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as Report) : undefined;
+function readBaseline(): BenchReport | undefined {
+  return existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as BenchReport) : undefined;
 }
 
-function figures(report: Report | undefined): string[] {
+function figures(report: BenchReport | undefined): string[] {
   if (report === undefined) return ["No result is committed yet."];
   const { cpu, cores, memoryBytes, node } = report.machine;
   return [

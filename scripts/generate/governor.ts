@@ -1,14 +1,14 @@
 /** The governor's curves for docs/memory.md: simulated hosts, run by the governor itself. */
 import { defaultLimits } from "../../agent/pressure/governor/limits.ts";
 import { type Machine, type MachineEvent, run } from "../../agent/pressure/governor/testing/machine.ts";
-import type { Level } from "../../agent/pressure/governor/types.ts";
+import type { PressureLevel } from "../../agent/pressure/governor/types.ts";
 
 const GIB = 2 ** 30;
 const COLUMNS = 100;
 const BARS = "▁▂▃▄▅▆▇█";
 /** The share of available memory that fills a column. */
 const FULL_SHARE = 0.4;
-const LETTERS: Readonly<Record<Level, string>> = { Normal: "·", Warning: "w", Critical: "C" };
+const LETTERS: Readonly<Record<PressureLevel, string>> = { Normal: "·", Warning: "w", Critical: "C" };
 
 interface Curve {
   readonly title: string;
@@ -65,7 +65,7 @@ export function governorLines(): readonly string[] {
 
 function curveLines({ title, machine, seconds }: Curve): readonly string[] {
   const shares: number[] = [];
-  const levels: Level[] = [];
+  const levels: PressureLevel[] = [];
   const events = run(machine, seconds, defaultLimits, ({ availableShare, level }) => {
     shares.push(availableShare);
     levels.push(level);

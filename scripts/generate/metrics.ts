@@ -2,7 +2,7 @@
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { serverMetrics } from "../../server/metrics.ts";
-import type { Family } from "../../src/http/metrics/family.ts";
+import type { MetricFamily } from "../../src/http/metrics/family.ts";
 
 /** The agent's. */
 export function agentMetricLines(): string[] {
@@ -19,7 +19,7 @@ export function serverMetricLines(): string[] {
   return table(serverMetrics());
 }
 
-function table<Facts>(families: readonly Family<Facts>[]): string[] {
+function table<Facts>(families: readonly MetricFamily<Facts>[]): string[] {
   return [
     "| metric | type | labels | what it says |",
     "|---|---|---|---|",

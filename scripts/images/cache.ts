@@ -11,7 +11,7 @@ export function imagesCache(folder: "debian" | "layers" | "tars"): string {
 }
 
 /** Pure: short, and different for every content. */
-export function keyOf(...parts: readonly unknown[]): string {
+export function cacheKey(...parts: readonly unknown[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }
 

@@ -6,7 +6,7 @@ import { buffer } from "node:stream/consumers";
 import { pack } from "tar-stream";
 import { parse } from "yaml";
 import { ENTRY_DATE, gzipped } from "./layer.ts";
-import { type Layout, packArtifact } from "./layout.ts";
+import { type ImageLayout, packArtifact } from "./layout.ts";
 
 const CHART = path.join(import.meta.dirname, "..", "..", "charts", "metalbridge");
 const CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
@@ -25,7 +25,7 @@ export interface PackedChart {
 export async function packChart(
   file: string,
   { version, repository, annotations }: PackedChart,
-): Promise<Layout> {
+): Promise<ImageLayout> {
   const metadata = parse(readFileSync(path.join(CHART, "Chart.yaml"), "utf8"));
   if (metadata.version !== version || metadata.appVersion !== version)
     throw new Error(`Chart.yaml has the version ${metadata.version}, not ${version}: npm run generate`);

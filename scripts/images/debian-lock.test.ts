@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { ARCHITECTURES, type DebianLock, fetchLocked, PACKAGES, readLock } from "./debian-lock.ts";
+import { DEBIAN_ARCHITECTURES, type DebianLock, fetchLocked, PACKAGES, readLock } from "./debian-lock.ts";
 
 const PLACE = "pool/main/t/tiny/tiny_1%2b2_all.deb";
 const sha256 = createHash("sha256").update("package").digest("hex");
@@ -39,7 +39,7 @@ async function serve(files: Readonly<Record<string, string>>) {
 
 test("the lock has every package for both architectures, and no others", () => {
   const { packages } = readLock();
-  for (const architecture of ARCHITECTURES) {
+  for (const architecture of DEBIAN_ARCHITECTURES) {
     const names = packages[architecture].map(({ path: file }) => file.replace(/^.*\/([^_]+)_.*$/, "$1"));
     expect(names.map(decodeURIComponent).sort()).toEqual([...PACKAGES].sort());
     for (const one of packages[architecture]) {

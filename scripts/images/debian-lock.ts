@@ -8,8 +8,8 @@ import { download } from "../setup/download.mjs";
 import { findDebianMirror, readAptSources } from "../setup/llama/apt-sources.mjs";
 import { imagesCache } from "./cache.ts";
 
-export type Architecture = "amd64" | "arm64";
-export const ARCHITECTURES: readonly Architecture[] = ["amd64", "arm64"];
+export type DebianArchitecture = "amd64" | "arm64";
+export const DEBIAN_ARCHITECTURES: readonly DebianArchitecture[] = ["amd64", "arm64"];
 
 /** Stable, for as long as Debian supports it. */
 export const SUITE = "trixie";
@@ -37,7 +37,7 @@ export interface DebianLock {
   readonly suite: string;
   /** When it was written, as snapshot.debian.org writes a date: from then on its archive has every file. */
   readonly snapshot: string;
-  readonly packages: Readonly<Record<Architecture, readonly LockedPackage[]>>;
+  readonly packages: Readonly<Record<DebianArchitecture, readonly LockedPackage[]>>;
 }
 
 export const LOCK_FILE = path.join(import.meta.dirname, "debian.lock.json");
@@ -69,7 +69,7 @@ interface FetchOptions {
  */
 export async function fetchLocked(
   { snapshot, packages }: DebianLock,
-  architecture: Architecture,
+  architecture: DebianArchitecture,
   options: FetchOptions = {},
 ): Promise<readonly string[]> {
   const { mirror = debianMirror(), snapshots = SNAPSHOTS, folder = imagesCache("debian") } = options;

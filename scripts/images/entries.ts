@@ -7,7 +7,7 @@ interface Named {
   readonly name: string;
 }
 
-export type Entry = Named &
+export type LayerEntry = Named &
   (
     | { readonly type: "folder"; readonly mode: number }
     | { readonly type: "file"; readonly mode: number; readonly content: Buffer }
@@ -17,7 +17,7 @@ export type Entry = Named &
 const FOLDER_MODE = 0o755;
 
 /** All files below `folder`, as entries below `to`. A file is executable where its owner may execute it. */
-export function entriesIn(folder: string, to: string): Entry[] {
+export function entriesIn(folder: string, to: string): LayerEntry[] {
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
   return names.flatMap((name) => {
     const file = path.join(folder, name);
@@ -25,12 +25,12 @@ export function entriesIn(folder: string, to: string): Entry[] {
   });
 }
 
-export function fileEntry(file: string, name: string): Entry {
+export function fileEntry(file: string, name: string): LayerEntry {
   const mode = (statSync(file).mode & 0o100) === 0 ? 0o644 : 0o755;
   return { type: "file", name, mode, content: readFileSync(file) };
 }
 
-export function textEntry(name: string, text: string): Entry {
+export function textEntry(name: string, text: string): LayerEntry {
   return { type: "file", name, mode: 0o644, content: Buffer.from(text) };
 }
 
@@ -38,8 +38,8 @@ export function textEntry(name: string, text: string): Entry {
  * Sorted, with every parent folder, each name once. Throws where two entries that are not the same folder have one name, and
  * where a parent is no folder: a runtime would follow such a link, or refuse the layer.
  */
-export function completed(entries: readonly Entry[]): readonly Entry[] {
-  const byName = new Map<string, Entry>();
+export function completed(entries: readonly LayerEntry[]): readonly LayerEntry[] {
+  const byName = new Map<string, LayerEntry>();
   for (const entry of entries) {
     const known = byName.get(entry.name);
     if (known !== undefined && !(known.type === "folder" && entry.type === "folder"))
@@ -50,7 +50,7 @@ export function completed(entries: readonly Entry[]): readonly Entry[] {
   return [...byName.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-function addParents(name: string, byName: Map<string, Entry>): void {
+function addParents(name: string, byName: Map<string, LayerEntry>): void {
   for (let parent = path.posix.dirname(name); parent !== "."; parent = path.posix.dirname(parent)) {
     const known = byName.get(parent);
     if (known === undefined) byName.set(parent, { type: "folder", name: parent, mode: FOLDER_MODE });

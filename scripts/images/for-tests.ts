@@ -5,9 +5,9 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleInto } from "../bundle.ts";
 import { bundleIsFresh } from "../setup/bundle.mjs";
-import { imagesCache, keyOf, removeOld } from "./cache.ts";
-import { ARCHITECTURES, type Architecture } from "./debian-lock.ts";
-import { type ImageInput, packImage, writeTar } from "./layout.ts";
+import { cacheKey, imagesCache, removeOld } from "./cache.ts";
+import { DEBIAN_ARCHITECTURES, type DebianArchitecture } from "./debian-lock.ts";
+import { type ImageLayoutInput, packImage, writeTar } from "./layout.ts";
 import { baseLayers, ourImage } from "./ours.ts";
 import { LLAMACPP_REFERENCES, llamacppImage } from "./stand-ins.ts";
 
@@ -25,7 +25,7 @@ export interface NodeImage {
   readonly file: string;
 }
 
-const OWN: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
+const OWN: Readonly<Record<string, DebianArchitecture>> = { x64: "amd64", arm64: "arm64" };
 const DATE = "2000-01-01T00:00:00Z";
 
 /** Milliseconds where the cache has all but our bundle. Needs apt (Debian, Ubuntu) the first time. */
@@ -35,7 +35,7 @@ export async function nodeImages(): Promise<readonly NodeImage[]> {
   return [await ourTar(architecture), await llamacppTar(architecture)];
 }
 
-async function ourTar(architecture: Architecture): Promise<NodeImage> {
+async function ourTar(architecture: DebianArchitecture): Promise<NodeImage> {
   const temporary = bundleIsFresh(root) ? undefined : mkdtempSync(path.join(tmpdir(), "mb-bundle-"));
   try {
     if (temporary !== undefined) await bundleInto(temporary);
@@ -47,18 +47,18 @@ async function ourTar(architecture: Architecture): Promise<NodeImage> {
   }
 }
 
-async function llamacppTar(architecture: Architecture): Promise<NodeImage> {
+async function llamacppTar(architecture: DebianArchitecture): Promise<NodeImage> {
   return tarOf("llamacpp", LLAMACPP_REFERENCES, await llamacppImage(architecture));
 }
 
 async function tarOf(
   name: string,
   references: readonly string[],
-  image: ImageInput["platforms"][number],
+  image: ImageLayoutInput["platforms"][number],
 ): Promise<NodeImage> {
   const layout = packImage({ references, created: DATE, platforms: [image] });
   const folder = imagesCache("tars");
-  const file = path.join(folder, `${name}-${keyOf(references, layout.digest)}.tar`);
+  const file = path.join(folder, `${name}-${cacheKey(references, layout.digest)}.tar`);
   if (!existsSync(file)) {
     mkdirSync(folder, { recursive: true });
     removeOld(folder, `${name}-`);
@@ -71,6 +71,6 @@ async function tarOf(
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   // Tests look into the image of the other architecture too.
-  for (const architecture of ARCHITECTURES) await baseLayers(architecture, "none");
+  for (const architecture of DEBIAN_ARCHITECTURES) await baseLayers(architecture, "none");
   for (const { reference, file } of await nodeImages()) console.log(`${reference} ${file}`);
 }

@@ -5,7 +5,7 @@ import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { type Header, pack } from "tar-stream";
-import { completed, type Entry } from "./entries.ts";
+import { completed, type LayerEntry } from "./entries.ts";
 
 /** Date of every entry: layers of unchanged files keep their digest from release to release. */
 export const ENTRY_DATE = new Date("2000-01-01T00:00:00Z");
@@ -15,7 +15,7 @@ const GZIP_SYSTEM_BYTE = 9;
 
 export type Compression = "none" | "gzip";
 
-export interface Layer {
+export interface BuiltLayer {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
@@ -35,8 +35,8 @@ export interface LayerOptions {
 /** From `folder` where an earlier call filled it; `entriesOf` is then not called. */
 export async function cachedLayer(
   { compression, folder }: LayerOptions,
-  entriesOf: () => Promise<readonly Entry[]> | readonly Entry[],
-): Promise<Layer> {
+  entriesOf: () => Promise<readonly LayerEntry[]> | readonly LayerEntry[],
+): Promise<BuiltLayer> {
   const known = readLayer(folder);
   if (known !== undefined) return known;
   const tar = await tarOf(await entriesOf());
@@ -48,9 +48,9 @@ export async function cachedLayer(
     const suffix = compression === "none" ? "" : `+${compression}`;
     const facts = {
       mediaType: `application/vnd.oci.image.layer.v1.tar${suffix}`,
-      digest: digestOf(blob),
+      digest: contentDigestOf(blob),
       size: blob.length,
-      diffId: digestOf(tar),
+      diffId: contentDigestOf(tar),
       uncompressedSize: tar.length,
     };
     writeFileSync(path.join(temporary, "layer.json"), `${JSON.stringify(facts)}\n`);
@@ -61,11 +61,11 @@ export async function cachedLayer(
   }
 }
 
-export function digestOf(content: string | Buffer): string {
+export function contentDigestOf(content: string | Buffer): string {
   return `sha256:${createHash("sha256").update(content).digest("hex")}`;
 }
 
-async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
+async function tarOf(entries: readonly LayerEntry[]): Promise<Buffer> {
   const archive = pack();
   const bytes = buffer(archive);
   for (const entry of completed(entries)) {
@@ -76,7 +76,7 @@ async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
   return bytes;
 }
 
-function headersOf(entry: Entry): Partial<Header> & Pick<Header, "name"> {
+function headersOf(entry: LayerEntry): Partial<Header> & Pick<Header, "name"> {
   const common = { name: entry.name, mtime: ENTRY_DATE, uid: 0, gid: 0 };
   switch (entry.type) {
     case "folder":
@@ -97,7 +97,7 @@ export function gzipped(tar: Buffer): Buffer {
   return bytes;
 }
 
-function readLayer(folder: string): Layer | undefined {
+function readLayer(folder: string): BuiltLayer | undefined {
   try {
     const facts = JSON.parse(readFileSync(path.join(folder, "layer.json"), "utf8"));
     return { ...facts, file: path.join(folder, "blob") };

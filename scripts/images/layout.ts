@@ -4,13 +4,13 @@ import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pack } from "tar-stream";
-import { digestOf, ENTRY_DATE, type Layer } from "./layer.ts";
+import { type BuiltLayer, contentDigestOf, ENTRY_DATE } from "./layer.ts";
 
 export const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 export const INDEX_TYPE = "application/vnd.oci.image.index.v1+json";
 const CONFIG_TYPE = "application/vnd.oci.image.config.v1+json";
 
-export interface Descriptor {
+export interface ImageDescriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
@@ -21,10 +21,10 @@ export interface Descriptor {
 /** The bytes, or the file that holds them. */
 type Content = Buffer | string;
 
-export interface Layout {
+export interface ImageLayout {
   /** Digest of the manifest or index that the references name. */
   readonly digest: string;
-  readonly index: { readonly manifests: readonly Descriptor[] };
+  readonly index: { readonly manifests: readonly ImageDescriptor[] };
   readonly blobs: ReadonlyMap<string, { readonly size: number; readonly content: Content }>;
 }
 
@@ -41,11 +41,11 @@ export interface ImageConfig {
 
 export interface PlatformImage {
   readonly architecture: "amd64" | "arm64";
-  readonly layers: readonly Layer[];
+  readonly layers: readonly BuiltLayer[];
   readonly config: ImageConfig;
 }
 
-export interface ImageInput {
+export interface ImageLayoutInput {
   /** Full references: what containerd calls the image after an import. */
   readonly references: readonly string[];
   /** As an ISO date. */
@@ -55,7 +55,7 @@ export interface ImageInput {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export function packImage({ references, created, platforms, annotations }: ImageInput): Layout {
+export function packImage({ references, created, platforms, annotations }: ImageLayoutInput): ImageLayout {
   const blobs: Blobs = new Map();
   const manifests = platforms.map((platform) => addPlatform(blobs, platform, created, annotations));
   const [only] = manifests;
@@ -79,7 +79,7 @@ export function packArtifact(
     readonly references: readonly string[];
     readonly annotations?: Readonly<Record<string, string>>;
   },
-): Layout {
+): ImageLayout {
   const blobs: Blobs = new Map();
   const [first, ...rest] = [config, ...layers].map(({ mediaType, content }) =>
     addBlob(blobs, mediaType, content),
@@ -89,7 +89,7 @@ export function packArtifact(
   return layoutOf(blobs, addJson(blobs, MANIFEST_TYPE, manifest), references);
 }
 
-export async function writeFolder(layout: Layout, folder: string): Promise<void> {
+export async function writeFolder(layout: ImageLayout, folder: string): Promise<void> {
   await mkdir(path.join(folder, "blobs", "sha256"), { recursive: true });
   for (const { name, content } of filesOf(layout)) {
     const target = path.join(folder, name);
@@ -98,7 +98,7 @@ export async function writeFolder(layout: Layout, folder: string): Promise<void>
   }
 }
 
-export async function writeTar(layout: Layout, file: string): Promise<void> {
+export async function writeTar(layout: ImageLayout, file: string): Promise<void> {
   const archive = pack();
   const written = pipeline(archive, createWriteStream(file));
   const common = { mtime: ENTRY_DATE, uid: 0, gid: 0 };
@@ -119,8 +119,8 @@ function addPlatform(
   blobs: Blobs,
   { architecture, layers, config }: PlatformImage,
   created: string,
-  annotations: ImageInput["annotations"],
-): Descriptor {
+  annotations: ImageLayoutInput["annotations"],
+): ImageDescriptor {
   for (const { digest, size, file } of layers) blobs.set(digest, { size, content: file });
   const platform = { os: "linux", architecture };
   const image = addJson(blobs, CONFIG_TYPE, {
@@ -141,17 +141,17 @@ function addPlatform(
   return { ...manifest, platform };
 }
 
-function addJson(blobs: Blobs, mediaType: string, value: object): Descriptor {
+function addJson(blobs: Blobs, mediaType: string, value: object): ImageDescriptor {
   return addBlob(blobs, mediaType, Buffer.from(JSON.stringify(value)));
 }
 
-function addBlob(blobs: Blobs, mediaType: string, content: Buffer): Descriptor {
-  const digest = digestOf(content);
+function addBlob(blobs: Blobs, mediaType: string, content: Buffer): ImageDescriptor {
+  const digest = contentDigestOf(content);
   blobs.set(digest, { size: content.length, content });
   return { mediaType, digest, size: content.length };
 }
 
-function layoutOf(blobs: Blobs, top: Descriptor, references: readonly string[]): Layout {
+function layoutOf(blobs: Blobs, top: ImageDescriptor, references: readonly string[]): ImageLayout {
   const manifests = references.map((reference) => ({ ...top, annotations: namesOf(reference) }));
   return { digest: top.digest, index: { manifests }, blobs };
 }
@@ -162,7 +162,7 @@ function namesOf(reference: string): Record<string, string> {
   return { "io.containerd.image.name": reference, "org.opencontainers.image.ref.name": tag };
 }
 
-function filesOf({ index, blobs }: Layout) {
+function filesOf({ index, blobs }: ImageLayout) {
   const text = (name: string, value: object) => {
     const content = Buffer.from(`${JSON.stringify(value)}\n`);
     return { name, size: content.length, content };

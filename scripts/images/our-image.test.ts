@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { bundleInto } from "../bundle.ts";
 import { findOnPath } from "../setup/command.mjs";
 import { imagesCache } from "./cache.ts";
-import { ARCHITECTURES, type Architecture } from "./debian-lock.ts";
+import { DEBIAN_ARCHITECTURES, type DebianArchitecture } from "./debian-lock.ts";
 import type { PlatformImage } from "./layout.ts";
 import { ourImage } from "./ours.ts";
 
@@ -17,7 +17,7 @@ const isPossible = process.platform === "linux" && findOnPath("dpkg-deb") !== un
 const MEGABYTE = 1e6;
 const LIMIT = 160 * MEGABYTE;
 
-const OWN: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
+const OWN: Readonly<Record<string, DebianArchitecture>> = { x64: "amd64", arm64: "arm64" };
 const LOADERS = {
   amd64: ["usr/lib/x86_64-linux-gnu", "ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"],
   arm64: ["usr/lib/aarch64-linux-gnu", "ld-linux-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"],
@@ -25,12 +25,12 @@ const LOADERS = {
 
 describe.skipIf(!isPossible)("our image (needs Linux and dpkg-deb)", () => {
   let folder = "";
-  const images: Partial<Record<Architecture, PlatformImage>> = {};
-  const imageOf = (architecture: Architecture) => images[architecture] ?? expect.unreachable();
-  const build = (architecture: Architecture) =>
+  const images: Partial<Record<DebianArchitecture, PlatformImage>> = {};
+  const imageOf = (architecture: DebianArchitecture) => images[architecture] ?? expect.unreachable();
+  const build = (architecture: DebianArchitecture) =>
     ourImage({ architecture, bundle: path.join(folder, "bundle"), compression: "none", labels: {} });
   /** Mode and name of every entry of all layers. */
-  const list = async (architecture: Architecture) => {
+  const list = async (architecture: DebianArchitecture) => {
     const lines: string[] = [];
     for (const { file } of imageOf(architecture).layers) {
       const { stdout } = await run("tar", ["-tvf", file], { maxBuffer: 16 << 20 });
@@ -45,11 +45,11 @@ describe.skipIf(!isPossible)("our image (needs Linux and dpkg-deb)", () => {
   beforeAll(async () => {
     folder = mkdtempSync(path.join(tmpdir(), "mb-image-"));
     await bundleInto(path.join(folder, "bundle"));
-    for (const architecture of ARCHITECTURES) images[architecture] = await build(architecture);
+    for (const architecture of DEBIAN_ARCHITECTURES) images[architecture] = await build(architecture);
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test.each(ARCHITECTURES)("takes at most 160 MB unpacked (%s)", (architecture) => {
+  test.each(DEBIAN_ARCHITECTURES)("takes at most 160 MB unpacked (%s)", (architecture) => {
     const sizes = imageOf(architecture).layers.map(({ uncompressedSize }) => uncompressedSize);
     const total = sizes.reduce((sum, size) => sum + size, 0);
     console.log(
@@ -58,7 +58,7 @@ describe.skipIf(!isPossible)("our image (needs Linux and dpkg-deb)", () => {
     expect(total).toBeLessThan(LIMIT);
   });
 
-  test.each(ARCHITECTURES)(
+  test.each(DEBIAN_ARCHITECTURES)(
     "holds one program, Node, and the libraries that it names (%s)",
     async (architecture) => {
       const entries = await list(architecture);

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { pinnedNode } from "../release/node.ts";
-import { imagesCache, keyOf, removeOld } from "./cache.ts";
-import { type Architecture, fetchLocked, readLock } from "./debian-lock.ts";
+import { cacheKey, imagesCache, removeOld } from "./cache.ts";
+import { type DebianArchitecture, fetchLocked, readLock } from "./debian-lock.ts";
 import { stripped } from "./elf.ts";
-import { type Entry, entriesIn, fileEntry, textEntry } from "./entries.ts";
-import { type Compression, cachedLayer, digestOf, type Layer } from "./layer.ts";
+import { entriesIn, fileEntry, type LayerEntry, textEntry } from "./entries.ts";
+import { type BuiltLayer, type Compression, cachedLayer, contentDigestOf } from "./layer.ts";
 import type { ImageConfig, PlatformImage } from "./layout.ts";
 import { entriesOfPackages } from "./packages.ts";
 
@@ -18,7 +18,7 @@ const WORKDIR = "/opt/metalbridge";
 /** Files of the repository; `dist` comes from a bundle. */
 const FILES = ["LICENSE", "catalog", "cli/metalbridge.mjs", "package.json"];
 
-const NODE: Readonly<Record<Architecture, string>> = { amd64: "linux-x64", arm64: "linux-arm64" };
+const NODE: Readonly<Record<DebianArchitecture, string>> = { amd64: "linux-x64", arm64: "linux-arm64" };
 
 /** Raised by hand when the entries of a layer change though its packages do not. */
 const FORMAT = 1;
@@ -43,7 +43,7 @@ export const IMAGE_CONFIG: ImageConfig = {
 };
 
 export interface OurImageInput {
-  readonly architecture: Architecture;
+  readonly architecture: DebianArchitecture;
   /** What esbuild wrote. */
   readonly bundle: string;
   readonly compression: Compression;
@@ -63,14 +63,14 @@ export async function ourImage({
 
 /** What does not change with the bundle. */
 export async function baseLayers(
-  architecture: Architecture,
+  architecture: DebianArchitecture,
   compression: Compression,
-): Promise<readonly Layer[]> {
+): Promise<readonly BuiltLayer[]> {
   return [await systemLayer(architecture, compression), await nodeLayer(architecture, compression)];
 }
 
 /** The program's files as they lie in the image. */
-export function programEntries(bundle: string): readonly Entry[] {
+export function programEntries(bundle: string): readonly LayerEntry[] {
   const to = (name: string) => path.posix.join(WORKDIR.slice(1), name);
   const files = FILES.flatMap((name) =>
     name === "catalog"
@@ -80,29 +80,29 @@ export function programEntries(bundle: string): readonly Entry[] {
   return [...files, ...entriesIn(bundle, to("dist"))];
 }
 
-function systemLayer(architecture: Architecture, compression: Compression): Promise<Layer> {
+function systemLayer(architecture: DebianArchitecture, compression: Compression): Promise<BuiltLayer> {
   const lock = readLock();
-  const key = keyOf(FORMAT, compression, lock.packages[architecture]);
+  const key = cacheKey(FORMAT, compression, lock.packages[architecture]);
   return cachedLayer({ compression, folder: layerFolder(`system-${architecture}`, key) }, async () =>
     systemEntries(await entriesOfPackages(await fetchLocked(lock, architecture))),
   );
 }
 
-function nodeLayer(architecture: Architecture, compression: Compression): Promise<Layer> {
+function nodeLayer(architecture: DebianArchitecture, compression: Compression): Promise<BuiltLayer> {
   const { file, sha256 } = pinnedNode(NODE[architecture]);
-  const folder = layerFolder(`node-${architecture}`, keyOf(FORMAT, compression, sha256));
+  const folder = layerFolder(`node-${architecture}`, cacheKey(FORMAT, compression, sha256));
   return cachedLayer({ compression, folder }, () => {
     const content = stripped(readFileSync(file));
     return [{ type: "file", name: "nodejs/bin/node", mode: 0o755, content }];
   });
 }
 
-function programLayer(bundle: string, compression: Compression): Promise<Layer> {
+function programLayer(bundle: string, compression: Compression): Promise<BuiltLayer> {
   const entries = programEntries(bundle);
   const sums = entries.map((entry) =>
-    entry.type === "file" ? [entry.name, entry.mode, digestOf(entry.content)] : entry,
+    entry.type === "file" ? [entry.name, entry.mode, contentDigestOf(entry.content)] : entry,
   );
-  const folder = layerFolder("program", keyOf(FORMAT, compression, sums));
+  const folder = layerFolder("program", cacheKey(FORMAT, compression, sums));
   return cachedLayer({ compression, folder }, () => {
     removeOld(path.dirname(folder), "program-");
     return entries;
@@ -110,7 +110,7 @@ function programLayer(bundle: string, compression: Compression): Promise<Layer> 
 }
 
 /** What Debian's installation would have made: accounts, the file of certificates, and no certificate beside it. */
-function systemEntries(packages: readonly Entry[]): readonly Entry[] {
+function systemEntries(packages: readonly LayerEntry[]): readonly LayerEntry[] {
   const kept = packages.filter(({ name }) => !LEFT_OUT.some((rule) => rule.test(name)));
   const isCertificate = /^usr\/share\/ca-certificates\/mozilla\/.*\.crt$/;
   const certificates = kept.flatMap((entry) =>
@@ -127,7 +127,7 @@ function systemEntries(packages: readonly Entry[]): readonly Entry[] {
 }
 
 /** Those of any Unix system, and the image's own user. */
-export function accountEntries(): readonly Entry[] {
+export function accountEntries(): readonly LayerEntry[] {
   const accounts = [
     ["root", 0, "/root"],
     // words-allow: the Unix user of that name

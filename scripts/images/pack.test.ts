@@ -7,13 +7,13 @@ import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { stripped } from "./elf.ts";
-import { completed, type Entry, entriesIn, textEntry } from "./entries.ts";
-import { type Compression, cachedLayer, digestOf } from "./layer.ts";
-import { type Descriptor, packImage, writeFolder, writeTar } from "./layout.ts";
+import { completed, entriesIn, type LayerEntry, textEntry } from "./entries.ts";
+import { type Compression, cachedLayer, contentDigestOf } from "./layer.ts";
+import { type ImageDescriptor, packImage, writeFolder, writeTar } from "./layout.ts";
 
 const run = promisify(execFile);
 
-const ENTRIES: readonly Entry[] = [
+const ENTRIES: readonly LayerEntry[] = [
   textEntry("opt/z", "last"),
   textEntry(`opt/${"long/".repeat(40)}name`, "longer than the header's field"),
   { type: "file", name: "bin/program", mode: 0o755, content: Buffer.from("#!") },
@@ -52,15 +52,15 @@ test("every blob of a layout is what its digest says, and an index leads to both
   await writeFolder(layout, path.join(folder.path, "image"));
   const file = (name: string) => readFileSync(path.join(folder.path, "image", name));
   const json = (name: string) => JSON.parse(file(name).toString("utf8"));
-  const blob = ({ digest, size }: Descriptor) => {
+  const blob = ({ digest, size }: ImageDescriptor) => {
     const content = file(`blobs/${digest.replace(":", "/")}`);
-    expect(digestOf(content)).toBe(digest);
+    expect(contentDigestOf(content)).toBe(digest);
     expect(content).toHaveLength(size);
     return content;
   };
-  const read = (descriptor: Descriptor) => JSON.parse(blob(descriptor).toString("utf8"));
+  const read = (descriptor: ImageDescriptor) => JSON.parse(blob(descriptor).toString("utf8"));
   expect(json("oci-layout")).toEqual({ imageLayoutVersion: "1.0.0" });
-  const [first, second] = json("index.json").manifests as Descriptor[];
+  const [first, second] = json("index.json").manifests as ImageDescriptor[];
   expect(first?.annotations).toEqual({
     "io.containerd.image.name": "registry.example.com/tiny:1.0.0",
     "org.opencontainers.image.ref.name": "1.0.0",
@@ -68,7 +68,7 @@ test("every blob of a layout is what its digest says, and an index leads to both
   expect([first?.digest, second?.digest]).toEqual([layout.digest, layout.digest]);
   const index = read(first ?? { mediaType: "", digest: "", size: 0 });
   expect(index.annotations).toEqual({ "org.opencontainers.image.version": "1.0.0" });
-  expect(index.manifests.map(({ platform }: Descriptor) => platform)).toEqual([
+  expect(index.manifests.map(({ platform }: ImageDescriptor) => platform)).toEqual([
     { os: "linux", architecture: "amd64" },
     { os: "linux", architecture: "arm64" },
   ]);
@@ -76,7 +76,7 @@ test("every blob of a layout is what its digest says, and an index leads to both
     const config = read(manifest.config);
     expect(config).toMatchObject({ created: "2026-01-02T03:04:05Z", os: "linux", config: CONFIG });
     expect(config.rootfs.diff_ids).toEqual(
-      manifest.layers.map((layer: Descriptor) => digestOf(gunzipSync(blob(layer)))),
+      manifest.layers.map((layer: ImageDescriptor) => contentDigestOf(gunzipSync(blob(layer)))),
     );
   }
   expect(readdirSync(path.join(folder.path, "image", "blobs", "sha256"))).toHaveLength(layout.blobs.size);
@@ -130,7 +130,7 @@ test("files of a folder lose their dates and what group and others may do", asyn
   ]);
 });
 
-test.each<[string, readonly Entry[], RegExp]>([
+test.each<[string, readonly LayerEntry[], RegExp]>([
   ["one name twice", [textEntry("a", "1"), textEntry("a", "2")], /two entries .* name a$/],
   ["a file and a folder", [textEntry("a", "1"), { type: "folder", name: "a", mode: 0o755 }], /name a$/],
   [

@@ -6,7 +6,7 @@ import { buffer, text } from "node:stream/consumers";
 import { extract } from "tar-stream";
 import { ReleaseError } from "../release/release-error.ts";
 import { findOnPath } from "../setup/command.mjs";
-import { type Entry, textEntry } from "./entries.ts";
+import { type LayerEntry, textEntry } from "./entries.ts";
 
 /** What Debian's tools for scanners and distroless images agree on: one file per package, without a package manager. */
 const STATUS_FOLDER = "var/lib/dpkg/status.d";
@@ -15,17 +15,17 @@ const STATUS_FOLDER = "var/lib/dpkg/status.d";
  * The entries of all archives, base-files first: its links (`bin` to `usr/bin`) are what the rest relies on. Files that two
  * packages share are those of the last one, as dpkg's `Replaces` means it.
  */
-export async function entriesOfPackages(archives: readonly string[]): Promise<readonly Entry[]> {
+export async function entriesOfPackages(archives: readonly string[]): Promise<readonly LayerEntry[]> {
   const isBase = (file: string) => path.basename(file).startsWith("base-files_");
   const sorted = [...archives].sort((one, other) => Number(isBase(other)) - Number(isBase(one)));
-  const byName = new Map<string, Entry>();
+  const byName = new Map<string, LayerEntry>();
   for (const archive of sorted) {
     for (const entry of await entriesOfPackage(archive)) byName.set(entry.name, entry);
   }
   return [...byName.values()];
 }
 
-async function entriesOfPackage(archive: string): Promise<Entry[]> {
+async function entriesOfPackage(archive: string): Promise<LayerEntry[]> {
   const control = await output(archive, "--field", text);
   const [, name = "unknown"] = /^Package: (.+)$/m.exec(control) ?? [];
   const entries = await output(archive, "--fsys-tarfile", readTar);
@@ -48,8 +48,8 @@ async function output<T>(
 }
 
 /** Device files and the like are in no package that an image needs. */
-async function readTar(stream: NodeJS.ReadableStream): Promise<Entry[]> {
-  const entries = new Map<string, Entry>();
+async function readTar(stream: NodeJS.ReadableStream): Promise<LayerEntry[]> {
+  const entries = new Map<string, LayerEntry>();
   const archive = extract();
   stream.pipe(archive);
   for await (const part of archive) {
@@ -67,7 +67,7 @@ async function readTar(stream: NodeJS.ReadableStream): Promise<Entry[]> {
 }
 
 /** A second name of a file becomes a copy. */
-function linked(entries: ReadonlyMap<string, Entry>, target: string): Entry {
+function linked(entries: ReadonlyMap<string, LayerEntry>, target: string): LayerEntry {
   const entry = entries.get(path.posix.normalize(target));
   if (entry === undefined) throw new Error(`the archive links to ${target}, which it does not hold`);
   return entry;

@@ -3,19 +3,25 @@ import { openAsBlob, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { ReleaseError, runCommand } from "../release/release-error.ts";
-import { type Descriptor, INDEX_TYPE } from "./layout.ts";
-import { type Credentials, credentialsFor, parseReference, repositoryClient, type Send } from "./registry.ts";
+import { type ImageDescriptor, INDEX_TYPE } from "./layout.ts";
+import {
+  credentialsFor,
+  parseReference,
+  type RegistryCredentials,
+  repositoryClient,
+  type Send,
+} from "./registry.ts";
 
 /** Blobs that the registry has are not sent again; the tag is set last. Returns the digest that it has now. */
 export async function pushLayout(
   folder: string,
   reference: string,
-  credentialsOf: (host: string) => Credentials = credentialsFor,
+  credentialsOf: (host: string) => RegistryCredentials = credentialsFor,
 ): Promise<string> {
   const target = parseReference(reference);
   const send = repositoryClient(target, credentialsOf(target.host));
   const { manifests } = JSON.parse(readFileSync(path.join(folder, "index.json"), "utf8")) as {
-    readonly manifests: readonly Descriptor[];
+    readonly manifests: readonly ImageDescriptor[];
   };
   const [top] = manifests;
   if (top === undefined || manifests.some(({ digest }) => digest !== top.digest))
@@ -28,7 +34,7 @@ export async function pushLayout(
 async function pushManifest(
   send: Send,
   folder: string,
-  { mediaType, digest }: Descriptor,
+  { mediaType, digest }: ImageDescriptor,
   name: string,
 ): Promise<void> {
   const body = readFileSync(blobFile(folder, digest));
@@ -48,7 +54,7 @@ async function pushManifest(
     );
 }
 
-async function pushBlob(send: Send, folder: string, { digest }: Descriptor): Promise<void> {
+async function pushBlob(send: Send, folder: string, { digest }: ImageDescriptor): Promise<void> {
   const known = await send(`blobs/${digest}`, { method: "HEAD" }, [200, 404]);
   if (known.status === 200) return;
   const started = await send("blobs/uploads/", { method: "POST" });

@@ -13,14 +13,14 @@ const MIN_UPLOAD_BYTES_PER_MS = 250;
 
 const tokenSchema = z.object({ token: z.string().optional(), access_token: z.string().optional() });
 
-export interface Reference {
+export interface ImageReference {
   readonly host: string;
   readonly repository: string;
   readonly tag: string;
 }
 
 /** `HOST/REPOSITORY:TAG`: the host is never guessed. */
-export function parseReference(text: string): Reference {
+export function parseReference(text: string): ImageReference {
   const match = /^([^/]+)\/([a-z0-9][a-z0-9._/-]*):([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$/.exec(text);
   const [, host = "", repository = "", tag = ""] = match ?? [];
   if (!/[.:]|^localhost$/.test(host))
@@ -32,13 +32,13 @@ export function parseReference(text: string): Reference {
 }
 
 /** User name and password as Basic authorization; undefined where there are none. */
-export type Credentials = string | undefined;
+export type RegistryCredentials = string | undefined;
 
 /**
  * REGISTRY_USERNAME and REGISTRY_PASSWORD, else what `docker login`, `helm registry login` or `podman login` wrote for the host:
  * $DOCKER_CONFIG/config.json or ~/.docker/config.json, with credential helpers.
  */
-export function credentialsFor(host: string, env: NodeJS.ProcessEnv = process.env): Credentials {
+export function credentialsFor(host: string, env: NodeJS.ProcessEnv = process.env): RegistryCredentials {
   const { REGISTRY_USERNAME: name, REGISTRY_PASSWORD: password } = env;
   if (name !== undefined && password !== undefined) return encode(name, password);
   const file = path.join(env.DOCKER_CONFIG ?? path.join(homedir(), ".docker"), "config.json");
@@ -49,7 +49,7 @@ export function credentialsFor(host: string, env: NodeJS.ProcessEnv = process.en
   return helper === undefined ? auths[key]?.auth : askHelper(helper, key, env);
 }
 
-function askHelper(helper: string, input: string, env: NodeJS.ProcessEnv): Credentials {
+function askHelper(helper: string, input: string, env: NodeJS.ProcessEnv): RegistryCredentials {
   try {
     const said = execFileSync(`docker-credential-${helper}`, ["get"], {
       input,
@@ -72,8 +72,8 @@ export type Send = (url: string | URL, init?: RequestInit, expected?: readonly n
 
 /** Requests of one repository: addresses are relative to it. Throws ReleaseError for an answer that is not expected. */
 export function repositoryClient(
-  { host, repository }: Omit<Reference, "tag">,
-  credentials: Credentials,
+  { host, repository }: Omit<ImageReference, "tag">,
+  credentials: RegistryCredentials,
   timeoutMs = TIMEOUT_MS,
 ): Send {
   const base = registryAt(host);
@@ -133,8 +133,8 @@ async function request(url: URL, init: RequestInit, timeoutMs: number): Promise<
 
 async function answerTo(
   challenge: string,
-  { host, repository }: Omit<Reference, "tag">,
-  { credentials, timeoutMs }: { readonly credentials: Credentials; readonly timeoutMs: number },
+  { host, repository }: Omit<ImageReference, "tag">,
+  { credentials, timeoutMs }: { readonly credentials: RegistryCredentials; readonly timeoutMs: number },
 ): Promise<string | undefined> {
   const basic = credentials === undefined ? undefined : `Basic ${credentials}`;
   const [, bearer] = /^bearer\s+(.*)$/is.exec(challenge) ?? [];
@@ -162,7 +162,7 @@ async function answerTo(
   return `Bearer ${token}`;
 }
 
-function remedyFor(host: string, credentials: Credentials): string {
+function remedyFor(host: string, credentials: RegistryCredentials): string {
   return credentials === undefined
     ? `log in (docker login ${host}), or set REGISTRY_USERNAME and REGISTRY_PASSWORD`
     : `check user name and password, and that they may push to ${host}`;

@@ -2,8 +2,8 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { packChart } from "./chart.ts";
-import { ARCHITECTURES } from "./debian-lock.ts";
-import { type Layout, packImage, writeFolder, writeTar } from "./layout.ts";
+import { DEBIAN_ARCHITECTURES } from "./debian-lock.ts";
+import { type ImageLayout, packImage, writeFolder, writeTar } from "./layout.ts";
 import { ourImage } from "./ours.ts";
 
 export interface PublishedSource {
@@ -16,7 +16,7 @@ export interface PublishedSource {
   readonly url: string;
 }
 
-export interface ImageInput extends PublishedSource {
+export interface ReleaseImageInput extends PublishedSource {
   /** What esbuild wrote. */
   readonly bundle: string;
   /** Without a tag, such as ghcr.io/OWNER/metalbridge. */
@@ -40,7 +40,7 @@ export interface Artifact {
 }
 
 /** Into `out/image` and `out/metalbridge-VERSION-image.tar`. Needs dpkg-deb, and a Debian mirror for what is not in the cache. */
-export async function writeImage(out: string, input: ImageInput): Promise<Artifact> {
+export async function writeImage(out: string, input: ReleaseImageInput): Promise<Artifact> {
   const { version, repository, tag = version, bundle, date } = input;
   mkdirSync(out, { recursive: true });
   const labels = labelsOf(input, {
@@ -48,7 +48,7 @@ export async function writeImage(out: string, input: ImageInput): Promise<Artifa
     description: "The controller of Metalbridge, its density API, and what reports a node.",
   });
   const platforms = [];
-  for (const architecture of ARCHITECTURES)
+  for (const architecture of DEBIAN_ARCHITECTURES)
     platforms.push(await ourImage({ architecture, bundle, compression: "gzip", labels }));
   const references = [`${repository}:${tag}`];
   const created = date.toISOString();
@@ -67,7 +67,7 @@ export async function writeChart(out: string, input: ChartInput): Promise<Artifa
   return { digest: layout.digest, folder: await folderOf(layout, path.join(out, "chart")), file };
 }
 
-async function folderOf(layout: Layout, folder: string): Promise<string> {
+async function folderOf(layout: ImageLayout, folder: string): Promise<string> {
   await writeFolder(layout, folder);
   return folder;
 }

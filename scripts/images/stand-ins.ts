@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import { debianOnly, downloadWithDependencies, STALE_LISTS } from "../setup/private-apt.mjs";
-import { imagesCache, keyOf } from "./cache.ts";
-import { type Architecture, debianMirror } from "./debian-lock.ts";
-import type { Entry } from "./entries.ts";
+import { cacheKey, imagesCache } from "./cache.ts";
+import { type DebianArchitecture, debianMirror } from "./debian-lock.ts";
+import type { LayerEntry } from "./entries.ts";
 import { cachedLayer } from "./layer.ts";
 import type { PlatformImage } from "./layout.ts";
 import { accountEntries } from "./ours.ts";
@@ -23,10 +23,10 @@ const FORMAT = 1;
 /** The builds for GPUs find no device and use the CPU, as the published ones do where there is none. */
 export const LLAMACPP_REFERENCES = Object.values(llamacppPod.images);
 
-export async function llamacppImage(architecture: Architecture): Promise<PlatformImage> {
+export async function llamacppImage(architecture: DebianArchitecture): Promise<PlatformImage> {
   const folder = path.join(
     imagesCache("layers"),
-    `llamacpp-${architecture}-${keyOf(FORMAT, SUITE, PACKAGES)}`,
+    `llamacpp-${architecture}-${cacheKey(FORMAT, SUITE, PACKAGES)}`,
   );
   const layer = await cachedLayer({ compression: "none", folder }, async () => [
     ...(await rootFromDebian(architecture)),
@@ -43,7 +43,7 @@ export async function llamacppImage(architecture: Architecture): Promise<Platfor
 }
 
 /** The packages and all that they depend on; Debian's signatures are checked. */
-async function rootFromDebian(architecture: Architecture): Promise<readonly Entry[]> {
+async function rootFromDebian(architecture: DebianArchitecture): Promise<readonly LayerEntry[]> {
   const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
   try {
     const settings = debianOnly(work, [`${debianMirror()}/debian ${SUITE}`], architecture);

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { askApt, debianOnly } from "../setup/private-apt.mjs";
 import {
-  ARCHITECTURES,
-  type Architecture,
+  DEBIAN_ARCHITECTURES,
+  type DebianArchitecture,
   type DebianLock,
   debianMirror,
   LOCK_FILE,
@@ -21,14 +21,14 @@ const archives = [
   ["debian-security", `${SUITE}-security`],
 ].map(([archive, suite]) => `${mirror}/${archive} ${suite}`);
 
-const packages: Partial<Record<Architecture, readonly LockedPackage[]>> = {};
-for (const architecture of ARCHITECTURES) packages[architecture] = await resolve(architecture);
+const packages: Partial<Record<DebianArchitecture, readonly LockedPackage[]>> = {};
+for (const architecture of DEBIAN_ARCHITECTURES) packages[architecture] = await resolve(architecture);
 const snapshot = `${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
 const lock: DebianLock = { suite: SUITE, snapshot, packages: { amd64: [], arm64: [], ...packages } };
 writeFileSync(LOCK_FILE, `${JSON.stringify(lock, undefined, 2)}\n`);
 console.log(`${LOCK_FILE}: ${lock.packages.amd64.length} packages for each architecture`);
 
-async function resolve(architecture: Architecture): Promise<readonly LockedPackage[]> {
+async function resolve(architecture: DebianArchitecture): Promise<readonly LockedPackage[]> {
   const work = mkdtempSync(path.join(tmpdir(), "mb-apt-"));
   try {
     const settings = debianOnly(work, archives, architecture);

@@ -24,7 +24,7 @@ import { createGunzip } from "node:zlib";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
-import { readManifest } from "../../launchd/release/manifest.ts";
+import { readReleaseManifest } from "../../launchd/release/manifest.ts";
 import { releaseFiles } from "./build-release.ts";
 import { clone, commit, copyTree, git, linkPackages } from "./fixtures/clones.ts";
 import { differences } from "./rebuild.ts";
@@ -151,7 +151,7 @@ test("an archive holds a program that runs, and the sum of each of its files", a
   await expect(asLlmfit).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("--model") });
   const load = `require(${JSON.stringify(path.join(release, "node_modules", "node-pty"))}).spawn("true", [], {})`;
   await run(path.join(release, "bin", "node"), ["-e", load]);
-  const manifest = await readManifest(release);
+  const manifest = await readReleaseManifest(release);
   expect(manifest).toMatchObject({ version: "3.2.1", platform: here, node: "24.21.0" });
   const listed = Object.keys(manifest?.files ?? {});
   expect(listed).toEqual(

@@ -15,23 +15,23 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sha256Of } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle.ts";
-import { ARCHITECTURES, readLock as readDebianLock } from "../images/debian-lock.ts";
+import { DEBIAN_ARCHITECTURES, readLock as readDebianLock } from "../images/debian-lock.ts";
 import { packFolder } from "./archive.ts";
 import { sectionOf } from "./changelog.ts";
 import { fillRelease } from "./folder.ts";
 import { type PinnedNode, PLATFORMS } from "./node.ts";
 import type { Project } from "./project.ts";
 import { ReleaseError } from "./release-error.ts";
-import type { Source } from "./source.ts";
+import type { SourceCommit } from "./source.ts";
 import { renderProvenance } from "./statements/provenance.ts";
-import { debianPart, type Part, renderSbom } from "./statements/sbom.ts";
+import { debianPart, renderSbom, type SbomPart } from "./statements/sbom.ts";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
 
 export interface ReleaseOptions {
   readonly project: Project;
-  readonly source: Source;
+  readonly source: SourceCommit;
   readonly platforms: readonly string[];
   /** Must not exist. */
   readonly out: string;
@@ -44,7 +44,7 @@ export interface ReleaseOptions {
 
 export interface ImagesInput {
   readonly project: Project;
-  readonly source: Source;
+  readonly source: SourceCommit;
   /** What esbuild wrote. */
   readonly bundle: string;
 }
@@ -117,8 +117,8 @@ async function writeArchives(
   out: string,
   bundle: string,
   { project: { version }, source, platforms, nodeFor }: ReleaseOptions,
-): Promise<readonly Part[]> {
-  const parts: Part[] = [];
+): Promise<readonly SbomPart[]> {
+  const parts: SbomPart[] = [];
   for (const platform of platforms) {
     const name = `metalbridge-${version}-${platform}`;
     const folder = mkdtempSync(path.join(tmpdir(), "mb-release-"));
@@ -136,7 +136,11 @@ async function writeArchives(
   return parts;
 }
 
-function writeTexts(out: string, parts: readonly Part[], { project, source, baseUrl }: ReleaseOptions): void {
+function writeTexts(
+  out: string,
+  parts: readonly SbomPart[],
+  { project, source, baseUrl }: ReleaseOptions,
+): void {
   const { version, url, downloads } = project;
   const sbom = renderSbom({ version, url, downloads, date: source.date, lock: readLock(), parts });
   writeFileSync(path.join(out, `metalbridge-${version}.spdx.json`), sbom);
@@ -179,7 +183,7 @@ function fillTemplate(text: string, { version, url, baseUrl, sums }: TemplateVal
 function writeProvenance(
   out: string,
   sums: Readonly<Record<string, string>>,
-  parts: readonly Part[],
+  parts: readonly SbomPart[],
   { project, source, platforms, baseUrl }: ReleaseOptions,
 ): readonly string[] {
   if (!source.clean) return [];
@@ -192,9 +196,9 @@ function writeProvenance(
 }
 
 /** The Debian packages of the image; those for every architecture are in both lists of the lock. */
-function debianParts(): readonly Part[] {
+function debianParts(): readonly SbomPart[] {
   const { packages } = readDebianLock();
-  const parts = ARCHITECTURES.flatMap((architecture) => packages[architecture].map(debianPart));
+  const parts = DEBIAN_ARCHITECTURES.flatMap((architecture) => packages[architecture].map(debianPart));
   return [...new Map(parts.map((part) => [part.purl, part])).values()];
 }
 

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { MANIFEST, type Manifest } from "../../launchd/release/manifest.ts";
+import { MANIFEST, type ReleaseManifest } from "../../launchd/release/manifest.ts";
 
 const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 
@@ -58,7 +58,7 @@ const NATIVE_MODULE = "node_modules/node-pty";
 export function fillRelease(
   folder: string,
   { version, platform, node, bundle, program }: ReleaseInput,
-): Manifest {
+): ReleaseManifest {
   for (const name of COPIED) cpSync(path.join(root, name), path.join(folder, name), { recursive: true });
   cpSync(bundle, path.join(folder, "dist"), { recursive: true });
   for (const name of ["package.json", "LICENSE", "lib", `prebuilds/${platform}`]) {

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { ReleaseError } from "./release-error.ts";
 
-export interface Source {
+export interface SourceCommit {
   readonly commit: string;
   /** Date of the commit; every date in the release. */
   readonly date: Date;
@@ -11,11 +11,15 @@ export interface Source {
 }
 
 /** What may be named as the origin of files: undefined where they differ from the commit. */
-export function originOf({ commit, clean }: Source): string | undefined {
+export function originOf({ commit, clean }: SourceCommit): string | undefined {
   return clean ? commit : undefined;
 }
 
-export function readSource(root: string, version: string, { allowDirty }: { allowDirty: boolean }): Source {
+export function readSource(
+  root: string,
+  version: string,
+  { allowDirty }: { allowDirty: boolean },
+): SourceCommit {
   const git = (...args: readonly string[]) => runGit(root, args);
   const commit = git("rev-parse", "HEAD");
   const changes = git("status", "--porcelain");

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { simulateDay } from "./day.ts";
 import type { SimulationOptions } from "./options.ts";
-import { renderReport } from "./report.ts";
+import { renderSimulationReport } from "./report.ts";
 
 const CROWDED: SimulationOptions = { hosts: 15, services: 70, hours: 12, seed: 1, load: 1.3 };
 
@@ -16,7 +16,7 @@ test.each([1, 2, 3])("on a crowded day no rule is broken, whatever happens (seed
 });
 
 test("the same seed gives the same day", () => {
-  const [one, other] = [1, 2].map(() => renderReport(CROWDED, simulateDay(CROWDED, noClock)));
+  const [one, other] = [1, 2].map(() => renderSimulationReport(CROWDED, simulateDay(CROWDED, noClock)));
   expect(one).toBe(other);
 });
 

@@ -6,7 +6,7 @@ import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createServiceMaker, type ServiceMaker, type SimulatedService } from "./services.ts";
-import { createTally, type Measures, type Tally } from "./tally.ts";
+import { createSimulationTally, type Measures, type SimulationTally } from "./tally.ts";
 import {
   changeHost,
   createWorld,
@@ -35,7 +35,7 @@ interface Day {
   readonly world: World;
   readonly agenda: Agenda<Happening>;
   readonly maker: ServiceMaker;
-  readonly tally: Tally;
+  readonly tally: SimulationTally;
   readonly touched: Set<string>;
   nowMs: number;
   made: number;
@@ -50,7 +50,7 @@ const MEAN_BETWEEN_CRASHES_MS = 10 * 24 * HOUR;
 const REFUSED_AFTER_MS = 30_000;
 const SAMPLE_MS = 5 * MINUTE;
 
-export function simulateDay(options: SimulationOptions, measures: Measures): Tally {
+export function simulateDay(options: SimulationOptions, measures: Measures): SimulationTally {
   const random = createRandom(options.seed);
   const hosts = makeHosts(options.hosts, random);
   const budget = hosts.reduce((sum, { facts }) => sum + (facts.budget.known ? facts.budget.bytes : 0), 0);
@@ -62,7 +62,7 @@ export function simulateDay(options: SimulationOptions, measures: Measures): Tal
     world: createWorld(hosts),
     agenda: createAgenda(),
     maker: createServiceMaker(random, makeModels(random), meanBytes),
-    tally: createTally(measures),
+    tally: createSimulationTally(measures),
     touched: new Set(),
     nowMs: 0,
     made: 0,

@@ -4,11 +4,11 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import type { SimulationOptions } from "./options.ts";
 import type { PriorityName } from "./services.ts";
-import type { Tally, Wait } from "./tally.ts";
+import type { SimulationTally, Wait } from "./tally.ts";
 
 const NAMES = Object.keys(PRIORITIES) as PriorityName[];
 
-export function renderReport(options: SimulationOptions, tally: Tally): string {
+export function renderSimulationReport(options: SimulationOptions, tally: SimulationTally): string {
   const { hosts, services, hours, seed, load } = options;
   return [
     `${hosts} hosts, ${services} services at a time, ${hours} h, load ${load}, seed ${seed}`,
@@ -24,7 +24,7 @@ export function renderReport(options: SimulationOptions, tally: Tally): string {
   ].join("\n");
 }
 
-function summary(tally: Tally): string[] {
+function summary(tally: SimulationTally): string[] {
   const { samples, counts, preemptions } = tally;
   const used = samples.map(({ claimedBytes, budgetBytes }) =>
     budgetBytes === 0 ? 0 : claimedBytes / budgetBytes,
@@ -89,7 +89,7 @@ function waitRow(name: string, waits: readonly Wait[]): string {
   return `| ${[name, ...cells, waits.length - served.length].join(" | ")} |`;
 }
 
-function passTable({ passes, cpu }: Tally): string[] {
+function passTable({ passes, cpu }: SimulationTally): string[] {
   const [first = 0, ...others] = passes;
   const { firstMs, othersMs } = cpu();
   const mean = othersMs / Math.max(1, others.length);

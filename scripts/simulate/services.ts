@@ -1,12 +1,12 @@
 /** The services of a simulated day, and what each asks of placement. */
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import type { Demand, HostChoice, Refusal } from "../../src/capacity/placement/types.ts";
+import type { Demand, HostChoice, HostRefusal } from "../../src/capacity/placement/types.ts";
 import type { SimulatedModel } from "./fleet.ts";
 import type { Random } from "./random.ts";
 
 export type PriorityName = keyof typeof PRIORITIES;
 
-export type Slot =
+export type SimulatedSlot =
   | { readonly at: "empty" }
   | { readonly at: "placed"; readonly host: string; readonly replica: string };
 
@@ -18,8 +18,8 @@ export interface SimulatedService {
   readonly choice: HostChoice;
   readonly isEvictable: boolean;
   readonly createdMs: number;
-  readonly slots: Slot[];
-  readonly refusals: Refusal[];
+  readonly slots: SimulatedSlot[];
+  readonly refusals: HostRefusal[];
   /** Since when something of it has no host. */
   waitingSinceMs: number | undefined;
   attempts: number;

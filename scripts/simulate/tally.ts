@@ -14,7 +14,7 @@ export interface Wait {
   readonly isServed: boolean;
 }
 
-export interface Sample {
+export interface TallySample {
   readonly atMs: number;
   readonly claimedBytes: number;
   readonly budgetBytes: number;
@@ -22,7 +22,7 @@ export interface Sample {
   readonly held: number;
 }
 
-export interface Tally {
+export interface SimulationTally {
   /** Times one pass; only passes after a change are kept. */
   readonly pass: (run: () => PassResult, hasChanged: boolean) => PassResult;
   readonly count: (what: Counted) => void;
@@ -41,7 +41,7 @@ export interface Tally {
   /** By priority of the preempted service. */
   readonly preemptions: ReadonlyMap<PriorityName, number>;
   readonly movedBytes: () => number;
-  readonly samples: readonly Sample[];
+  readonly samples: readonly TallySample[];
 }
 
 /** Two clocks, which change nothing of what happens. */
@@ -50,12 +50,12 @@ export interface Measures {
   readonly cpuMs: () => number;
 }
 
-export function createTally({ elapsedMs, cpuMs }: Measures): Tally {
+export function createSimulationTally({ elapsedMs, cpuMs }: Measures): SimulationTally {
   const passes: number[] = [];
   const counts = new Map<Counted, number>();
   const waits: Wait[] = [];
   const preemptions = new Map<PriorityName, number>();
-  const samples: Sample[] = [];
+  const samples: TallySample[] = [];
   let placements = 0;
   let movedBytes = 0;
   const cpu = { firstMs: 0, othersMs: 0 };
@@ -107,7 +107,7 @@ export function createTally({ elapsedMs, cpuMs }: Measures): Tally {
 }
 
 /** Of the hosts that are reachable. */
-function sampleOf(world: World, atMs: number): Sample {
+function sampleOf(world: World, atMs: number): TallySample {
   let budgetBytes = 0;
   let claimedBytes = 0;
   for (const { facts } of world.hosts.values()) {

@@ -1,9 +1,9 @@
 /** Circles in a directed graph: groups of nodes of which each reaches every other (Tarjan's algorithm). */
 
-export type Graph = ReadonlyMap<string, ReadonlySet<string>>;
+export type ImportGraph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** Each circle with its nodes in alphabetical order. */
-export function circlesIn(graph: Graph): string[][] {
+export function circlesIn(graph: ImportGraph): string[][] {
   const index = new Map<string, number>();
   const low = new Map<string, number>();
   const stack: string[] = [];

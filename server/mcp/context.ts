@@ -29,7 +29,7 @@ export interface ClusterObjects {
   readonly list: <T extends KubeObject>(kind: Kind<T>, namespace?: string) => Promise<readonly T[]>;
 }
 
-export interface DeployWish {
+export interface DeployRequest {
   readonly model: string;
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
@@ -43,7 +43,7 @@ export interface DeployWish {
 
 /** Creates what is wished for once `isAllowed`, which asks the user `question`, says yes. Undefined: it said no. */
 export type Deploy = (
-  wish: DeployWish,
+  wish: DeployRequest,
   isAllowed: (question: string) => Promise<boolean>,
 ) => Promise<{ readonly service: string; readonly model: string } | undefined>;
 
@@ -68,6 +68,6 @@ export function watchedContext(density: Density, watches: ClusterWatches, clock:
 }
 
 /** What the caller did wrong, in words for a model. */
-export function badArgument(message: string): MetalbridgeError {
+export function invalidArgument(message: string): MetalbridgeError {
   return new MetalbridgeError("McpArgumentInvalid", message);
 }

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import fc from "fast-check";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { answerOnce, createSessions, type Handle, MOST_SESSIONS, type Sessions } from "./http.ts";
+import { createSessions, type HandleRequest, handleStateless, MAX_SESSIONS, type Sessions } from "./http.ts";
 
 const WAIT = { timeout: 60_000, interval: 20 };
 const MINUTE_MS = 60_000;
@@ -57,7 +57,7 @@ test("a client that left before its stream was answered keeps no session open", 
     await sessions.handle(request, response, undefined);
     left += 1;
   });
-  for (let count = 1; count <= MOST_SESSIONS; count += 1) {
+  for (let count = 1; count <= MAX_SESSIONS; count += 1) {
     const session = await begin(url);
     const leaving = new AbortController();
     leave = () => leaving.abort();
@@ -73,7 +73,7 @@ test("where all sessions have a stream, the longest silent one is closed after 3
   const sessions: string[] = [];
   // A body that is not referenced is closed.
   const streams: Response[] = [];
-  for (let count = 0; count < MOST_SESSIONS; count += 1) {
+  for (let count = 0; count < MAX_SESSIONS; count += 1) {
     nowMs = count;
     const session = await begin(url);
     const stream = await listenTo(url, session);
@@ -95,15 +95,15 @@ test("where all sessions have a stream, the longest silent one is closed after 3
   nowMs = 31 * MINUTE_MS;
   expect(await begin(url)).toMatch(/-/);
   expect([await ping(first), await ping(second)]).toEqual([200, 404]);
-  expect(streams).toHaveLength(MOST_SESSIONS);
+  expect(streams).toHaveLength(MAX_SESSIONS);
 });
 
 test.each([
   [
     "one server for each request",
     () =>
-      (...call: Parameters<Handle>) =>
-        answerOnce(build, ...call),
+      (...call: Parameters<HandleRequest>) =>
+        handleStateless(build, ...call),
   ],
   ["sessions", ({ handle }: Sessions) => handle],
 ])("a batch is refused: %s", async (_, handlerOf) => {

@@ -6,14 +6,21 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { Clock } from "../../src/util/ports.ts";
 
-export type Handle = (request: IncomingMessage, response: ServerResponse, body: unknown) => Promise<void>;
+export type HandleRequest = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: unknown,
+) => Promise<void>;
 
-export const MOST_SESSIONS = 64;
+export const MAX_SESSIONS = 64;
 /** An open stream alone keeps a session this long. */
 const SILENT_STREAM_MS = 30 * 60_000;
 
 /** Keeps nothing between requests, so that any replica may answer the next one. */
-export async function answerOnce(build: () => McpServer, ...exchange: Parameters<Handle>): Promise<void> {
+export async function handleStateless(
+  build: () => McpServer,
+  ...exchange: Parameters<HandleRequest>
+): Promise<void> {
   const handle = withoutBatches(async (request, response, body) => {
     const mcp = build();
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
@@ -25,7 +32,7 @@ export async function answerOnce(build: () => McpServer, ...exchange: Parameters
 }
 
 export interface Sessions {
-  readonly handle: Handle;
+  readonly handle: HandleRequest;
   readonly close: () => Promise<void>;
 }
 
@@ -46,7 +53,7 @@ export function createSessions(
 ): Sessions {
   const sessions = new Map<string, Session>();
   const open = async (): Promise<Session | undefined> => {
-    if (sessions.size >= MOST_SESSIONS && !(await closeIdle(sessions, monotonicMs()))) return undefined;
+    if (sessions.size >= MAX_SESSIONS && !(await closeIdle(sessions, monotonicMs()))) return undefined;
     const mcp = build();
     const transport = new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
@@ -63,8 +70,8 @@ export function createSessions(
       const session = id === undefined ? await open() : sessions.get(String(id));
       if (session === undefined)
         return id === undefined
-          ? refuse(response, 503, "too many sessions")
-          : refuse(response, 404, "unknown session");
+          ? sendRpcError(response, 503, "too many sessions")
+          : sendRpcError(response, 404, "unknown session");
       // A client that left while its token was read: `close` has been emitted already.
       if (!response.destroyed) {
         const kind = request.method === "GET" ? "streams" : "requests";
@@ -95,16 +102,16 @@ async function closeIdle(sessions: ReadonlyMap<string, Session>, nowMs: number):
 }
 
 /** The protocol has no batches since 2025-06-18, and the calls of one would all run in the same turn. */
-function withoutBatches(handle: Handle): Handle {
+function withoutBatches(handle: HandleRequest): HandleRequest {
   return async (request, response, body) => {
     if (Array.isArray(body))
-      return refuse(response, 400, "send one message in each request: batches are not supported");
+      return sendRpcError(response, 400, "send one message in each request: batches are not supported");
     await handle(request, response, body);
   };
 }
 
 /** As JSON-RPC, which clients expect. */
-export function refuse(response: ServerResponse, status: number, message: string): void {
+export function sendRpcError(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { "content-type": "application/json" });
   response.end(JSON.stringify({ jsonrpc: "2.0", error: { code: -32000, message }, id: null }));
 }

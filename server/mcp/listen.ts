@@ -1,11 +1,11 @@
 /** `/mcp` on a listener of its own: for this machine alone, or for whoever has the token. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readBody } from "../../src/http/body.ts";
-import { listenOn, refuseStranger } from "../../src/http/listener.ts";
+import { readBodyText } from "../../src/http/body.ts";
+import { listenOn, rejectUnauthorized } from "../../src/http/listener.ts";
 import { isFromProgram } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { createSessions, refuse, type Sessions } from "./http.ts";
+import { createSessions, type Sessions, sendRpcError } from "./http.ts";
 import { createMcp, type McpOptions } from "./server.ts";
 
 export interface ListenMcpOptions extends McpOptions {
@@ -61,22 +61,23 @@ async function answer(
   tokenFile: string | undefined,
 ): Promise<void> {
   const refusal = await refusalOf(request, response, tokenFile);
-  if (refusal !== undefined) return refuse(response, refusal.status, refusal.message);
+  if (refusal !== undefined) return sendRpcError(response, refusal.status, refusal.message);
   if (request.method !== "POST") return sessions.handle(request, response, undefined);
-  const body = await readBody(request, MOST_BODY_BYTES);
-  if (body === undefined) return refuse(response, 413, `a request has at most ${MOST_BODY_BYTES} bytes`);
+  const body = await readBodyText(request, MOST_BODY_BYTES);
+  if (body === undefined)
+    return sendRpcError(response, 413, `a request has at most ${MOST_BODY_BYTES} bytes`);
   let message: unknown;
   try {
     message = JSON.parse(body);
   } catch {
-    return refuse(response, 400, "the body is not JSON");
+    return sendRpcError(response, 400, "the body is not JSON");
   }
   return sessions.handle(request, response, message);
 }
 
 async function refusalOf(request: IncomingMessage, response: ServerResponse, tokenFile: string | undefined) {
   if (tokenFile !== undefined) {
-    const refused = await refuseStranger(request, response, tokenFile);
+    const refused = await rejectUnauthorized(request, response, tokenFile);
     if (refused !== undefined) return { status: refused.status, message: String(refused.body).trim() };
   } else if (!isFromProgram(request.headers))
     return { status: 403, message: "only programs of this machine may ask" };
@@ -87,5 +88,5 @@ async function refusalOf(request: IncomingMessage, response: ServerResponse, tok
 function fail(response: ServerResponse, log: Log, error: unknown): void {
   log.error({ err: error }, "a request failed");
   if (response.headersSent) response.destroy();
-  else refuse(response, 500, "internal error");
+  else sendRpcError(response, 500, "internal error");
 }

@@ -1,18 +1,18 @@
 /** The six tools of llmfit, by its names and in its shapes: what its REST API answers about one machine. Their errors are in the answer, as there. */
 import { z } from "zod";
-import type { Site } from "../../fitness/density/density.ts";
+import type { DensitySite } from "../../fitness/density/density.ts";
 import { systemOf } from "../../fitness/density/views.ts";
 import { factsOfMachine } from "../../fitness/llmfit/rest/host-facts.ts";
 import type { RestRequest } from "../../fitness/llmfit/rest/rest.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import { badArgument, type McpContext } from "./context.ts";
-import { limit, name, objectName, type Tool } from "./tools.ts";
+import { invalidArgument, type McpContext } from "./context.ts";
+import { limit, name, objectNameSchema, type Tool } from "./tools.ts";
 
 type Args = Readonly<Record<string, unknown>>;
 type Answer = Readonly<Record<string, unknown>>;
 
 interface Asked {
-  readonly site: Site;
+  readonly site: DensitySite;
   /** Nothing has been heard of it for a while. */
   readonly isStale: boolean;
   readonly args: Args;
@@ -95,8 +95,10 @@ const OFFERS: readonly Offer[] = [
 export function llmfitTools(context: McpContext): readonly Tool[] {
   const node =
     context.here === undefined
-      ? objectName.describe("A Host or Node.")
-      : objectName.optional().describe("A Host or Node of the cluster. Default: the machine this runs on.");
+      ? objectNameSchema.describe("A Host or Node.")
+      : objectNameSchema
+          .optional()
+          .describe("A Host or Node of the cluster. Default: the machine this runs on.");
   return OFFERS.map(({ name, description, input = {}, answer }) => ({
     ...{ name, description, isReadOnly: true, input: z.strictObject({ ...input, node }) },
     answer: async ({ node: wanted, ...args }) => {
@@ -115,16 +117,17 @@ async function ask(context: McpContext, wanted: string | undefined, args: Args):
   const { here, now, llmfit } = context;
   const density = await (wanted === undefined && here !== undefined ? here() : context.density());
   const site = wanted === undefined ? density.sites()[0] : density.site(wanted);
-  if (site === undefined) throw badArgument(`no Host or Node is named ${wanted}`);
+  if (site === undefined) throw invalidArgument(`no Host or Node is named ${wanted}`);
   const { place } = site;
   const facts = factsOfMachine({ ...place, system: systemOf(site) });
   const answerTo = (request: Pick<RestRequest, "method" | "url" | "body">, isScored: boolean): Answer => {
     // Of a machine that is not known, or whose report contradicts its object, nothing is worked out.
-    if (isScored && place.machine.at !== "known") throw badArgument(`${place.name}: ${place.machine.why}`);
+    if (isScored && place.machine.at !== "known")
+      throw invalidArgument(`${place.name}: ${place.machine.why}`);
     const rest = { ...request, isLocal: true, contentType: "application/json" };
     const { status, body } = llmfit(rest, facts, now().wallMs);
     if (status === 200 && typeof body !== "string") return body;
-    throw badArgument(String(typeof body === "string" ? body : body.error));
+    throw invalidArgument(String(typeof body === "string" ? body : body.error));
   };
   return {
     ...{ site, args, isStale: density.isStale(site, now()) },

@@ -11,16 +11,16 @@ import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sd
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { createDensity, type Density } from "../../fitness/density/density.ts";
-import { createFits } from "../../fitness/density/fits.ts";
+import { createFitIndex } from "../../fitness/density/fits.ts";
 import { aHost, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../fitness/density/place.ts";
+import { machineFromHost } from "../../fitness/density/place.ts";
 import { createLlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import type { DeployWish, McpContext } from "./context.ts";
-import { MOST_SESSIONS } from "./http.ts";
+import type { DeployRequest, McpContext } from "./context.ts";
+import { MAX_SESSIONS } from "./http.ts";
 import { listenMcp } from "./listen.ts";
 
 const records = catalogRecords();
@@ -31,8 +31,8 @@ afterEach(async () => {
 });
 
 function fleet(...names: readonly string[]): Density {
-  const density = createDensity(createFits(records));
-  for (const name of names) density.setPlace("Host", name, placeOfHost(aHost(name)));
+  const density = createDensity(createFitIndex(records));
+  for (const name of names) density.setPlace("Host", name, machineFromHost(aHost(name)));
   return density;
 }
 
@@ -203,7 +203,7 @@ test.each([
   ["recommend_models", { node: "silent" }, /^silent: ./],
 ])("%s with %j has its error in the answer, as there", async (tool, args, why) => {
   const density = fleet("mac-1");
-  density.setPlace("Host", "silent", placeOfHost(aHost("silent", { status: { info: {}, memory: {} } })));
+  density.setPlace("Host", "silent", machineFromHost(aHost("silent", { status: { info: {}, memory: {} } })));
   const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
   const { isError, json } = await call(client, tool, args);
   expect([isError, json()]).toEqual([false, { error: expect.stringMatching(why) }]);
@@ -211,7 +211,7 @@ test.each([
 
 test("what llmfit's tools say of a machine that is silent is marked as stale", async () => {
   const density = fleet("mac-1");
-  density.setPlace("Host", "mac-2", { ...placeOfHost(aHost("mac-2")), silence: "silent for 5 minutes" });
+  density.setPlace("Host", "mac-2", { ...machineFromHost(aHost("mac-2")), silence: "silent for 5 minutes" });
   const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
   const stale = async (node: string) => (await call(client, "get_system_specs", { node })).json().stale;
   expect([await stale("mac-1"), await stale("mac-2")]).toEqual([undefined, true]);
@@ -280,7 +280,7 @@ test("with a token file every request needs the token in it", async () => {
 });
 
 test("deploy asks first: only an accepted question creates anything", async () => {
-  const created: DeployWish[] = [];
+  const created: DeployRequest[] = [];
   const questions: string[] = [];
   const url = await listen({
     tokenFile: await writeToken(),
@@ -338,7 +338,7 @@ test("clients that leave without a word keep no other out, and the one that wait
   });
   const created = call(first, "deploy", { model: "tiny" });
   await asked.promise;
-  for (let count = 0; count <= MOST_SESSIONS; count += 1)
+  for (let count = 0; count <= MAX_SESSIONS; count += 1)
     await (await connectTo(url, { token: TOKEN })).close();
   answer.resolve({ action: "accept", content: { confirm: true } });
   expect((await created).json()).toMatchObject({ created: true });

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createDensity } from "../../fitness/density/density.ts";
-import { createFits } from "../../fitness/density/fits.ts";
+import { createFitIndex } from "../../fitness/density/fits.ts";
 import { aHost } from "../../fitness/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../fitness/density/place.ts";
+import { machineFromHost } from "../../fitness/density/place.ts";
 import { createLlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
@@ -17,9 +17,9 @@ import { ownTools } from "./tools.ts";
 const GIB = 1024 ** 3;
 
 function contextOf(objects: Readonly<Record<string, readonly KubeObject[]>>): McpContext {
-  const density = createDensity(createFits([]));
+  const density = createDensity(createFitIndex([]));
   for (let index = 0; index < 12; index += 1)
-    density.setPlace("Host", `mac-${index}`, placeOfHost(aHost(`mac-${index}`)));
+    density.setPlace("Host", `mac-${index}`, machineFromHost(aHost(`mac-${index}`)));
   const list = async ({ plural }: { readonly plural: string }) => objects[plural] ?? [];
   return {
     ...{ now: () => ({ wallMs: 0, monotonicMs: 0 }), density: async () => density },

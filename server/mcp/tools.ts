@@ -1,6 +1,6 @@
 /** Our own tools: what fits where, why a service is where it is, what runs, and a deployment that asks first. */
 import { z } from "zod";
-import { compare } from "../../fitness/density/density.ts";
+import { compareNames } from "../../fitness/density/density.ts";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
 import { RUNTIMES } from "../../src/api/engine-settings.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -10,8 +10,8 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import { type Route, routes, wholeBody } from "../rest/routes.ts";
-import { badArgument, type ClusterObjects, type McpContext } from "./context.ts";
+import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
+import { type ClusterObjects, invalidArgument, type McpContext } from "./context.ts";
 
 export interface Tool {
   readonly name: string;
@@ -20,28 +20,28 @@ export interface Tool {
   /** It changes nothing. */
   readonly isReadOnly: boolean;
   /** Rejects with MetalbridgeError for what a caller can do something about. */
-  readonly answer: (args: Readonly<Record<string, unknown>>, ask: Ask) => Promise<object>;
+  readonly answer: (args: Readonly<Record<string, unknown>>, ask: AskUser) => Promise<object>;
 }
 
 /** Asks the person behind the client; rejects with MetalbridgeError where the client cannot. */
-export type Ask = (question: string) => Promise<boolean>;
+export type AskUser = (question: string) => Promise<boolean>;
 
 const LIMIT = 10;
 /** An answer is built in one turn, and a model reads all of it. */
 const MOST_ROWS = 100;
 export const name = z.string().min(1).max(512);
-export const objectName = z
+export const objectNameSchema = z
   .string()
   .max(253)
   .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "must be a name of small letters, digits, - and .");
-const namespace = objectName.max(63).optional();
+const namespace = objectNameSchema.max(63).optional();
 export const limit = z.int().min(1).max(MOST_ROWS).default(LIMIT);
 
 const fitInput = z.strictObject({
   model: name
     .optional()
     .describe("A name, a repository or a file name: ranks the machines of the cluster for it."),
-  node: objectName
+  node: objectNameSchema
     .optional()
     .describe("A Host or Node: ranks the models for it. Neither model nor node: the machine this runs on."),
   quantization: z
@@ -54,7 +54,7 @@ const fitInput = z.strictObject({
   limit: limit.describe("At most so many rows."),
 });
 const serviceInput = z.strictObject({
-  service: objectName.describe("Name of the InferenceService."),
+  service: objectNameSchema.describe("Name of the InferenceService."),
   namespace: namespace.describe("Default: that of the context, else default."),
 });
 const listInput = z.strictObject({ namespace: namespace.describe("Default: all of them."), limit });
@@ -65,7 +65,10 @@ const deployInput = z.strictObject({
     .min(1)
     .max(2048)
     .describe("Weights (hf://org/repo[/file], https://…, ollama://name:tag), or a Model of the cluster."),
-  name: objectName.max(63).optional().describe("Of the service and its Model. Default: from the weights."),
+  name: objectNameSchema
+    .max(63)
+    .optional()
+    .describe("Of the service and its Model. Default: from the weights."),
   namespace,
   runtime: z.enum(RUNTIMES).optional().describe("Default: chosen by the format and the hosts."),
   quantization: z.string().max(64).optional(),
@@ -107,7 +110,7 @@ export function ownTools(context: McpContext): readonly Tool[] {
             description:
               "Creates a Model and an InferenceService for it. The user is asked first, with what would be created.",
             ...{ input: deployInput, isReadOnly: false },
-            answer: async (args: Readonly<Record<string, unknown>>, ask: Ask) => {
+            answer: async (args: Readonly<Record<string, unknown>>, ask: AskUser) => {
               const created = await deploy(args as z.output<typeof deployInput>, ask);
               if (created === undefined) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
               return { created: true, ...created };
@@ -122,19 +125,19 @@ async function answerFit(
   context: McpContext,
   { model, node, quantization, context: tokens, min_fit, limit: most }: z.output<typeof fitInput>,
 ): Promise<object> {
-  if (model !== undefined && node !== undefined) throw badArgument("give model or node, not both");
+  if (model !== undefined && node !== undefined) throw invalidArgument("give model or node, not both");
   if (model === undefined && (quantization !== undefined || tokens !== undefined))
-    throw badArgument("quantization and context go with model");
+    throw invalidArgument("quantization and context go with model");
   const isHere = model === undefined && node === undefined;
-  if (isHere && context.here === undefined) throw badArgument("give model or node");
+  if (isHere && context.here === undefined) throw invalidArgument("give model or node");
   const density = await (isHere ? (context.here?.() ?? context.density()) : context.density());
   const ask = (path: string, rest: { query?: object; body?: object; name?: string }): object => {
-    const route = routes.find((one: Route) => one.path === path);
+    const route = routes.find((one: RestRoute) => one.path === path);
     const query = route?.query.parse(rest.query ?? {}) ?? {};
     const input = { density, now: context.now(), query, body: rest.body, name: rest.name ?? "" };
     const answer = route?.answer(input);
     if (answer?.status === 200) return wholeBody(answer);
-    throw badArgument(answer?.text ?? "unknown route");
+    throw invalidArgument(answer?.text ?? "unknown route");
   };
   if (model === undefined) {
     const named = node ?? density.sites()[0]?.place.name ?? "";
@@ -170,7 +173,7 @@ async function listServices(
     ]);
     const shown = services
       .map((service) => ({ service, key: keyOf(service.metadata) }))
-      .sort((a, b) => compare(a.key, b.key))
+      .sort((a, b) => compareNames(a.key, b.key))
       .slice(0, most);
     const byService = Map.groupBy(replicas, serviceKeyOf);
     const rows = shown.map(({ service, key }) => serviceRow(service, byService.get(key) ?? []));
@@ -191,7 +194,7 @@ function serviceRow(
     on: status?.on ?? "",
     endpoint: status?.endpoint ?? "",
     message: phase === "Ready" ? "" : (status?.message ?? ""),
-    hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compare),
+    hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compareNames),
   };
 }
 

@@ -9,25 +9,25 @@ import fc from "fast-check";
 import type { FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { createDensity, type Density } from "../../fitness/density/density.ts";
-import { createFits } from "../../fitness/density/fits.ts";
+import { createFitIndex } from "../../fitness/density/fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
-import { placeOfHost, placeOfNode } from "../../fitness/density/place.ts";
+import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { createApp } from "./app.ts";
-import type { Authorize } from "./authorize.ts";
+import type { AuthorizeRequest } from "./authorize.ts";
 import { openApiDocument } from "./openapi.ts";
 import { routes } from "./routes.ts";
 
-const fits = createFits(catalogRecords());
+const fits = createFitIndex(catalogRecords());
 const headers = { authorization: "Bearer good" };
 const open: FastifyInstance[] = [];
 afterEach(async () => {
   for (const app of open.splice(0)) await app.close();
 });
 
-const tokens: Authorize = async (token) => {
+const tokens: AuthorizeRequest = async (token) => {
   if (token === "good") return { at: "allowed", user: "alice" };
   if (token === "poor") return { at: "forbidden", user: "bob" };
   return token === "slow" ? { at: "unavailable", why: "no answer" } : { at: "unauthenticated" };
@@ -36,8 +36,8 @@ const tokens: Authorize = async (token) => {
 function fleet(): Density {
   const density = createDensity(fits);
   for (const host of [aHost("mac-1"), aHost("mac-2", { memoryGib: 16 })])
-    density.setPlace("Host", host.metadata.name, placeOfHost(host));
-  density.setPlace("Node", "gpu", placeOfNode(aNode("gpu", A100S)));
+    density.setPlace("Host", host.metadata.name, machineFromHost(host));
+  density.setPlace("Node", "gpu", machineFromNode(aNode("gpu", A100S)));
   density.setHeld(
     "team/chat-0",
     { kind: "Host", name: "mac-1" },
@@ -217,7 +217,7 @@ test("an answer that has not changed is not sent again, when a node was last hea
   density.heard("mac-1", undefined, { wallMs: Date.now(), monotonicMs: performance.now() });
   const second = await get("/api/v1/density/nodes", { "if-none-match": `"other", ${tag}` });
   expect([second.statusCode, second.body]).toEqual([304, ""]);
-  density.setPlace("Host", "mac-1", placeOfHost(aHost("mac-1", { memoryGib: 32 })));
+  density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1", { memoryGib: 32 })));
   const third = await get("/api/v1/density/nodes", { "if-none-match": tag });
   expect(third.statusCode).toBe(200);
   expect(third.headers.etag).not.toBe(tag);
@@ -251,7 +251,7 @@ test("a watch sends everything once, then what changes, and ends with the server
   density.setPlace(
     "Host",
     "mac-2",
-    placeOfHost(aHost("mac-2", { memoryGib: 16, spec: { unschedulable: true } })),
+    machineFromHost(aHost("mac-2", { memoryGib: 16, spec: { unschedulable: true } })),
   );
   expect(await next()).toEqual(["put", "Host/mac-2"]);
   density.setPlace("Host", "mac-1", undefined);
@@ -276,7 +276,7 @@ test.each(["nodes", "runtimes", "installed-models", "query?model=Qwen2.5-7B&min_
   "a watch of %s has a Host and a Node of one name as two rows",
   (path) => {
     const density = fleet();
-    density.setPlace("Node", "mac-1", placeOfNode(aNode("mac-1")));
+    density.setPlace("Node", "mac-1", machineFromNode(aNode("mac-1")));
     const [name = "", query = ""] = path.split("?");
     const route = routes.find((one) => one.path.endsWith(`/density/${name}`));
     const given = route?.query.parse(Object.fromEntries(new URLSearchParams(query))) ?? {};

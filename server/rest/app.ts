@@ -6,23 +6,23 @@ import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { Handle } from "../mcp/http.ts";
+import type { HandleRequest } from "../mcp/http.ts";
 import { type AnswerLimit, createAnswerLimit } from "./answer-limit.ts";
-import { type Authorize, RESOURCE, type Right, type Verdict } from "./authorize.ts";
+import { type AuthorizationResult, type AuthorizeRequest, RESOURCE, type Right } from "./authorize.ts";
 import { createEncode, type Encode } from "./encode.ts";
 import { openApiDocument } from "./openapi.ts";
-import { type Answered, type Route, type RouteAnswer, routes } from "./routes.ts";
-import { createWatches, type Opened, type Watched } from "./watches.ts";
+import { type RestRoute, type RouteResponse, type RouteResult, routes } from "./routes.ts";
+import { createWatches, type OpenedWatch, type WatchedQuery } from "./watches.ts";
 
 export interface AppOptions {
   readonly density: Density;
   readonly clock: Clock;
   readonly log: Log;
-  readonly authorize: Authorize;
+  readonly authorize: AuthorizeRequest;
   /** Undefined once the watches have listed everything; else what is waited for. */
   readonly notReady: () => string | undefined;
   /** Answers what is posted to /mcp. */
-  readonly mcp?: Handle;
+  readonly mcp?: HandleRequest;
   readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
 }
 
@@ -96,7 +96,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
 const WHOLE = "all";
 
-function rowsOf({ keyOf }: Route, answer: Answered): ReadonlyMap<string, object> {
+function rowsOf({ keyOf }: RestRoute, answer: RouteResponse): ReadonlyMap<string, object> {
   if (keyOf === undefined) return new Map([[WHOLE, answer.body]]);
   return new Map([...(answer.list?.rows ?? [])].map((row) => [keyOf(row), row]));
 }
@@ -104,9 +104,9 @@ function rowsOf({ keyOf }: Route, answer: Answered): ReadonlyMap<string, object>
 async function watchedBy(
   options: AppOptions,
   request: FastifyRequest,
-  route: Route,
+  route: RestRoute,
   read: Extract<Read, { ok: true }>,
-): Promise<Watched> {
+): Promise<WatchedQuery> {
   const { watch: _, ...query } = read.query;
   const verdict = await verdictOf(options, request);
   return {
@@ -120,7 +120,7 @@ async function watchedBy(
   };
 }
 
-function watch(opened: Opened, reply: FastifyReply): FastifyReply {
+function watch(opened: OpenedWatch, reply: FastifyReply): FastifyReply {
   switch (opened.at) {
     case "refused":
       return plain(reply, opened.answer.status, opened.answer.text);
@@ -182,7 +182,7 @@ async function admit(
   }
 }
 
-function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<Verdict> {
+function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<AuthorizationResult> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   if (token === undefined) return Promise.resolve({ at: "unauthenticated" });
   return authorize(token, rightOf(request), request.ip);
@@ -207,7 +207,7 @@ type Read =
     }
   | { readonly ok: false; readonly why: string };
 
-function readRequest(route: Route, request: FastifyRequest): Read {
+function readRequest(route: RestRoute, request: FastifyRequest): Read {
   const query = route.query.safeParse(request.query);
   if (!query.success) return { ok: false, why: whyInvalid(query.error, "query parameter") };
   const body = route.body?.safeParse(request.body ?? {});
@@ -229,9 +229,9 @@ function whyInvalid({ issues: [issue] }: z.ZodError, what: "query parameter" | "
 
 function answerOf(
   { density, clock }: AppOptions,
-  route: Route,
+  route: RestRoute,
   { query, body, name }: Extract<Read, { ok: true }>,
-): RouteAnswer {
+): RouteResult {
   const now = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
   return route.answer({ density, now, query, body, name });
 }
@@ -248,7 +248,7 @@ function send(
   encode: Encode,
   { headers, method }: FastifyRequest,
   reply: FastifyReply,
-  answer: RouteAnswer,
+  answer: RouteResult,
 ): FastifyReply {
   if (answer.status !== 200) return plain(reply, answer.status, answer.text);
   const { chunks, bytes, tag, release } = encode(answer);

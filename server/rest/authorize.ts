@@ -6,7 +6,7 @@ import type { UserInfo } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
-export type Verdict =
+export type AuthorizationResult =
   | { readonly at: "allowed"; readonly user: string }
   | { readonly at: "unauthenticated" }
   | { readonly at: "forbidden"; readonly user: string }
@@ -23,7 +23,7 @@ export interface Right {
 }
 
 /** `address`: where the call comes from. */
-export type Authorize = (token: string, right: Right, address: string) => Promise<Verdict>;
+export type AuthorizeRequest = (token: string, right: Right, address: string) => Promise<AuthorizationResult>;
 
 export const RESOURCE = "density";
 
@@ -44,7 +44,7 @@ type Known =
   | { readonly at: "stranger" }
   | { readonly at: "unavailable"; readonly why: string };
 
-export function createAuthorize({
+export function createRestAuthorizer({
   client,
   clock,
   limits = LIMITS,
@@ -52,14 +52,14 @@ export function createAuthorize({
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly limits?: typeof LIMITS;
-}): Authorize {
+}): AuthorizeRequest {
   const all = createGate(limits.pending);
   const ofAddress = createGate(limits.pendingOfAddress);
   const users = createKept<Known>(clock, limits, {
     isYes: ({ at }) => at === "user",
     isNo: ({ at }) => at === "stranger",
   });
-  const verdicts = createKept<Verdict>(clock, limits, {
+  const verdicts = createKept<AuthorizationResult>(clock, limits, {
     isYes: ({ at }) => at === "allowed",
     isNo: ({ at }) => at === "forbidden",
   });
@@ -110,7 +110,7 @@ async function access(
   client: KubeClient,
   { username, uid, groups, extra }: UserInfo & { readonly username: string },
   { verb, part }: Right,
-): Promise<Verdict> {
+): Promise<AuthorizationResult> {
   const answer = await client.create(SUBJECT_ACCESS_REVIEWS, {
     metadata: { name: "" },
     spec: {

@@ -1,6 +1,6 @@
 /** An answer as bytes and their ETag, row by row: as one string, large answers stayed in memory until the next collection. */
 import { createHash } from "node:crypto";
-import type { Answered } from "./routes.ts";
+import type { RouteResponse } from "./routes.ts";
 
 export interface Encoded {
   readonly chunks: readonly Buffer[];
@@ -11,7 +11,7 @@ export interface Encoded {
   readonly release: () => void;
 }
 
-export type Encode = (answer: Answered) => Encoded;
+export type Encode = (answer: RouteResponse) => Encoded;
 
 /** When a node was last heard of: it changes all the time, and does not make an answer another one. */
 const TIMES = /"(lastSeen|LastSeen)":"[^"]*"/g;
@@ -62,7 +62,7 @@ export function withoutTimes(text: string): string {
   return text.replaceAll(TIMES, "");
 }
 
-function* textOf({ body, list }: Answered): Iterable<string> {
+function* textOf({ body, list }: RouteResponse): Iterable<string> {
   const rest = JSON.stringify(body);
   if (list === undefined) return yield rest;
   yield `{${JSON.stringify(list.name)}:[`;

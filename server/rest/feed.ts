@@ -1,7 +1,7 @@
 /** One watched query: computed once per change for everyone who watches it. Between changes it keeps a hash per row. */
 import { hash } from "node:crypto";
 import { withoutTimes } from "./encode.ts";
-import type { Answered, Refused, RouteAnswer } from "./routes.ts";
+import type { RouteError, RouteResponse, RouteResult } from "./routes.ts";
 
 export interface Subscriber {
   /** It has to receive this row. */
@@ -15,9 +15,9 @@ export interface Subscriber {
 }
 
 export interface FeedSource {
-  readonly answer: () => RouteAnswer;
+  readonly answer: () => RouteResult;
   /** The rows of an answer by key. */
-  readonly rowsOf: (answer: Answered) => ReadonlyMap<string, object>;
+  readonly rowsOf: (answer: RouteResponse) => ReadonlyMap<string, object>;
 }
 
 export class Feed {
@@ -51,7 +51,7 @@ export class Feed {
   }
 
   /** Computes the rows and notifies the subscribers of those that differ. Returns the refusal where there is no answer. */
-  refresh(): Refused | undefined {
+  refresh(): RouteError | undefined {
     const answer = this.#source.answer();
     if (answer.status !== 200) {
       for (const subscriber of [...this.#subscribers]) subscriber.gone(answer.text);

@@ -4,15 +4,15 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { createDensity } from "../../fitness/density/density.ts";
-import { createFits } from "../../fitness/density/fits.ts";
+import { createFitIndex } from "../../fitness/density/fits.ts";
 import { aHost, catalogRecords, manyHosts } from "../../fitness/density/fixtures/fleet.ts";
-import { placeOfHost } from "../../fitness/density/place.ts";
+import { machineFromHost } from "../../fitness/density/place.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { ANSWER_LIMITS, createAnswerLimit } from "./answer-limit.ts";
 import { createApp } from "./app.ts";
-import type { Authorize } from "./authorize.ts";
-import { type RouteAnswer, routes } from "./routes.ts";
+import type { AuthorizeRequest } from "./authorize.ts";
+import { type RouteResult, routes } from "./routes.ts";
 
 test("answers under way never exceed the limits, and one that has been read makes room", () => {
   const limits = { all: 5, ofUser: 2 };
@@ -34,10 +34,10 @@ test("answers under way never exceed the limits, and one that has been read make
 });
 
 test("whatever limit and offset ask for, a page has at most 1,000 rows, and one of the catalog 10,000 pairs", () => {
-  const density = createDensity(createFits(catalogRecords()));
-  for (const host of manyHosts(1_200)) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  const density = createDensity(createFitIndex(catalogRecords()));
+  for (const host of manyHosts(1_200)) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   const now = { wallMs: 0, monotonicMs: 0 };
-  const answer = (path: string, given: object): RouteAnswer | undefined => {
+  const answer = (path: string, given: object): RouteResult | undefined => {
     const route = routes.find((one) => one.path.endsWith(path));
     const query = route?.query.parse(given) ?? {};
     return route?.answer({ density, now, query, body: undefined, name: "" });
@@ -59,7 +59,7 @@ test("whatever limit and offset ask for, a page has at most 1,000 rows, and one 
 
 test("a page of hosts holds at most 10,000 models or one host, and pages join without gaps", () => {
   const now = { wallMs: 0, monotonicMs: 0 };
-  const fits = createFits([]);
+  const fits = createFitIndex([]);
   const anyPath = fc.constantFrom("/nodes", "/installed-models");
   fc.assert(
     fc.property(anyPath, fc.array(fc.nat(12_000), { minLength: 1, maxLength: 12 }), (path, counts) => {
@@ -68,7 +68,7 @@ test("a page of hosts holds at most 10,000 models or one host, and pages join wi
       for (const [index, count] of counts.entries()) {
         const models = Array(count).fill({ source: "hf://a/b", runtime: "llamacpp" });
         const name = names[index] ?? "";
-        density.setPlace("Host", name, { ...placeOfHost(aHost(name)), models });
+        density.setPlace("Host", name, { ...machineFromHost(aHost(name)), models });
       }
       const route = routes.find((one) => one.path.endsWith(path));
       const seen: string[] = [];
@@ -93,10 +93,10 @@ test("a page of hosts holds at most 10,000 models or one host, and pages join wi
 });
 
 /** What is posted to /mcp is never answered; `posted` resolves with each such request. */
-async function listen(authorize: Authorize = async (user) => ({ at: "allowed", user })) {
+async function listen(authorize: AuthorizeRequest = async (user) => ({ at: "allowed", user })) {
   const calls = new EventEmitter();
   const app = createApp({
-    ...{ density: createDensity(createFits([])), clock: systemClock, log: quietLog, authorize },
+    ...{ density: createDensity(createFitIndex([])), clock: systemClock, log: quietLog, authorize },
     notReady: () => undefined,
     mcp: async () => void calls.emit("call"),
   });

@@ -1,6 +1,6 @@
 /** The OpenAPI document of the density API, made from the same schemas that check its input. */
 import { z } from "zod";
-import { type Route, routes } from "./routes.ts";
+import { type RestRoute, routes } from "./routes.ts";
 
 const REFUSALS: Readonly<Record<number, string>> = {
   400: "A parameter is missing or wrong.",
@@ -29,7 +29,7 @@ export function openApiDocument(): object {
   };
 }
 
-function operationOf(route: Route): object {
+function operationOf(route: RestRoute): object {
   const { summary, body, response, method } = route;
   return {
     summary,
@@ -55,7 +55,7 @@ function operationOf(route: Route): object {
   };
 }
 
-function refusalsOf({ refusals }: Route): object {
+function refusalsOf({ refusals }: RestRoute): object {
   const all = { ...REFUSALS, ...refusals };
   return Object.fromEntries(
     Object.entries(all).map(([status, description]) => [
@@ -65,7 +65,7 @@ function refusalsOf({ refusals }: Route): object {
   );
 }
 
-function pathParameters({ path }: Route): readonly object[] {
+function pathParameters({ path }: RestRoute): readonly object[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
     ...{ name, in: "path", required: true, schema: { type: "string" } },
   }));
@@ -76,7 +76,7 @@ interface ObjectSchema {
   readonly required?: readonly string[];
 }
 
-function queryParameters({ query }: Route): readonly object[] {
+function queryParameters({ query }: RestRoute): readonly object[] {
   const { properties = {}, required = [] } = schemaOf(query, "input") as ObjectSchema;
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
     ...{ name, in: "query", required: required.includes(name) },

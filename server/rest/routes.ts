@@ -1,7 +1,7 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
-import type { Density, Site } from "../../fitness/density/density.ts";
+import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
 import {
   bestScore,
@@ -17,7 +17,7 @@ import {
   nodeRow,
   type RankedRow,
   rank,
-  runtimesOf,
+  runtimeRowsOf,
 } from "../../fitness/density/views.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import { quantizationNames, quantizationOf } from "../../fitness/scoring/quantizations.ts";
@@ -35,9 +35,9 @@ export interface RouteInput {
   readonly name: string;
 }
 
-export type RouteAnswer = Answered | Refused;
+export type RouteResult = RouteResponse | RouteError;
 
-export interface Answered {
+export interface RouteResponse {
   readonly status: 200;
   /** All fields but the list. */
   readonly body: object;
@@ -46,17 +46,17 @@ export interface Answered {
 }
 
 /** For those who need all of it at once. */
-export function wholeBody({ body, list }: Answered): object {
+export function wholeBody({ body, list }: RouteResponse): object {
   return list === undefined ? body : { [list.name]: [...list.rows], ...body };
 }
 
-export interface Refused {
+export interface RouteError {
   readonly status: 400 | 404;
   /** Plain text. */
   readonly text: string;
 }
 
-export interface Route {
+export interface RestRoute {
   readonly method: "GET" | "POST";
   /** As fastify writes it. */
   readonly path: string;
@@ -68,7 +68,7 @@ export interface Route {
   readonly response: z.ZodType;
   /** The sentence of each plain answer. */
   readonly refusals: Readonly<Record<number, string>>;
-  readonly answer: (input: RouteInput) => RouteAnswer;
+  readonly answer: (input: RouteInput) => RouteResult;
   /** The key by which a watch compares a row of the list; absent: it compares the answer as a whole. */
   readonly keyOf?: (row: object) => string;
 }
@@ -87,7 +87,7 @@ interface Paging {
   readonly offset: number;
 }
 
-export const routes: readonly Route[] = [
+export const routes: readonly RestRoute[] = [
   {
     ...{ method: "GET", path: `${API}/density/nodes`, part: "nodes", query: schemas.nodesQuery },
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
@@ -105,7 +105,7 @@ export const routes: readonly Route[] = [
     ...{ method: "GET", path: `${API}/density/runtimes`, part: "runtimes", query: schemas.plainQuery },
     summary: "The engines that are installed on each.",
     ...{ response: schemas.runtimesResponse, refusals: {} },
-    answer: (input) => listOf(input, (site) => ({ ...nameOf(site), runtimes: runtimesOf(site) })),
+    answer: (input) => listOf(input, (site) => ({ ...nameOf(site), runtimes: runtimeRowsOf(site) })),
     keyOf: keyOfNode,
   },
   {
@@ -156,7 +156,7 @@ export const routes: readonly Route[] = [
   },
 ];
 
-function nodes({ density, now, query: given }: RouteInput): RouteAnswer {
+function nodes({ density, now, query: given }: RouteInput): RouteResult {
   const { sort, ...paging } = given as unknown as Paging & { readonly sort: "name" | "score" | "memory" };
   const sites = [...density.sites()];
   if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
@@ -169,7 +169,7 @@ function nodes({ density, now, query: given }: RouteInput): RouteAnswer {
   );
 }
 
-function node({ density, now, name, query: { min_fit } }: RouteInput): RouteAnswer {
+function node({ density, now, name, query: { min_fit } }: RouteInput): RouteResult {
   const site = density.site(name);
   if (site === undefined) return { status: 404, text: NOT_FOUND };
   return { status: 200, body: nodeDetail(density, site, now, min_fit as FitLevel) };
@@ -177,14 +177,14 @@ function node({ density, now, name, query: { min_fit } }: RouteInput): RouteAnsw
 
 function listOf(
   { density, query: given }: RouteInput,
-  row: (site: Site) => object,
-  entriesOf?: (site: Site) => number,
-): RouteAnswer {
+  row: (site: DensitySite) => object,
+  entriesOf?: (site: DensitySite) => number,
+): RouteResult {
   const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS, entriesOf);
   return listed("nodes", mapped(rows, row), page);
 }
 
-function query({ density, now, query: given }: RouteInput): RouteAnswer {
+function query({ density, now, query: given }: RouteInput): RouteResult {
   const { model, min_fit, sort, limit, offset } = given as unknown as z.output<typeof schemas.queryQuery>;
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
@@ -198,7 +198,7 @@ function query({ density, now, query: given }: RouteInput): RouteAnswer {
   return listed("rankedNodes", some, body);
 }
 
-function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
+function catalog({ density, now, query: given }: RouteInput): RouteResult {
   const { min_fit, sort, ...paging } = given as unknown as z.output<typeof schemas.catalogQuery>;
   const most = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
   const least = min_fit as FitLevel;
@@ -213,7 +213,7 @@ function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
   return listed("models", models, page);
 }
 
-function simulated({ density, now, query: given, body }: RouteInput): RouteAnswer {
+function simulated({ density, now, query: given, body }: RouteInput): RouteResult {
   const { model, quantization, context, memoryGb } = body as z.output<typeof schemas.simulateBody>;
   const known = quantization === undefined ? undefined : quantizationOf(quantization);
   if (quantization !== undefined && known === undefined)
@@ -238,7 +238,7 @@ function simulated({ density, now, query: given, body }: RouteInput): RouteAnswe
   return listed("rankedNodes", rows, { model, canFitAnywhere, ...nearest, ...page });
 }
 
-function costs({ density, query: given }: RouteInput): RouteAnswer {
+function costs({ density, query: given }: RouteInput): RouteResult {
   const { namespace, ...paging } = given as unknown as z.output<typeof schemas.costQuery>;
   const { models, namespaces } = cost(density, namespace);
   const { rows, page } = pageOf(models, paging as Paging, ROWS);
@@ -267,7 +267,7 @@ function nextOf(offset: number, shown: number, total: number) {
   return shown > 0 && next < total ? { total, nextOffset: next } : { total };
 }
 
-function listed(name: string, rows: Iterable<object>, body: object): Answered {
+function listed(name: string, rows: Iterable<object>, body: object): RouteResponse {
   return { status: 200, body, list: { name, rows } };
 }
 
@@ -282,7 +282,7 @@ function mapped<T>(all: readonly T[], rowOf: (one: T) => object | undefined): It
   };
 }
 
-function nameOf({ place }: Site): Pick<NodeRow, "nodeName" | "kind"> {
+function nameOf({ place }: DensitySite): Pick<NodeRow, "nodeName" | "kind"> {
   return { nodeName: place.name, kind: place.kind };
 }
 
@@ -292,6 +292,6 @@ function keyOfNode(row: object): string {
   return `${kind}/${nodeName}`;
 }
 
-function modelsOn({ place }: Site): number {
+function modelsOn({ place }: DensitySite): number {
   return place.models.length;
 }

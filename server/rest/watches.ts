@@ -4,10 +4,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Density } from "../../fitness/density/density.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { Feed, type FeedSource } from "./feed.ts";
-import type { Refused } from "./routes.ts";
+import type { RouteError } from "./routes.ts";
 import { WatchStream } from "./watch-stream.ts";
 
-export interface Watched {
+export interface WatchedQuery {
   /** The same for the same question: its answer is computed once for all of them. */
   readonly query: string;
   readonly user: string;
@@ -16,9 +16,9 @@ export interface Watched {
   readonly isStillAllowed: () => Promise<boolean>;
 }
 
-export type Opened =
+export type OpenedWatch =
   | { readonly at: "open"; readonly start: (response: ServerResponse) => void }
-  | { readonly at: "refused"; readonly answer: Refused }
+  | { readonly at: "refused"; readonly answer: RouteError }
   | { readonly at: "full"; readonly why: string };
 
 export interface Watches {
@@ -27,7 +27,7 @@ export interface Watches {
    * one turn, and opening a watch may compute a query: requests are answered in between.
    */
   readonly turn: () => Promise<void>;
-  readonly open: (watched: Watched) => Opened;
+  readonly open: (watched: WatchedQuery) => OpenedWatch;
   readonly close: () => void;
 }
 
@@ -71,7 +71,7 @@ class OpenWatches {
   readonly #clock: Clock;
   readonly #limits: typeof WATCH_LIMITS;
   readonly #feeds = new Map<string, Feed>();
-  readonly #streams = new Map<WatchStream, Watched>();
+  readonly #streams = new Map<WatchStream, WatchedQuery>();
   #cancelRefresh: (() => void) | undefined;
   #isRefreshing = false;
   #mustRefresh = false;
@@ -83,7 +83,7 @@ class OpenWatches {
     this.#limits = limits;
   }
 
-  open(watched: Watched): Opened {
+  open(watched: WatchedQuery): OpenedWatch {
     const { query, user, source } = watched;
     const known = this.#feeds.get(query);
     const why = this.#whyFull(user, query);
@@ -121,7 +121,7 @@ class OpenWatches {
     return isNew && this.#feeds.size >= queries ? `${queries} different queries are watched` : undefined;
   }
 
-  #start(response: ServerResponse, feed: Feed, watched: Watched): void {
+  #start(response: ServerResponse, feed: Feed, watched: WatchedQuery): void {
     // The client may have disconnected while its rights were checked.
     if (response.destroyed || response.closed) return;
     const stream = new WatchStream(response, feed);

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { parseAgentAnswer, renderAgentAnswer } from "./agent-answer.ts";
+import { parseAgentReply, renderAgentReply } from "./agent-answer.ts";
 
 test("an answer comes back as it was written, and its first line is the pid for agents that read only that", () => {
   const answer = { pid: 12, version: "0.2.0", phase: "serving", troubles: ["ApiUnreachable"] } as const;
-  const text = renderAgentAnswer({ ...answer, troubles: [...answer.troubles] });
+  const text = renderAgentReply({ ...answer, troubles: [...answer.troubles] });
   expect(text.split("\n")[0]).toBe("12");
-  expect(parseAgentAnswer(text)).toEqual(answer);
+  expect(parseAgentReply(text)).toEqual(answer);
 });
 
 test.each([
@@ -16,5 +16,5 @@ test.each([
   ["HTTP/1.1 400\n", undefined],
   ["-1\n", undefined],
 ])("%j is understood as %j", (text, expected) => {
-  expect(parseAgentAnswer(text)).toEqual(expected);
+  expect(parseAgentReply(text)).toEqual(expected);
 });

@@ -10,15 +10,15 @@ const agentAnswerSchema = z.object({
   troubles: z.array(z.string()),
 });
 
-export type AgentAnswer = z.infer<typeof agentAnswerSchema>;
+export type AgentReply = z.infer<typeof agentAnswerSchema>;
 
 /** The pid stands alone in the first line: that is all an agent before 0.2 answers. */
-export function renderAgentAnswer(answer: AgentAnswer): string {
+export function renderAgentReply(answer: AgentReply): string {
   return `${answer.pid}\n${JSON.stringify(answer)}\n`;
 }
 
 /** Undefined when it is no answer of an agent; without a version when it is one of an agent before 0.2. */
-export function parseAgentAnswer(text: string): AgentAnswer | { readonly pid: number } | undefined {
+export function parseAgentReply(text: string): AgentReply | { readonly pid: number } | undefined {
   const [pid = "", rest = ""] = text.split("\n");
   if (!/^[1-9]\d*$/.test(pid)) return undefined;
   const parsed = agentAnswerSchema.safeParse(jsonOf(rest));

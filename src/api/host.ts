@@ -293,7 +293,7 @@ export const hostSchema = z.object({
 
 export type HostSpec = z.output<typeof hostSpecSchema>;
 export type HostStatus = z.output<typeof hostStatusSchema>;
-export type HostInfo = z.output<typeof hostInfoSchema>;
+export type HostSystemInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;
 export type HostModels = z.output<typeof hostModelsSchema>;
 export type HostModel = z.output<typeof hostModelSchema>;

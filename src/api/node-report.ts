@@ -8,8 +8,8 @@ const NAME_PREFIX = "metalbridge-node-";
 const MOST_BYTES = 64 * 1024 ** 4;
 const MOST_CORES = 4096;
 const MOST_TEXT = 256;
-export const MOST_RUNTIMES = 32;
-export const MOST_MODELS = 256;
+export const MAX_REPORTED_RUNTIMES = 32;
+export const MAX_REPORTED_MODELS = 256;
 const MOST_NOTES = 32;
 /** A ConfigMap holds 1 MiB. */
 const MOST_CHARACTERS = 256 * 1024;
@@ -44,8 +44,8 @@ export const nodeReportSchema = z.object({
     arch: text.optional(),
   }),
   gpus: reportedGpusSchema,
-  runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MOST_RUNTIMES),
-  models: z.array(installedModelSchema).max(MOST_MODELS),
+  runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MAX_REPORTED_RUNTIMES),
+  models: z.array(installedModelSchema).max(MAX_REPORTED_MODELS),
   /** What could not be read, or was no possible value, each with the reason. */
   leftOut: z.array(text).max(MOST_NOTES),
 });
@@ -68,7 +68,7 @@ export function nodeOfReport(name: string): string | undefined {
 }
 
 /** Of its ConfigMap; undefined where the node has none. */
-export function reportIn(
+export function reportInConfigMap(
   map: { readonly data?: Readonly<Record<string, string>> } | undefined,
 ): NodeReportRead | undefined {
   return map && readNodeReport(map.data?.[NODE_REPORT_KEY]);
@@ -94,7 +94,7 @@ export function readNodeReport(given: string | undefined): NodeReportRead {
 }
 
 /** Longer texts and lists are cut, and sizes that no model has left out, so that what was found can always be published. */
-export function boundedReport(found: NodeReport, mostModels = MOST_MODELS): NodeReport {
+export function boundedReport(found: NodeReport, mostModels = MAX_REPORTED_MODELS): NodeReport {
   const { gpus, runtimes, models, leftOut, cpu, ...rest } = found;
   const moreModels = models.length - mostModels;
   const notes = moreModels > 0 ? [`${moreModels} more installed models`, ...leftOut] : leftOut;
@@ -102,7 +102,7 @@ export function boundedReport(found: NodeReport, mostModels = MOST_MODELS): Node
     ...rest,
     cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
     gpus,
-    runtimes: runtimes.slice(0, MOST_RUNTIMES).map(({ name, version }) => ({
+    runtimes: runtimes.slice(0, MAX_REPORTED_RUNTIMES).map(({ name, version }) => ({
       ...{ name: cut(name) },
       ...(version === undefined ? {} : { version: cut(version) }),
     })),

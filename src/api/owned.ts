@@ -10,7 +10,10 @@ export function ownerLabels({ metadata }: InferenceService): Record<string, stri
 }
 
 /** Name and namespace of an object that belongs to a service. */
-export function placeOf({ metadata }: InferenceService, name: string): { name: string; namespace: string } {
+export function ownedObjectRef(
+  { metadata }: InferenceService,
+  name: string,
+): { name: string; namespace: string } {
   return { name, namespace: metadata.namespace ?? "default" };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { inferenceReplicaSpecSchema, type ReplicaTemplate } from "./inference-replica.ts";
-import { revisionOf } from "./revision.ts";
+import { revisionOfTemplate } from "./revision.ts";
 
 const template: ReplicaTemplate = {
   hostName: "mac-1",
@@ -13,20 +13,20 @@ const template: ReplicaTemplate = {
 };
 
 test("a revision is stable across releases: this one is written down", () => {
-  expect(revisionOf(template)).toBe("aea0ec019f");
+  expect(revisionOfTemplate(template)).toBe("aea0ec019f");
 });
 
 test("host, revision, order of keys and absent fields do not count", () => {
   const { model, ...rest } = template;
   const reordered = { model, ...rest, hostName: "mac-2", revision: "abc", draft: undefined };
-  expect(revisionOf(reordered)).toBe(revisionOf(template));
+  expect(revisionOfTemplate(reordered)).toBe(revisionOfTemplate(template));
 });
 
 test("what was only learned about the weights does not count", () => {
   const learned = { ...template.model, sizeBytes: 42, gguf: { architecture: "llama" } };
-  expect(revisionOf({ ...template, model: learned })).toBe(revisionOf(template));
+  expect(revisionOfTemplate({ ...template, model: learned })).toBe(revisionOfTemplate(template));
   const adapted = (model: ReplicaTemplate["model"]) => ({ ...template, loraAdapters: [{ model, scale: 1 }] });
-  expect(revisionOf(adapted(learned))).toBe(revisionOf(adapted(template.model)));
+  expect(revisionOfTemplate(adapted(learned))).toBe(revisionOfTemplate(adapted(template.model)));
 });
 
 test("every input counts", () => {
@@ -40,7 +40,7 @@ test("every input counts", () => {
     { ...template, loraAdapters: [{ model: template.model, scale: 0.5 }] },
     { ...template, auth: { secretName: "key", key: "apiKey" } },
   ];
-  const revisions = new Set([template, ...changed].map(revisionOf));
+  const revisions = new Set([template, ...changed].map(revisionOfTemplate));
   expect(revisions.size).toBe(changed.length + 1);
 });
 
@@ -50,5 +50,5 @@ test("the defaults of the API server change no revision", () => {
     template: { ...template, revision: "x", model },
     memory: { claimBytes: 1 },
   });
-  expect(revisionOf(read.template)).toBe(revisionOf(template));
+  expect(revisionOfTemplate(read.template)).toBe(revisionOfTemplate(template));
 });

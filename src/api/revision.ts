@@ -9,7 +9,7 @@ export type RevisionInput = Omit<ReplicaTemplate, "hostName" | "revision">;
  * is left out: reading a header later must not restart an engine. Absent fields do not count, so a new optional
  * field changes no revision.
  */
-export function revisionOf(
+export function revisionOfTemplate(
   template: RevisionInput & Partial<Pick<ReplicaTemplate, "hostName" | "revision">>,
 ): string {
   const { hostName: _host, revision: _revision, model, draft, loraAdapters, ...rest } = template;

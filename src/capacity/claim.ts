@@ -5,9 +5,9 @@ import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
-import type { LaidOut } from "../engines/claims.ts";
+import type { BufferLayout } from "../engines/claims.ts";
 import {
-  DEFAULT_ACCELERATOR,
+  DEFAULT_HOST_ACCELERATOR,
   HOST_ACCELERATORS,
   hostAccelerator,
   runtimeEntry,
@@ -40,7 +40,7 @@ export type Claim =
       /** Where it differs by what the host computes on. */
       readonly on?: Readonly<Partial<Record<Accelerator, ReplicaMemory>>>;
       /** Where hosts measure this engine's compute buffers: what their coefficients apply to. */
-      readonly laidOut?: LaidOut | undefined;
+      readonly laidOut?: BufferLayout | undefined;
     }
   /** A source that only its host can read: the agent admits it. */
   | { readonly at: "hostDecides" }
@@ -95,7 +95,7 @@ export function claimWith({ template, model, draftModel, replicas }: ClaimInput)
     if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
     return claimOf({ template: { ...template, engine }, model, draftModel, replicas });
   };
-  return (change, { accelerator = DEFAULT_ACCELERATOR, compute } = {}) => {
+  return (change, { accelerator = DEFAULT_HOST_ACCELERATOR, compute } = {}) => {
     const key = JSON.stringify(change);
     const claim = known.get(key) ?? changed(change);
     known.set(key, claim);
@@ -178,7 +178,7 @@ function estimate(
       HOST_ACCELERATORS.map((accelerator) => [accelerator, memoryFor(accelerator)]),
     );
     const laidOut = claims.layOut?.(summary, settings);
-    return { at: "estimated", memory: memoryFor(DEFAULT_ACCELERATOR), on, laidOut };
+    return { at: "estimated", memory: memoryFor(DEFAULT_HOST_ACCELERATOR), on, laidOut };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unsizable(`Model ${model.metadata.name}: ${error.message}`);

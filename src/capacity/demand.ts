@@ -4,11 +4,11 @@ import type { InferenceReplica } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { keyOf } from "../api/names.ts";
-import { neededOnHost } from "../engines/registry.ts";
+import { requiredRuntimeName } from "../engines/registry.ts";
 import { publicSource } from "../models/source/source.ts";
 import { type Claim, uncalibrated } from "./claim.ts";
 import { PRIORITIES } from "./placement/priority.ts";
-import type { Demand, MemoryNeed, Refusal } from "./placement/types.ts";
+import type { Demand, HostRefusal, MemoryNeed } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
 export interface DemandInput {
@@ -21,7 +21,7 @@ export interface DemandInput {
   readonly mayPreempt: boolean;
   /** Replicas that hold the slot now. */
   readonly predecessors: readonly InferenceReplica[];
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly HostRefusal[];
 }
 
 export function demandOf(input: DemandInput): Demand {
@@ -35,7 +35,7 @@ export function demandOf(input: DemandInput): Demand {
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
     mayPreempt,
     ...limitOf(model?.spec.hardware),
-    runtime: neededOnHost(template),
+    runtime: requiredRuntimeName(template),
     memory: needOf(claim),
     // Hosts report sources in this form.
     weights: { source: publicSource(source), sha256 },

@@ -2,12 +2,12 @@
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
-import { linuxFields } from "../api/inference-service/linux.ts";
+import { podFields } from "../api/inference-service/linux.ts";
 import { isOwnKey } from "../api/owned.ts";
 import { readProbes } from "../api/probes.ts";
 import { runtimeEntry } from "../engines/registry.ts";
 
-export type ServicePath = "metal" | "linux";
+export type PathKind = "metal" | "linux";
 
 /** What readProbes reads. */
 const METAL_PROBE_SETTINGS = [
@@ -17,13 +17,13 @@ const METAL_PROBE_SETTINGS = [
   "liveness.failureThreshold",
 ];
 
-const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOverrides");
+const LINUX_ONLY = Object.keys(podFields).filter((field) => field !== "probeOverrides");
 
 /**
  * Paths of the fields that are set and not honoured, sorted; one whose value cannot be used is followed by what is used
  * instead. Defaults that the API server filled in do not count.
  */
-export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, runtime: Runtime): string[] {
+export function unhonoredFields(spec: InferenceServiceSpec, path: PathKind, runtime: Runtime): string[] {
   const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec, runtime);
   return found.sort();
 }

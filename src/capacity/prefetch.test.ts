@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Host, hostSchema, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import { type Model, modelSchema } from "../api/model.ts";
-import { isPrefetched, isPrefetchHost, leftOut, prefetchOrders, prefetchText } from "./prefetch.ts";
+import { isPrefetched, isPrefetchHost, modelsWithoutRoom, prefetchOrders, prefetchText } from "./prefetch.ts";
 
 const GIB = 2 ** 30;
 
@@ -123,7 +123,7 @@ test("whatever is asked of a host, its list has 256 orders and 256 KiB at most, 
       const written = { ...large, status: { ...large.status, prefetch: { wanted } } };
       const all = [
         ...namesOf(wanted),
-        ...leftOut(written, models).map((one) => `${one.metadata.namespace}/${one.metadata.name}`),
+        ...modelsWithoutRoom(written, models).map((one) => `${one.metadata.namespace}/${one.metadata.name}`),
       ];
       expect(all.sort()).toEqual(
         models.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`).sort(),

@@ -1,6 +1,6 @@
 /** Which hosts download a Model before any service needs it. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
-import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import { selectorMatches } from "../api/fields/kubernetes.ts";
 import { type Host, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import type { Model } from "../api/model.ts";
@@ -13,8 +13,8 @@ import { toReplicaModel } from "./template.ts";
 /** Whether the spec asks for it, and hosts can do it: weights that a host has already, or that only pods use, are not fetched. */
 export function isPrefetched({ spec }: Model): boolean {
   if (!spec.prefetch && spec.prefetchHosts === undefined) return false;
-  const accelerator = spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
-  if (accelerator !== DEFAULT_ACCELERATOR && spec.prefetchHosts === undefined) return false;
+  const accelerator = spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
+  if (accelerator !== DEFAULT_MODEL_ACCELERATOR && spec.prefetchHosts === undefined) return false;
   try {
     const source = parseSource(spec.source);
     return isRemote(source) && !isReadByHost(source, spec.format);
@@ -62,7 +62,7 @@ export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOr
 }
 
 /** Those of these Models that the host would be asked to fetch if its Host had room for them. */
-export function leftOut(host: Host, models: readonly Model[]): Model[] {
+export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[] {
   const wanted = host.status?.prefetch?.wanted ?? [];
   const names = new Set(wanted.map(keyOf));
   const usedBytes = wanted.reduce((sum, order) => sum + sizeOf(order), 0);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
-import { linuxFields } from "../api/inference-service/linux.ts";
+import { podFields } from "../api/inference-service/linux.ts";
 import type { Model } from "../api/model.ts";
 import { RUNTIMES_IN_ORDER } from "../engines/registry.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";
@@ -28,7 +28,7 @@ const AROUND_PODS = [
 ];
 
 const POD_SPEC_FIELDS = [
-  ...(Object.keys(linuxFields) as (keyof InferenceServiceSpec)[]).filter(
+  ...(Object.keys(podFields) as (keyof InferenceServiceSpec)[]).filter(
     (field) => !AROUND_PODS.includes(field),
   ),
   "inFlightProbe",

@@ -1,5 +1,5 @@
 /** Whether a service runs as engines on hosts or as pods. Pure. */
-import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
 import type { Model } from "../api/model.ts";
@@ -8,6 +8,6 @@ import type { Model } from "../api/model.ts";
 export function runsOn({ spec }: InferenceService, model: Model | undefined): RunsOn | undefined {
   if (spec.placement.on !== undefined) return spec.placement.on;
   if (model === undefined) return undefined;
-  const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
+  const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
   return accelerator === "metal" ? "Hosts" : "Pods";
 }

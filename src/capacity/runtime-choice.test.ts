@@ -4,7 +4,7 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { neededOnHost } from "../engines/registry.ts";
+import { requiredRuntimeName } from "../engines/registry.ts";
 import { resolveService } from "./resolve.ts";
 
 const GIB = 1024 ** 3;
@@ -69,7 +69,7 @@ function answer(given: Case) {
   return {
     case: given.case,
     runtime: template.runtime,
-    needs: neededOnHost(template),
+    needs: requiredRuntimeName(template),
     ...(command === undefined ? {} : { command, env }),
     ...(unhonored.length === 0 ? {} : { unhonored: [...unhonored] }),
   };

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
-import { DEFAULT_ACCELERATOR, hostRuntimes, isRuntimeFor, runtimesFor } from "../engines/registry.ts";
+import { DEFAULT_HOST_ACCELERATOR, hostRuntimes, isRuntimeFor, runtimesFor } from "../engines/registry.ts";
 import { demandOf } from "./demand.ts";
 import { firstRefusal, isAllowedBy, missingBytes, NO_CONTEXT } from "./placement/filters.ts";
 import { hostFacts } from "./placement/host-facts.ts";
@@ -22,7 +22,7 @@ export function candidateRuntimes(
 ): readonly Runtime[] {
   const supported = hostRuntimes();
   if (asked === undefined) {
-    const found = runtimesFor(format, DEFAULT_ACCELERATOR, mode).filter((runtime) =>
+    const found = runtimesFor(format, DEFAULT_HOST_ACCELERATOR, mode).filter((runtime) =>
       supported.includes(runtime),
     );
     if (found.length > 0) return found;
@@ -35,7 +35,7 @@ export function candidateRuntimes(
       `${asked} has no driver on hosts in this version; supported: ${supported.join(", ")}`,
     );
   }
-  if (isRuntimeFor(asked, format, DEFAULT_ACCELERATOR)) return [asked];
+  if (isRuntimeFor(asked, format, DEFAULT_HOST_ACCELERATOR)) return [asked];
   throw new MetalbridgeError("RuntimeMismatch", `runtime ${asked} does not serve format ${format} on hosts`);
 }
 

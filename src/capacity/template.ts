@@ -5,7 +5,7 @@ import type { ReplicaModel, ReplicaProbes, ReplicaTemplate } from "../api/infere
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
-import { revisionOf } from "../api/revision.ts";
+import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, runtimeEntry } from "../engines/registry.ts";
 import { parseSource } from "../models/source/source.ts";
 
@@ -145,7 +145,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   checkGate(template);
   // The default context may depend on the header, and reading a header later must not restart an engine.
   const asAsked = { ...template, engine: settings({ gpuLayers }) };
-  return { ...template, revision: revisionOf(asAsked) };
+  return { ...template, revision: revisionOfTemplate(asAsked) };
 }
 
 /** Health probes of a replica, from the parts of probeOverrides that mean something without a kubelet. */

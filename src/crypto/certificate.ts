@@ -8,7 +8,7 @@ export interface KeyedCertificate {
   readonly cert: string;
 }
 
-export interface CertificateWish {
+export interface CertificateRequest {
   /** Common name. */
   readonly name: string;
   /** DNS names and IP addresses that a server proves. */
@@ -27,7 +27,7 @@ const BASIC_CONSTRAINTS = "551d13";
 const SUBJECT_ALT_NAME = "551d11";
 const ALWAYS = { from: der(0x17, ascii("000101000000Z")), until: der(0x18, ascii("99991231235959Z")) };
 
-export function createCertificate(wish: CertificateWish): KeyedCertificate {
+export function createCertificate(wish: CertificateRequest): KeyedCertificate {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const { name, valid, issuer } = wish;
   const { from, until } =
@@ -58,7 +58,7 @@ export function createCertificate(wish: CertificateWish): KeyedCertificate {
   };
 }
 
-function extensionsOf({ hosts = [], isAuthority = false }: CertificateWish): Buffer[] {
+function extensionsOf({ hosts = [], isAuthority = false }: CertificateRequest): Buffer[] {
   const yes = der(0x01, Buffer.from([0xff]));
   return [
     ...(isAuthority ? [der(0x30, oid(BASIC_CONSTRAINTS), yes, der(0x04, der(0x30, yes)))] : []),

@@ -1,6 +1,6 @@
 /** One check: a pure function of readings. Unreadable is a result of its own, and never a pass. */
 import { defaultRemedy, type ErrorCode } from "../api/errors.ts";
-import type { Readings, Taken } from "./readings.ts";
+import type { Readings, TakenReadings } from "./readings.ts";
 
 export type Platform = "darwin" | "linux";
 /** error: services fail, or will. warning: they may. note: something could be better. */
@@ -12,7 +12,7 @@ export type Repair =
   | { readonly do: "excludeFromBackup"; readonly path: string }
   | { readonly do: "removeEngine"; readonly path: string };
 
-export interface Found {
+export interface CheckFinding {
   /** What is the case here, with names and figures. */
   readonly finding: string;
   /** Absent: the check's own. */
@@ -33,14 +33,14 @@ export interface Check {
   readonly isFixable: boolean;
   /** For Linux, where the catalog's command is one of macOS. */
   readonly linuxCommand?: string;
-  readonly examine: (taken: Taken) => Outcome;
+  readonly examine: (taken: TakenReadings) => CheckOutcome;
 }
 
-export type Outcome = readonly Found[] | "notApplicable" | { readonly unknown: string };
+export type CheckOutcome = readonly CheckFinding[] | "notApplicable" | { readonly unknown: string };
 
 export type Status = "ok" | Severity | "unknown" | "notApplicable";
 
-export interface Result {
+export interface CheckResult {
   readonly code: ErrorCode;
   readonly check: string;
   readonly status: Status;
@@ -61,7 +61,7 @@ interface Definition<Key extends keyof Readings> {
   readonly isFixable?: boolean;
   readonly linuxCommand?: string;
   /** Empty where all is well. */
-  readonly judge: (values: Pick<Readings, Key>) => readonly Found[] | "notApplicable";
+  readonly judge: (values: Pick<Readings, Key>) => readonly CheckFinding[] | "notApplicable";
 }
 
 /** Checks that need a reading which the system does not have do not apply; one that failed makes the result unknown. */
@@ -85,11 +85,15 @@ export function defineCheck<Key extends keyof Readings>(definition: Definition<K
 }
 
 /** One result for each finding, or one that says that there was none. */
-export function examine(checks: readonly Check[], platform: Platform, taken: Taken): readonly Result[] {
+export function runChecks(
+  checks: readonly Check[],
+  platform: Platform,
+  taken: TakenReadings,
+): readonly CheckResult[] {
   return checks.flatMap((check) => resultsOf(check, platform, taken));
 }
 
-function resultsOf(check: Check, platform: Platform, taken: Taken): readonly Result[] {
+function resultsOf(check: Check, platform: Platform, taken: TakenReadings): readonly CheckResult[] {
   const { code, title, reason } = check;
   const plain = { code, check: title, finding: "", reason };
   const outcome = check.platforms.includes(platform) ? check.examine(taken) : "notApplicable";

@@ -1,8 +1,8 @@
 /** Every check finds what it is for, and nothing where there is nothing; what cannot be read is never passed. */
 import { describe, expect, it } from "vitest";
 import { errorCatalog } from "../api/errors.ts";
-import { examine, type Platform, type Result } from "./check.ts";
-import type { Taken } from "./readings.ts";
+import { type CheckResult, type Platform, runChecks } from "./check.ts";
+import type { TakenReadings } from "./readings.ts";
 import { allChecks } from "./table.ts";
 import { agentCases } from "./testing/agent-cases.ts";
 import { type Case, type Given, hostCases } from "./testing/host-cases.ts";
@@ -18,11 +18,11 @@ const file = { path: "/etc/mb/agent.yaml", role: "config", uid: 501 } as const;
 
 const cases: Readonly<Record<string, Case>> = { ...hostCases, ...agentCases };
 
-function judged(code: string, platform: Platform, given: Given): readonly Result[] {
+function judged(code: string, platform: Platform, given: Given): readonly CheckResult[] {
   const check = allChecks.find((one) => one.code === code);
   if (check === undefined) throw new Error(`there is no check ${code}`);
   const readings = Object.entries(given).map(([key, value]) => [key, { value }]);
-  return examine([check], platform, Object.fromEntries(readings) as Taken);
+  return runChecks([check], platform, Object.fromEntries(readings) as TakenReadings);
 }
 
 describe.each(Object.entries(cases))("%s", (code, { platform = "darwin", fires, passes, says, command }) => {
@@ -49,8 +49,8 @@ describe.each(Object.entries(cases))("%s", (code, { platform = "darwin", fires, 
           name,
           name === key ? { unknown: "the tool hangs" } : { value },
         ]),
-      ) as Taken;
-      const [result] = examine(check === undefined ? [] : [check], platform, readings);
+      ) as TakenReadings;
+      const [result] = runChecks(check === undefined ? [] : [check], platform, readings);
       expect(result).toMatchObject({ status: "unknown", finding: "the tool hangs" });
     }
     expect(judged(code, platform, {})).toMatchObject([{ status: "notApplicable" }]);

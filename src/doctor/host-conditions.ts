@@ -1,11 +1,11 @@
 /** Which findings are conditions of the Host: those that whoever wonders about a host cannot see from the cluster. */
 import type { ConditionUpdate } from "../api/conditions.ts";
 import type { ErrorCode } from "../api/errors.ts";
-import { examine, type Platform, type Result } from "./check.ts";
+import { type CheckResult, type Platform, runChecks } from "./check.ts";
 import { machineChecks } from "./checks/machine.ts";
 import { networkChecks } from "./checks/network.ts";
 import { powerChecks } from "./checks/power.ts";
-import type { Taken } from "./readings.ts";
+import type { TakenReadings } from "./readings.ts";
 
 interface HostCondition {
   readonly type: string;
@@ -39,10 +39,10 @@ export const DOCTOR_CONDITIONS: readonly string[] = CONDITIONS.map(({ type }) =>
 const checks = [...machineChecks, ...powerChecks, ...networkChecks];
 
 /** One for each type, from the same checks as doctor's. */
-export function hostConditions(platform: Platform, taken: Taken): readonly ConditionUpdate[] {
+export function hostConditions(platform: Platform, taken: TakenReadings): readonly ConditionUpdate[] {
   return CONDITIONS.map(({ type, codes, fine }) => {
     const own = checks.filter(({ code }) => codes.includes(code));
-    const results = examine(own, platform, taken).toSorted(
+    const results = runChecks(own, platform, taken).toSorted(
       (a, b) => codes.indexOf(a.code) - codes.indexOf(b.code),
     );
     const bad = results.filter(({ status }) => status === "error" || status === "warning");
@@ -56,6 +56,6 @@ export function hostConditions(platform: Platform, taken: Taken): readonly Condi
   });
 }
 
-function sentence({ finding, fix }: Result): string {
+function sentence({ finding, fix }: CheckResult): string {
   return fix?.command === undefined ? finding : `${finding}; ${fix.summary}: ${fix.command}`;
 }

@@ -4,11 +4,11 @@ import type { ErrorCode } from "../api/errors.ts";
 export type Reading<T> = { readonly value: T } | { readonly unknown: string };
 
 /** Absent keys are readings that this system does not have; checks that need them do not apply there. */
-export type Taken = { readonly [Key in keyof Readings]?: Reading<Readings[Key]> };
+export type TakenReadings = { readonly [Key in keyof Readings]?: Reading<Readings[Key]> };
 
 export interface Readings {
   readonly nowMs: number;
-  readonly machine: Machine;
+  readonly machine: MachineReading;
   readonly program: { readonly nodeArch: string; readonly isTranslated: boolean };
   /** macOS: `pmset -g`. */
   readonly power: PowerSettings;
@@ -41,7 +41,7 @@ export interface Readings {
   readonly links: readonly Link[];
   readonly names: readonly { readonly name: string; readonly use: string; readonly error?: string }[];
   readonly api: ApiAnswer;
-  readonly credential: Credential;
+  readonly credential: CredentialReading;
   /** What the agent's own preflight finds; a code where it failed. */
   readonly preflight: readonly {
     readonly what: string;
@@ -52,16 +52,16 @@ export interface Readings {
   readonly engines: readonly FoundEngine[];
   /** Engines in use that `metalbridge engine install` has installed; `changes` has one sentence for each file that differs. */
   readonly pinnedEngines: readonly { readonly path: string; readonly changes: readonly string[] }[];
-  readonly processes: readonly SeenProcess[];
-  readonly ports: Ports;
+  readonly processes: readonly ProcessReading[];
+  readonly ports: PortReading;
   readonly crashes: readonly CrashReport[];
   readonly oomKills: number;
   readonly fileLimit: { readonly files: number; readonly of: string };
   /** Engines that a supervisor of another kind has loaded, and the command that stops each. */
   readonly supervised: readonly { readonly name: string; readonly stop: string }[];
-  readonly service: ServiceState;
+  readonly service: ServiceReading;
   readonly stateDir: { readonly path: string; readonly uid?: number; readonly ownUid: number };
-  readonly files: readonly SeenFile[];
+  readonly files: readonly FileReading[];
   readonly engineFolders: readonly EngineFolder[];
   readonly agent: { readonly isRunning: boolean; readonly pid?: string };
   readonly isPsiAvailable: boolean;
@@ -73,7 +73,7 @@ export interface Readings {
   }[];
 }
 
-export interface Machine {
+export interface MachineReading {
   readonly osVersion: string;
   readonly chip?: string | undefined;
   readonly hardwareModel?: string | undefined;
@@ -125,7 +125,7 @@ export type ApiAnswer = {
   readonly failure?: { readonly code: ErrorCode; readonly message: string };
 };
 
-export interface Credential {
+export interface CredentialReading {
   readonly kind: "token" | "certificate";
   readonly fromMs?: number | undefined;
   /** Absent: it does not expire. */
@@ -142,13 +142,13 @@ export interface FoundEngine {
   readonly trouble?: { readonly code: ErrorCode; readonly message: string };
 }
 
-export interface SeenProcess {
+export interface ProcessReading {
   readonly pid: number;
   readonly command: string;
   readonly isOurs: boolean;
 }
 
-export interface Ports {
+export interface PortReading {
   readonly first: number;
   readonly last: number;
   readonly listeners: readonly {
@@ -167,7 +167,7 @@ export interface CrashReport {
   readonly isGpu: boolean;
 }
 
-export interface ServiceState {
+export interface ServiceReading {
   /** Absent: not installed. */
   readonly found?: {
     readonly name: string;
@@ -181,7 +181,7 @@ export interface ServiceState {
   };
 }
 
-export interface SeenFile {
+export interface FileReading {
   readonly path: string;
   readonly role: "stateDir" | "credential" | "kubeconfig" | "config";
   readonly mode: number;
@@ -196,6 +196,6 @@ export interface EngineFolder {
 }
 
 /** The value, where the reading has one. */
-export function readValue<T>(reading: Reading<T> | undefined): T | undefined {
+export function valueOfReading<T>(reading: Reading<T> | undefined): T | undefined {
   return reading !== undefined && "value" in reading ? reading.value : undefined;
 }

@@ -26,7 +26,7 @@ export interface ClaimFiles {
 }
 
 /** Bytes of the compute buffers as laid out, before a host's own coefficients. */
-export interface LaidOut {
+export interface BufferLayout {
   readonly model: number;
   /** Absent without a draft model. */
   readonly draft?: number | undefined;
@@ -40,7 +40,7 @@ export interface ClaimEstimator {
     accelerator: Accelerator,
   ) => MemoryClaim;
   /** For the same engine; absent where hosts do not measure its compute buffers. */
-  readonly layOut?: (summary: GgufSummary, settings: EngineSettings & ClaimFiles) => LaidOut;
+  readonly layOut?: (summary: GgufSummary, settings: EngineSettings & ClaimFiles) => BufferLayout;
   /** Arguments that `extraArgs` may hold, and whose memory the claim does not count. */
   readonly uncountedArgs: readonly string[];
   /** Why a request cannot use all of its context; undefined where it can. */

@@ -12,7 +12,7 @@ export interface ExitReason {
 }
 
 /** What the log of the last run has to say. */
-export interface LastWords {
+export interface FinalLogFacts {
   /** A cause that the engine's lines are known to mean. */
   readonly known: () => ExitReason | undefined;
   /** Its last line that may be shown; `isAtStart`: it never ran, so that none is a client's. */
@@ -20,7 +20,7 @@ export interface LastWords {
 }
 
 /** The reason by exit status; a cause in the log wins where the status says nothing of its own. */
-export function reasonOf(exit: Exit, run: RunAtEnd, { known, lastLine }: LastWords): ExitReason {
+export function exitReasonOf(exit: Exit, run: RunAtEnd, { known, lastLine }: FinalLogFacts): ExitReason {
   if (exit === "unknown")
     return known() ?? { code: "EngineEndUnknown", message: "the engine exited; exit status unknown" };
   if (exit.code === 126)
@@ -68,17 +68,17 @@ function describe(exit: { readonly code?: number; readonly signal?: string }): s
   return exit.signal ?? `exit code ${exit.code ?? "unknown"}`;
 }
 
-export const LONGEST_LINE = 300;
+export const MAX_LINE_LENGTH = 300;
 /** Of the end of a log, where its last line is wanted. */
 const ENOUGH = 4_000;
 
 export function lastLine(log: string): string {
   const end = log.slice(-ENOUGH).trimEnd();
-  return shorten(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
+  return shortenLogLine(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
 }
 
 /** Without the engine's own time stamp and level, and without the NULs of a log that was truncated or extended. */
-export function shorten(line: string): string {
+export function shortenLogLine(line: string): string {
   const plain = line.replace(/[\s\p{Cc}]+/gu, " ").trim();
-  return truncate(plain.replace(/^[\d.]+ [A-Z] /, ""), LONGEST_LINE);
+  return truncate(plain.replace(/^[\d.]+ [A-Z] /, ""), MAX_LINE_LENGTH);
 }

@@ -127,7 +127,7 @@ function tokenVariable(
 }
 
 /** Engines of Python: where the weights are, or what to fetch, as the library of Hugging Face names it. */
-export interface HubModel {
+export interface HubWeights {
   /** A folder, or a repository. */
   readonly name: string;
   /** Branch, tag or commit of a repository. */
@@ -136,10 +136,10 @@ export interface HubModel {
 }
 
 /** Throws `WeightsNotCached` for a source that such an engine cannot fetch. */
-export function hubModel(
+export function hubWeights(
   { model, weights }: Pick<PodInput, "model" | "weights">,
   token?: { readonly name: string; readonly key?: string | undefined },
-): HubModel {
+): HubWeights {
   const env = [{ name: "HF_HUB_DISABLE_TELEMETRY", value: "1" }, ...tokenVariable(model, token)];
   // What is not on the volume must not be fetched in silence, at whatever revision it has today.
   if (weights !== undefined)
@@ -187,7 +187,7 @@ export function tokensPerRequest({
 }
 
 /** Throws for a mode that the runtime does not serve. */
-export function onlyChat({ settings }: PodInput, runtime: string): void {
+export function requireChatMode({ settings }: PodInput, runtime: string): void {
   if (settings.mode === "chat") return;
   throw new MetalbridgeError(
     "SettingNotSupported",

@@ -4,12 +4,12 @@ import { LLAMACPP_SETTINGS } from "./llamacpp/settings.ts";
 import {
   checkGate,
   hostRuntimes,
-  installOf,
+  installHintOf,
   isGated,
   isRuntimeFor,
   isServedOnHosts,
-  neededOnHost,
   RUNTIMES_IN_ORDER,
+  requiredRuntimeName,
   runtimesFor,
 } from "./registry.ts";
 
@@ -29,11 +29,11 @@ describe("what may serve a model without spec.runtime", () => {
 
   it("says how a host gets it, and a program under the name by which hosts report it", () => {
     const program = { command: ["mlx_lm.server", "{{port}}"], env: [], liveness: {} };
-    const needed = neededOnHost({ runtime: "generic", engine: { mode: "chat", program } });
+    const needed = requiredRuntimeName({ runtime: "generic", engine: { mode: "chat", program } });
     expect(needed).toBe("mlx_lm.server");
-    expect(installOf(needed)).toMatch(/^pip install mlx-lm/);
-    expect(neededOnHost({ runtime: "generic", engine: { mode: "chat" } })).toBe("generic");
-    for (const runtime of hostRuntimes()) expect(installOf(runtime)).toMatch(/./);
+    expect(installHintOf(needed)).toMatch(/^pip install mlx-lm/);
+    expect(requiredRuntimeName({ runtime: "generic", engine: { mode: "chat" } })).toBe("generic");
+    for (const runtime of hostRuntimes()) expect(installHintOf(runtime)).toMatch(/./);
   });
 
   it("has an entry for every value of the enum; generic serves anything that it is asked for by name", () => {

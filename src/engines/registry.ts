@@ -2,7 +2,7 @@
 import type { EngineSettings, Mode, Runtime } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
-import type { Program } from "../api/fields/program.ts";
+import type { ProgramSpec } from "../api/fields/program.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
@@ -54,7 +54,7 @@ export interface RuntimeEntry {
   /** Fields of InferenceService.spec that make a revision with this runtime, beside those of every runtime. */
   readonly revisionFields?: readonly (keyof InferenceServiceSpec)[];
   /** The program that the service itself describes. Throws MetalbridgeError. */
-  readonly program?: (spec: InferenceServiceSpec) => Program;
+  readonly program?: (spec: InferenceServiceSpec) => ProgramSpec;
   /** The spec with what this runtime fills in for the format where the service leaves it out. */
   readonly complete?: (spec: InferenceServiceSpec, format: ModelFormat) => InferenceServiceSpec;
   /** Programs that hosts report by their own names, and what a replica needs of them. */
@@ -200,7 +200,7 @@ export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
 }
 
 /** The name under which `status.runtimes` of a Host has what a replica needs: its runtime, or one program of it. */
-export function neededOnHost({
+export function requiredRuntimeName({
   runtime,
   engine,
 }: {
@@ -211,7 +211,7 @@ export function neededOnHost({
 }
 
 /** How a host gets what `status.runtimes` has under this name. */
-export function installOf(name: string): string | undefined {
+export function installHintOf(name: string): string | undefined {
   const known = RUNTIMES_IN_ORDER.flatMap(({ runtime, install, programs = [] }) => [
     { name: runtime, install },
     ...programs,
@@ -221,7 +221,7 @@ export function installOf(name: string): string | undefined {
 
 /** Whether any runtime that hosts have a driver for can serve the format. */
 export function isServedOnHosts(format: ModelFormat): boolean {
-  return hostRuntimes().some((runtime) => isRuntimeFor(runtime, format, DEFAULT_ACCELERATOR));
+  return hostRuntimes().some((runtime) => isRuntimeFor(runtime, format, DEFAULT_HOST_ACCELERATOR));
 }
 
 /** Runtimes that hosts have a driver for. */
@@ -230,13 +230,13 @@ export function hostRuntimes(): readonly Runtime[] {
 }
 
 /** What engines compute on where nothing is known of the host. */
-export const DEFAULT_ACCELERATOR: Accelerator = "metal";
+export const DEFAULT_HOST_ACCELERATOR: Accelerator = "metal";
 /** What engines on hosts compute on. */
-export const HOST_ACCELERATORS: readonly Accelerator[] = [DEFAULT_ACCELERATOR, "cpu"];
+export const HOST_ACCELERATORS: readonly Accelerator[] = [DEFAULT_HOST_ACCELERATOR, "cpu"];
 
 /** By `status.info.os` of a Host. */
 export function hostAccelerator(os: string | undefined): Accelerator {
-  return os === "linux" ? "cpu" : DEFAULT_ACCELERATOR;
+  return os === "linux" ? "cpu" : DEFAULT_HOST_ACCELERATOR;
 }
 
 /** Whether the gate is in front of such a replica's engine. */

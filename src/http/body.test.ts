@@ -4,14 +4,14 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readBody } from "./body.ts";
+import { readBodyText } from "./body.ts";
 
 const MOST = 64 * 1024;
 const repeated = (length: number) => "x".repeat(length);
 
 test("a body is read up to its limit, however it is sent, and the connection stays for its answer", async () => {
   const server = startServer(async (asked, response) => {
-    const body = await readBody(asked, MOST);
+    const body = await readBodyText(asked, MOST);
     response.end(body ?? "too long");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -7,7 +7,7 @@ const MOST_READ_BYTES = 16 * 1024 * 1024;
 const MAX_CHUNKS = 64;
 
 /** As UTF-8; undefined where it is longer than `mostBytes`. Rejects where its sender leaves. The connection stays. */
-export async function readBody(request: IncomingMessage, mostBytes: number): Promise<string | undefined> {
+export async function readBodyText(request: IncomingMessage, mostBytes: number): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of request.iterator({ destroyOnReturn: false })) {

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { systemClock } from "../kube/system-clock.ts";
-import { healthRoutes, keepTrying, type ListenOptions, listen, listenOn } from "./listener.ts";
+import { healthRoutes, type ListenOptions, listen, listenOn, retryListen } from "./listener.ts";
 
 async function serve(routes: ListenOptions["routes"]) {
   const end = new AbortController();
@@ -52,7 +52,7 @@ test("a server whose port is taken listens once the port is free", async () => {
   const failures: string[] = [];
   const lines: LogLine[] = [];
   const bound = await new Promise<number>((onListening) => {
-    keepTrying(() => listenOn(server, place), place, {
+    retryListen(() => listenOn(server, place), place, {
       ...{ clock: systemClock, log: keepLines(lines), what: "the test", retryMs: 1, onListening },
       onFailed: ({ message }) => {
         failures.push(message);

@@ -16,23 +16,23 @@ import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
 import { Pipelines } from "./pipelines.ts";
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number;
   /** A string or bytes are sent as plain text unless `type` says otherwise, anything else as JSON. */
   readonly body: string | Uint8Array | Readonly<Record<string, unknown>>;
   readonly type?: string;
 }
 
-export type Route = () => Answer | Promise<Answer>;
+export type RouteHandler = () => HttpResponse | Promise<HttpResponse>;
 
 export interface ListenOptions {
   readonly address: string;
   /** 0 takes a free one. */
   readonly port: number;
   /** By path, without the query. Read requests only. */
-  readonly routes: Readonly<Record<string, Route>>;
+  readonly routes: Readonly<Record<string, RouteHandler>>;
   /** Answers every other request, of any method. Absent: 404. */
-  readonly otherwise?: (request: IncomingMessage) => Promise<Answer>;
+  readonly otherwise?: (request: IncomingMessage) => Promise<HttpResponse>;
   /** Closes the listener and its connections. */
   readonly signal: AbortSignal;
   /**
@@ -86,7 +86,7 @@ export async function listenOn(
   return (server.address() as AddressInfo).port;
 }
 
-export interface Patience {
+export interface ListenRetryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly what: string;
@@ -99,10 +99,10 @@ export interface Patience {
 const LISTEN_RETRY_MS = 10_000;
 
 /** Not awaited: the address may come up long after this program (Wi-Fi, VPN), and the port become free. Logged once each. */
-export function keepTrying(
+export function retryListen(
   attempt: () => Promise<number>,
   { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
-  { clock, log, what, retryMs = LISTEN_RETRY_MS, onListening, onFailed }: Patience,
+  { clock, log, what, retryMs = LISTEN_RETRY_MS, onListening, onFailed }: ListenRetryOptions,
 ): void {
   let logged: string | undefined;
   const next = (): void => {
@@ -148,7 +148,7 @@ export function explainListenError(cause: unknown, address: string, port: number
 export function healthRoutes(parts: {
   /** Why the part is not ready, one line each; empty when it is ready. */
   readonly notReady: () => readonly string[];
-  readonly metrics: Route;
+  readonly metrics: RouteHandler;
 }): ListenOptions["routes"] {
   return {
     "/healthz": () => ({ status: 200, body: "ok\n" }),
@@ -158,7 +158,7 @@ export function healthRoutes(parts: {
 }
 
 /** 503 while there are reasons, one line each. */
-export function readyRoute(notReady: () => readonly string[]): Route {
+export function readyRoute(notReady: () => readonly string[]): RouteHandler {
   return () => {
     const reasons = notReady();
     if (reasons.length === 0) return { status: 200, body: "ok\n" };
@@ -174,7 +174,7 @@ function requestListener({
 }: Pick<ListenOptions, "routes" | "otherwise" | "tokenFile"> & {
   readonly isForPrograms: boolean;
 }): RequestListener {
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<Answer> => {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<HttpResponse> => {
     if (isForPrograms && !isFromProgram(request.headers))
       return {
         status: 403,
@@ -187,7 +187,8 @@ function requestListener({
       response.setHeader("allow", "GET, HEAD");
       return { status: 405, body: "only GET and HEAD are allowed\n" };
     }
-    const refusal = tokenFile === undefined ? undefined : await refuseStranger(request, response, tokenFile);
+    const refusal =
+      tokenFile === undefined ? undefined : await rejectUnauthorized(request, response, tokenFile);
     return refusal ?? route?.() ?? otherwise?.(request) ?? { status: 404, body: "not found\n" };
   };
   const pipelines = new Pipelines();
@@ -196,23 +197,26 @@ function requestListener({
     if (!pipelines.begin(socket, PIPELINED)) return;
     response.once("close", () => pipelines.end(socket));
     void answer(request, response)
-      .catch((error: unknown): Answer => ({ status: 500, body: `${String(error)}\n` }))
+      .catch((error: unknown): HttpResponse => ({ status: 500, body: `${String(error)}\n` }))
       .then((result) => send(response, result));
   };
 }
 
-function send(response: ServerResponse, { status, body, type = "text/plain; charset=utf-8" }: Answer): void {
+function send(
+  response: ServerResponse,
+  { status, body, type = "text/plain; charset=utf-8" }: HttpResponse,
+): void {
   const isText = typeof body === "string" || body instanceof Uint8Array;
   response.writeHead(status, { "content-type": isText ? type : "application/json" });
   response.end(isText ? body : JSON.stringify(body));
 }
 
 /** What whoever does not send the token in the file is answered; undefined for whoever does. */
-export async function refuseStranger(
+export async function rejectUnauthorized(
   { headers }: IncomingMessage,
   response: ServerResponse,
   tokenFile: string,
-): Promise<Answer | undefined> {
+): Promise<HttpResponse | undefined> {
   const sent = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
   const token = sent === undefined ? undefined : await readFile(tokenFile, "utf8").catch(() => "");
   if (token?.trim() === "") return { status: 503, body: "the token file cannot be read, or is empty\n" };

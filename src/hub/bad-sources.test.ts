@@ -8,7 +8,7 @@ import {
   serveModel,
   TENSOR_BYTES,
 } from "../../test/fixtures/model-server.ts";
-import type { Answer } from "./client.ts";
+import type { SourceResponse } from "./client.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
 import { readRemoteHeader } from "./gguf-header.ts";
 
@@ -141,7 +141,7 @@ test("no more of a header is read than the limit and a chunk, whatever a server 
             headers: answerHeaders,
             hops: [],
             body,
-          } as unknown as Answer;
+          } as unknown as SourceResponse;
         };
         const reading = readRemoteHeader({ open }, url, { signal, maxHeaderBytes });
         expect((await failureOf(reading)).code).toBe("GgufTooLarge");

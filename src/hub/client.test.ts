@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { headerBytes, ranged, serveModel } from "../../test/fixtures/model-server.ts";
 import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../../test/fixtures/test-authority.ts";
-import { type Answer, readText, send } from "./client.ts";
+import { readResponseText, type SourceResponse, sendSourceRequest } from "./client.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
 
 test.skipIf(whyNoAuthority() !== undefined)(
@@ -49,8 +49,8 @@ test("a text is read exactly where it is no longer than the limit, in any chunks
           }
         };
         const body = Readable.from(counted(), { highWaterMark: 1 });
-        const answer = { url: new URL("http://source.test/list"), body } as unknown as Answer;
-        const read = readText(answer, maxBytes, signal);
+        const answer = { url: new URL("http://source.test/list"), body } as unknown as SourceResponse;
+        const read = readResponseText(answer, maxBytes, signal);
         if (whole.length <= maxBytes) return void expect(await read).toBe(whole.toString("utf8"));
         await expect(read).rejects.toMatchObject({ error: { code: "SourceRefused" }, isTransient: false });
         // The chunk that shows it, and the next one.
@@ -72,7 +72,11 @@ test("a request is sent at most twice more, whatever a source is asked to try ag
   for (const count of [0, 1, 2, 3, 4]) {
     refusals = count;
     server.requests.length = 0;
-    const answer = await send(start, { signal, judge: async () => start }, { ...rules, maxRedirects: 0 });
+    const answer = await sendSourceRequest(
+      start,
+      { signal, judge: async () => start },
+      { ...rules, maxRedirects: 0 },
+    );
     answer.body.resume();
     expect([answer.status, server.requests.length]).toEqual([count > 2 ? 401 : 200, Math.min(count, 2) + 1]);
   }
@@ -90,10 +94,10 @@ test("redirects are followed up to the limit, and no request is sent beyond it",
       hops = some;
       server.requests.length = 0;
       const rules = { allowLoopback: true, allowPrivate: false, stallMs: 10_000, connectMs: 10_000 };
-      const answer = send(new URL(`${server.url}/0`), { signal }, { ...rules, maxRedirects });
+      const answer = sendSourceRequest(new URL(`${server.url}/0`), { signal }, { ...rules, maxRedirects });
       if (hops > maxRedirects)
         await expect(answer).rejects.toMatchObject({ error: { code: "SourceRedirects" } });
-      else expect(await readText(await answer, 100, signal)).toBe("there");
+      else expect(await readResponseText(await answer, 100, signal)).toBe("there");
       expect(server.requests.length).toBe(Math.min(hops, maxRedirects) + 1);
     }),
     {

@@ -29,7 +29,7 @@ export interface HttpRequest {
 }
 
 /** What a kind of source does with its requests, at the origin of the first address and nowhere else. */
-export interface Authority {
+export interface RequestAuthorizer {
   /** Headers that authorize one request, signed for it where the source wants that. Rejects with SourceFailure. */
   readonly authorize?: (request: {
     readonly url: URL;
@@ -42,10 +42,10 @@ export interface Authority {
    * once more with what was learned (a token, a region); undefined leaves the answer to the caller. Rejects with
    * SourceFailure where it knows more than the status says.
    */
-  readonly judge?: (answer: Answer, signal: AbortSignal) => Promise<URL | undefined>;
+  readonly judge?: (answer: SourceResponse, signal: AbortSignal) => Promise<URL | undefined>;
 }
 
-export interface Answer {
+export interface SourceResponse {
   /** Where the redirects led. */
   readonly url: URL;
   readonly status: number;
@@ -64,7 +64,11 @@ const SETTLED = new Set([200, 206, 304, 416]);
 const MAX_RESENDS = 2;
 
 /** Sends a request and follows redirects, whatever the status. The caller consumes or destroys the body. Throws SourceFailure. */
-export async function send(start: URL, request: HttpRequest & Authority, rules: HttpRules): Promise<Answer> {
+export async function sendSourceRequest(
+  start: URL,
+  request: HttpRequest & RequestAuthorizer,
+  rules: HttpRules,
+): Promise<SourceResponse> {
   let from = start;
   for (let resends = 0; ; resends += 1) {
     const { judge, ...asked } = request;
@@ -74,9 +78,13 @@ export async function send(start: URL, request: HttpRequest & Authority, rules: 
   }
 }
 
-type Judged = Answer | { readonly again: URL };
+type Judged = SourceResponse | { readonly again: URL };
 
-async function follow(start: URL, request: HttpRequest & Authority, rules: HttpRules): Promise<Judged> {
+async function follow(
+  start: URL,
+  request: HttpRequest & RequestAuthorizer,
+  rules: HttpRules,
+): Promise<Judged> {
   const seen = new Set<string>();
   const hops: IncomingHttpHeaders[] = [];
   let url = start;
@@ -91,7 +99,7 @@ async function follow(start: URL, request: HttpRequest & Authority, rules: HttpR
     const body = await sendOnce(url, await authorized(url, request, isSameOrigin), rules);
     const status = body.statusCode ?? 0;
     destroyWhenStalled(url, body, rules.stallMs);
-    const answer: Answer = { url, status, headers: body.headers, hops, body };
+    const answer: SourceResponse = { url, status, headers: body.headers, hops, body };
     const again = isSameOrigin ? await judged(answer, request) : undefined;
     if (again !== undefined) return { again };
     if (!REDIRECTS.has(status)) return answer;
@@ -108,14 +116,17 @@ async function follow(start: URL, request: HttpRequest & Authority, rules: HttpR
 
 async function authorized(
   url: URL,
-  { method = "GET", headers = {}, body, authorize, signal }: HttpRequest & Authority,
+  { method = "GET", headers = {}, body, authorize, signal }: HttpRequest & RequestAuthorizer,
   isSameOrigin: boolean,
 ): Promise<OneRequest> {
   const secret = isSameOrigin ? await authorize?.({ url, method, headers, signal }) : undefined;
   return { method, headers: { ...headers, ...secret }, signal, body };
 }
 
-async function judged(answer: Answer, { judge, signal }: HttpRequest & Authority): Promise<URL | undefined> {
+async function judged(
+  answer: SourceResponse,
+  { judge, signal }: HttpRequest & RequestAuthorizer,
+): Promise<URL | undefined> {
   if (judge === undefined || SETTLED.has(answer.status)) return undefined;
   try {
     const again = await judge(answer, signal);
@@ -128,8 +139,8 @@ async function judged(answer: Answer, { judge, signal }: HttpRequest & Authority
 }
 
 /** The whole body as text, at most `maxBytes` of it. Throws SourceFailure. */
-export async function readText(
-  { url, body }: Answer,
+export async function readResponseText(
+  { url, body }: SourceResponse,
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<string> {

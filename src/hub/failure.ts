@@ -58,7 +58,7 @@ export function plainUrl(url: URL): string {
 }
 
 /** Whether a plain address is below this one. */
-export function below(base: string): (address: string) => boolean {
+export function isBelowUrl(base: string): (address: string) => boolean {
   const start = plainUrl(new URL(base));
   return (address) => address.startsWith(start);
 }

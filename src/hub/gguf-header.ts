@@ -2,7 +2,7 @@
 import { MetalbridgeError } from "../api/errors.ts";
 import { createGgufReader, type GgufReader } from "../models/gguf/header.ts";
 import type { GgufHeader } from "../models/gguf/types.ts";
-import type { Answer } from "./client.ts";
+import type { SourceResponse } from "./client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import type { OpenSource } from "./source.ts";
 import { parseLength, totalBytesOf } from "./validator.ts";
@@ -47,7 +47,7 @@ interface Progress {
 
 async function readWindow(
   url: URL,
-  answer: Answer,
+  answer: SourceResponse,
   { at, window, etag }: Progress,
   reader: GgufReader,
   maxHeaderBytes: number,
@@ -70,7 +70,12 @@ async function readWindow(
   };
 }
 
-function checkStatus(url: URL, { status, url: from, headers }: Answer, at: number, reader: GgufReader): void {
+function checkStatus(
+  url: URL,
+  { status, url: from, headers }: SourceResponse,
+  at: number,
+  reader: GgufReader,
+): void {
   if (status === 416) throw inFile(url, reader.cutOff());
   if (status !== 200 && status !== 206) throw statusFailure(from, status, headers["retry-after"]);
   if (status === 200 && at > 0) throw transient("SourceChanged", `${plainUrl(url)} stopped answering ranges`);
@@ -84,7 +89,7 @@ interface Body {
 
 async function feedBody(
   url: URL,
-  answer: Answer,
+  answer: SourceResponse,
   reader: GgufReader,
   { at, maxHeaderBytes }: { readonly at: number; readonly maxHeaderBytes: number },
 ): Promise<Body> {
@@ -145,7 +150,7 @@ function tooLong(url: URL, maxHeaderBytes: number): SourceFailure {
   return permanent("GgufTooLarge", `${plainUrl(url)}: the header is longer than ${maxHeaderBytes} bytes`);
 }
 
-function etagOf({ headers, hops }: Answer): string | undefined {
+function etagOf({ headers, hops }: SourceResponse): string | undefined {
   const linked = hops.map((hop) => hop["x-linked-etag"]).find((value) => typeof value === "string");
   return (linked as string | undefined) ?? headers.etag ?? headers["last-modified"];
 }

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import { type GgufSummary, summarizeGguf } from "../models/gguf/summary.ts";
 import type { GgufHeader } from "../models/gguf/types.ts";
-import type { FileWish } from "../models/source/select.ts";
+import type { FileSelector } from "../models/source/select.ts";
 import { defaultFormat, type RemoteSource } from "../models/source/source.ts";
 import { readMark, type SourceMark } from "./change-marker.ts";
 import { SourceFailure, transient } from "./failure.ts";
@@ -14,7 +14,7 @@ import { type Access, type OpenSource, openSource } from "./source.ts";
 
 export interface InspectRequest extends Pick<Access, "credentials" | "revision"> {
   readonly source: RemoteSource;
-  readonly wish: FileWish;
+  readonly wish: FileSelector;
   readonly signal: AbortSignal;
 }
 

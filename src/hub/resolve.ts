@@ -1,5 +1,5 @@
 /** From a source and what a Model wants of it to files with addresses, for the controller and for hosts alike. */
-import { type FileWish, type Selection, selectFiles } from "../models/source/select.ts";
+import { type FileSelector, type Selection, selectFiles } from "../models/source/select.ts";
 import type { OpenSource } from "./source.ts";
 
 export interface RemoteFile {
@@ -23,7 +23,7 @@ export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "is
 /** Lists the source and selects the model's files. Throws SourceFailure, or MetalbridgeError for what cannot be selected. */
 export async function resolveSource(
   source: OpenSource,
-  wish: FileWish,
+  wish: FileSelector,
   signal: AbortSignal,
 ): Promise<ResolvedSource> {
   const list = await source.list(signal);

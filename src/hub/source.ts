@@ -1,12 +1,18 @@
 /** What every kind of remote source offers. A new kind is a folder with one `open…` function, and a line in `openSource`. */
 
-import type { Credentials } from "../models/source/credentials.ts";
+import type { SourceCredentials } from "../models/source/credentials.ts";
 import type { RemoteSource } from "../models/source/source.ts";
 import { openBucket } from "./buckets/bucket.ts";
 import { gsService } from "./buckets/gs.ts";
 import { ossService } from "./buckets/oss.ts";
 import { s3Service } from "./buckets/s3.ts";
-import { type Answer, type Authority, type HttpRequest, type HttpRules, send } from "./client.ts";
+import {
+  type HttpRequest,
+  type HttpRules,
+  type RequestAuthorizer,
+  type SourceResponse,
+  sendSourceRequest,
+} from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import { openHttps } from "./https/source.ts";
 import { openHuggingFace } from "./hugging-face/source.ts";
@@ -23,9 +29,9 @@ export interface Access {
   /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
   readonly ollamaRegistry?: string | undefined;
   /** From the Model's Secret; undefined where it names none. */
-  readonly credentials?: Credentials | undefined;
+  readonly credentials?: SourceCredentials | undefined;
   /** Of this machine, for sources that use them where the Model names no Secret. */
-  readonly machineCredentials?: Credentials | undefined;
+  readonly machineCredentials?: SourceCredentials | undefined;
   /** Commit to read instead of the source's own revision. */
   readonly revision?: string | undefined;
 }
@@ -49,7 +55,7 @@ export interface FileList {
 }
 
 /** What a kind of source implements. */
-export interface SourceKind extends Authority {
+export interface SourceKind extends RequestAuthorizer {
   /** For messages. */
   readonly shown: string;
   /** File that the source itself names. */
@@ -69,7 +75,7 @@ export interface SourceKind extends Authority {
 
 export interface OpenSource extends SourceKind {
   /** Requests a file, or a range of it by a Range header. Throws SourceFailure. */
-  readonly open: (url: URL, request: HttpRequest) => Promise<Answer>;
+  readonly open: (url: URL, request: HttpRequest) => Promise<SourceResponse>;
 }
 
 /** Sends nothing yet. Throws MetalbridgeError for credentials that cannot be right. */
@@ -77,7 +83,7 @@ export function openSource(source: RemoteSource, access: Access): OpenSource {
   const kind = openKind(source, access);
   const { authorize, judge, rules } = kind;
   const authority = { ...(authorize && { authorize }), ...(judge && { judge }) };
-  return { ...kind, open: (url, request) => send(url, { ...request, ...authority }, rules) };
+  return { ...kind, open: (url, request) => sendSourceRequest(url, { ...request, ...authority }, rules) };
 }
 
 function openKind(source: RemoteSource, access: Access): SourceKind {

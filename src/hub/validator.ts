@@ -1,6 +1,6 @@
 /** How a server distinguishes versions of a file's content. */
 import type { IncomingHttpHeaders } from "node:http";
-import type { Answer } from "./client.ts";
+import type { SourceResponse } from "./client.ts";
 
 /** The change marker of a file: with the same one, its content is the same. */
 export interface Validator {
@@ -16,7 +16,10 @@ export function validatorOf(headers: IncomingHttpHeaders): Validator {
 }
 
 /** Bytes of the whole file, by an answer with status 200 or 206; undefined where the server does not say. */
-export function totalBytesOf({ status, headers }: Pick<Answer, "status" | "headers">): number | undefined {
+export function totalBytesOf({
+  status,
+  headers,
+}: Pick<SourceResponse, "status" | "headers">): number | undefined {
   return parseLength(status === 206 ? headers["content-range"]?.split("/")[1] : headers["content-length"]);
 }
 

@@ -69,7 +69,7 @@ export function failureOfBadBody(body: string): ApiFailure {
 }
 
 /** No answer, or an answer of unavailable without Retry-After. */
-export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
+export function isApiUnavailable({ kind, reason, retryAfterMs }: ApiFailure): boolean {
   if (kind === "unreachable") return true;
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
 }

@@ -1,7 +1,7 @@
 /** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
 import { type BackoffOptions, retryMs } from "../util/backoff.ts";
 import type { Clock, Log } from "../util/ports.ts";
-import { countUp, eventName, eventNamespace, newEvent, type Reporter } from "./event/event-object.ts";
+import { eventName, eventNamespace, incrementSeries, newEvent, type Reporter } from "./event/event-object.ts";
 import { createSeriesMemory, type EventInput, type Series } from "./event/series.ts";
 import { EVENTS } from "./kinds.ts";
 import type { ObjectReference } from "./objects.ts";
@@ -131,7 +131,7 @@ class EventRecorder {
 
   async #countUp(series: Series): Promise<ApiResult<unknown>> {
     const ref = { name: this.#nameOf(series), namespace: eventNamespace(series) };
-    const result = await this.#options.client.jsonPatch(EVENTS, ref, countUp(series));
+    const result = await this.#options.client.jsonPatch(EVENTS, ref, incrementSeries(series));
     // Events live for an hour; a series may live longer.
     return !result.ok && result.error.kind === "notFound" ? this.#create(series) : result;
   }

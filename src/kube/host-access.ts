@@ -15,7 +15,7 @@ export interface FailedCall {
   readonly error: ApiFailure;
 }
 
-export type Outcome<T> =
+export type AccessResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly failed: FailedCall };
 
@@ -41,7 +41,7 @@ const namespace = NAMESPACE_HOSTS;
 export async function issueJoinToken(
   ports: Issuing,
   request: JoinTokenRequest,
-): Promise<Outcome<IssuedToken>> {
+): Promise<AccessResult<IssuedToken>> {
   const written = await writeHostAccess(ports.client, request);
   if (!written.ok) return written;
   const { host: name, generation, seconds } = request;
@@ -54,7 +54,7 @@ export async function issueJoinToken(
 export async function writeHostAccess(
   client: KubeClient,
   request: Omit<JoinTokenRequest, "seconds">,
-): Promise<Outcome<undefined>> {
+): Promise<AccessResult<undefined>> {
   const { host, generation } = request;
   const objects = hostAccess(host, generation).map((object) => () => writeOne(client, object as KubeObject));
   // Without a holder it is free; the agent takes it.
@@ -69,9 +69,9 @@ export async function writeHostAccess(
 async function replaceSecrets(
   client: KubeClient,
   { host, generation, ...known }: Omit<JoinTokenRequest, "seconds">,
-): Promise<Outcome<undefined>> {
+): Promise<AccessResult<undefined>> {
   const names = [joinSecretName(host, generation), credentialSecretName(host, generation)];
-  const secrets: Outcome<readonly ObjectRef[]> =
+  const secrets: AccessResult<readonly ObjectRef[]> =
     known.secrets === undefined ? await secretsOfHost(client, host) : { ok: true, value: known.secrets };
   if (!secrets.ok) return secrets;
   const stale = secrets.value.filter(({ name }) => !names.includes(name));
@@ -85,8 +85,8 @@ async function replaceSecrets(
 }
 
 async function untilFailed(
-  steps: readonly (() => Promise<Outcome<undefined>>)[],
-): Promise<Outcome<undefined>> {
+  steps: readonly (() => Promise<AccessResult<undefined>>)[],
+): Promise<AccessResult<undefined>> {
   for (const step of steps) {
     const result = await step();
     if (!result.ok) return result;
@@ -97,14 +97,14 @@ async function untilFailed(
 const DONE = { ok: true, value: undefined } as const;
 
 /** Which the tokens of the host are bound to. */
-async function secretsOfHost(client: KubeClient, host: string): Promise<Outcome<readonly ObjectRef[]>> {
+async function secretsOfHost(client: KubeClient, host: string): Promise<AccessResult<readonly ObjectRef[]>> {
   const found = await client.list(SECRETS, { namespace, labelSelector: `${LABEL_HOST}=${host}` });
   const all = outcome({ verb: "list", kind: SECRETS, namespace }, found);
   if (!all.ok) return all;
   return { ok: true, value: all.value.items.map(({ metadata: { name } }) => ({ name, namespace })) };
 }
 
-async function writeOne(client: KubeClient, object: KubeObject): Promise<Outcome<undefined>> {
+async function writeOne(client: KubeClient, object: KubeObject): Promise<AccessResult<undefined>> {
   const kind = KINDS.find((candidate) => candidate.kind === object.kind);
   if (kind === undefined) return DONE;
   const { name, namespace } = object.metadata;
@@ -123,7 +123,7 @@ async function createUnlessThere(
   client: KubeClient,
   kind: Kind<KubeObject>,
   object: KubeObject,
-): Promise<Outcome<undefined>> {
+): Promise<AccessResult<undefined>> {
   const made = await client.create(kind, object);
   if (made.ok || made.error.kind === "alreadyExists") return DONE;
   const { name, namespace } = object.metadata;
@@ -134,13 +134,13 @@ async function removeOne(
   client: KubeClient,
   kind: Kind<KubeObject>,
   ref: ObjectRef,
-): Promise<Outcome<undefined>> {
+): Promise<AccessResult<undefined>> {
   const removed = await client.remove(kind, ref);
   if (removed.ok || removed.error.kind === "notFound") return DONE;
   return { ok: false, failed: { attempt: { verb: "delete", kind, ...ref }, error: removed.error } };
 }
 
-function outcome<T>(attempt: FailedCall["attempt"], result: ApiResult<T>): Outcome<T> {
+function outcome<T>(attempt: FailedCall["attempt"], result: ApiResult<T>): AccessResult<T> {
   return result.ok ? result : { ok: false, failed: { attempt, error: result.error } };
 }
 

@@ -1,6 +1,6 @@
 /** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
 import type { Clock, Log } from "../util/ports.ts";
-import { isAway } from "./errors.ts";
+import { isApiUnavailable } from "./errors.ts";
 import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
 import type { KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
@@ -97,7 +97,7 @@ async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, te
     if (result === "late") return "the lease could not be renewed in time";
     if (result.outcome === "taken") return `the lease is held by ${result.holder}`;
     if (result.outcome === "failed") {
-      if (isAway(result.failure)) failedAtMs = clock.monotonicMs();
+      if (isApiUnavailable(result.failure)) failedAtMs = clock.monotonicMs();
       continue;
     }
     term.renewedAtMs = startedMs;

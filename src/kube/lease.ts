@@ -1,7 +1,7 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
 import { type BackoffOptions, retryMs } from "../util/backoff.ts";
 import type { Clock, Log } from "../util/ports.ts";
-import { isAway } from "./errors.ts";
+import { isApiUnavailable } from "./errors.ts";
 import { createLeaseClaim } from "./lease/claim.ts";
 import type { ApiFailure, KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
@@ -149,7 +149,7 @@ class LeaseRenewer {
 
   #onFailed(failure: ApiFailure): void {
     const { clock, log, name, onTrouble } = this.#options;
-    if (isAway(failure)) this.#failedAtMs = clock.monotonicMs();
+    if (isApiUnavailable(failure)) this.#failedAtMs = clock.monotonicMs();
     this.#failures += 1;
     this.#retryAfterMs = failure.retryAfterMs;
     // A conflict says only that another holder wrote it; the next attempt reads which.

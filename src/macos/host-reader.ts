@@ -1,5 +1,5 @@
 /** What the agent reads of its machine. A reading that fails is absent or Unknown, never zero and never critical. */
-import type { HostInfo } from "../api/host.ts";
+import type { HostSystemInfo } from "../api/host.ts";
 
 export type Pressure = "Normal" | "Warning" | "Critical" | "Unknown";
 
@@ -12,7 +12,7 @@ export interface MemoryReading {
 
 export interface HostReader {
   /** What does not change while the machine runs; asked once, absent where it cannot be read. */
-  readonly info: () => Promise<Omit<HostInfo, "agentVersion">>;
+  readonly info: () => Promise<Omit<HostSystemInfo, "agentVersion">>;
   /** Cheap enough for every few seconds. */
   readonly memory: () => Promise<MemoryReading>;
   /** What cannot be paged out; undefined where the system does not tell. */

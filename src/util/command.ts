@@ -25,12 +25,12 @@ export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunComma
 }
 
 /** How a tool ended; `failed` where it could not be run or did not end in time. */
-export type ToolAnswer =
+export type ToolResult =
   | { readonly code: number; readonly stdout: string; readonly stderr: string }
   | { readonly failed: string };
 
 /** For tools whose exit code is an answer, such as launchctl's 113 for "no such service". */
-export type RunTool = (program: string, args: readonly string[]) => Promise<ToolAnswer>;
+export type RunTool = (program: string, args: readonly string[]) => Promise<ToolResult>;
 
 export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
   return (program, args) =>

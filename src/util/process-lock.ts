@@ -16,7 +16,7 @@ const O_EXLOCK = 0x20;
 const isLinux = process.platform === "linux";
 
 /** Runs `work` while no other process runs under the same name (a path). Throws StateDirInUse when it takes too long. */
-export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promise<T> {
+export async function withProcessLock<T>(name: string, work: () => Promise<T>): Promise<T> {
   const release = await acquire(name);
   try {
     return await work();

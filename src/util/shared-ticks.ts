@@ -4,11 +4,11 @@
  * The next time after `at` that is a multiple of `everyMs`, on any clock. Periodic work at these times runs together:
  * one wake-up instead of many, which halves the cost of an idle agent.
  */
-export function nextBeat(at: number, everyMs: number): number {
+export function nextAlignedTime(at: number, everyMs: number): number {
   return (Math.floor(at / everyMs) + 1) * everyMs;
 }
 
 /** How long it is until then. */
-export function untilBeat(now: number, everyMs: number): number {
-  return nextBeat(now, everyMs) - now;
+export function msToAlignedTime(now: number, everyMs: number): number {
+  return nextAlignedTime(now, everyMs) - now;
 }

@@ -3,10 +3,10 @@ import path from "node:path";
 import { expect, vi } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
-import type { Farm } from "./farm.ts";
 import { model, serviceAnywhere } from "./manifests.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import type { Part } from "./part.ts";
+import type { TestFleet } from "./test-fleet.ts";
 
 export const NAMESPACE = "default";
 
@@ -16,7 +16,7 @@ const CANNOT_CONNECT: readonly (number | string)[] = [7, 28];
 export type Services = ReturnType<typeof servicesOf>;
 
 /** All in the default namespace of the farm's cluster. */
-export function servicesOf(farm: Farm, network: NodeNetwork) {
+export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   return {
     ...{ untilHostsReady, applyService, untilReady, serviceStatus, replicaOf, sliceIsReady },
     ...{ clusterIp, chat, post, ask },

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, inject } from "vitest";
-import { installBasics, untilServed } from "../../local/control-plane/bootstrap.ts";
+import { installBasics, waitUntilServed } from "../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
-import { layoutOf } from "../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { type Kubectl, kubectlFor } from "../bed/kubectl.ts";
 import { freePort } from "../bed/ports.ts";
@@ -63,7 +63,7 @@ export function sharedCluster(): TestCluster {
 /** A control plane of one's own, about three seconds to start: `await using cluster = await startCluster()`. */
 export async function startCluster(options: PrivateClusterOptions = {}): Promise<PrivateCluster> {
   const dir = options.dir ?? (await mkdtemp(path.join(tmpdir(), "metalbridge-private-")));
-  const isReturning = existsSync(layoutOf(dir).settings);
+  const isReturning = existsSync(controlPlaneLayoutOf(dir).settings);
   const hasCrds = options.crds ?? true;
   const parts = findClusterParts(readPartsConfig());
   if (hasCrds && !isReturning) await copyTemplate(parts, dir);
@@ -87,7 +87,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
   };
   if (hasCrds) {
     const { access } = controlPlane;
-    await untilServed(access, customResourceDefinitions()).catch((error) =>
+    await waitUntilServed(access, customResourceDefinitions()).catch((error) =>
       dispose().then(() => Promise.reject(error)),
     );
   }

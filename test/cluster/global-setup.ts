@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestProject } from "vitest/node";
-import { untilServed } from "../../local/control-plane/bootstrap.ts";
+import { waitUntilServed } from "../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
@@ -32,7 +32,7 @@ export async function setup(project: TestProject): Promise<void> {
     port: await freePort(),
     ...{ isThrowaway: true, log: quietLog },
   });
-  await untilServed(controlPlane.access, customResourceDefinitions());
+  await waitUntilServed(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
 }
 

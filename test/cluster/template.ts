@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { basicObjects, installBasics } from "../../local/control-plane/bootstrap.ts";
 import type { ClusterParts } from "../../local/control-plane/parts.ts";
 import { startControlPlane } from "../../local/control-plane/start.ts";
-import { layoutOf } from "../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { hash } from "../../src/util/hash.ts";
@@ -21,7 +21,7 @@ export async function copyTemplate(parts: ClusterParts, dir: string): Promise<vo
   const key = hash(JSON.stringify([parts, basicObjects(crds)]), 16);
   const template = path.join(tmpdir(), `metalbridge-template-${userInfo().uid}-${key}`);
   if (!existsSync(template)) await makeTemplate(parts, template);
-  const { etcdData } = layoutOf(dir);
+  const { etcdData } = controlPlaneLayoutOf(dir);
   await mkdir(path.dirname(etcdData), { recursive: true });
   // Most of it is the space that etcd reserves for its log.
   await promisify(execFile)("cp", ["-r", "--sparse=always", template, etcdData]);
@@ -33,7 +33,7 @@ async function makeTemplate(parts: ClusterParts, template: string): Promise<void
   try {
     const { access, stop } = await startControlPlane({ ...options, port: await freePort() });
     await installBasics(access, customResourceDefinitions()).finally(stop);
-    await rename(layoutOf(dir).etcdData, template).catch((error: unknown) => {
+    await rename(controlPlaneLayoutOf(dir).etcdData, template).catch((error: unknown) => {
       // Another worker was faster.
       if (systemCode(error) !== "ENOTEMPTY" && systemCode(error) !== "EEXIST") throw error;
     });

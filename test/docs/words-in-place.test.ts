@@ -77,7 +77,7 @@ const words: readonly Word[] = [
       "agent/store-options.ts": "hands the registry of ollama:// sources to the store",
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body/lists.ts": "compares names as Ollama does",
-      "agent/gate/body/name-model.ts": "reads requests of Ollama's API, a protocol that the gate passes",
+      "agent/gate/body/rewrite-model.ts": "reads requests of Ollama's API, a protocol that the gate passes",
       "src/engines/gated-routes.ts": "the registry of what the gate passes",
       "agent/gate/route-server.ts": "passes requests of Ollama's API",
       "agent/gate/routes.ts": "names the protocols that the gate passes",

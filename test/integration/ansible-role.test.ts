@@ -8,13 +8,13 @@ import { packageRoot } from "../../local/package-root.ts";
 import { findAnsible } from "../../scripts/setup/ansible.mjs";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import { type Farm, startFarm } from "../bed/farm.ts";
 import { forwardTcp } from "../bed/forward-tcp.ts";
 import { archiveOf, prepareReleases, sumOf } from "../bed/launchd/machine.ts";
 import { replayCommands } from "../bed/launchd/replayed-commands.ts";
 import { type LinuxHost, startLinuxHost } from "../bed/linux-host.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { type SshServers, startSshServers, whyNoSshServer } from "../bed/ssh-servers.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { runProgram } from "../cli/program.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { packRealEngine, whyNoEngineArchive } from "../fixtures/engine-archive.ts";
@@ -45,7 +45,7 @@ interface Played {
 
 describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${whyNot})` : ""}`, () => {
   const stack = new AsyncDisposableStack();
-  let farm: Farm;
+  let farm: TestFleet;
   let ssh: SshServers;
   let play: (vars: object, ...args: readonly string[]) => Promise<Played>;
   const hosts = new Map<string, LinuxHost>();
@@ -61,7 +61,7 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     for (const part of [scratch, releases, network, cluster]) stack.use(part);
     const at = (name: string) => path.join(scratch.path, name);
     const { kubeconfig } = cluster;
-    farm = stack.use(await startFarm({ kubeconfig, agents: [] }));
+    farm = stack.use(await startFleet({ kubeconfig, agents: [] }));
     // The API server listens on loopback, and its certificate names it kubernetes.
     const server = new URL(parse(readFileSync(kubeconfig, "utf8")).clusters[0].cluster.server);
     const to = { host: server.hostname, port: Number(server.port) };

@@ -9,8 +9,8 @@ import { LEASES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { livingEngines } from "../bed/engines.ts";
-import { type Farm, startFarm } from "../bed/farm.ts";
 import { type Network, openNetwork, whyNoNetwork } from "../bed/network.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { type ProxiedCluster, proxyCluster } from "../fixtures/fault-proxy.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -23,7 +23,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
   let cluster: PrivateCluster;
   let network: Network;
   let proxy: ProxiedCluster;
-  let farm: Farm;
+  let farm: TestFleet;
 
   beforeAll(async () => {
     const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-away-"));
@@ -37,7 +37,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     // This machine's own word would leave no room: what counts is the operator's, in the Host.
     const config = { memory: { budget: "1Mi" }, disk: { reserve: 0 } };
-    farm = await startFarm({
+    farm = await startFleet({
       kubeconfig: proxy.kubeconfig,
       address: network.gateway,
       agents: [{ config }],

@@ -6,15 +6,15 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { startFarm } from "../bed/farm.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
 import { startPart } from "../bed/part.ts";
 import { servicesOf } from "../bed/services.ts";
+import { startFleet } from "../bed/test-fleet.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { type BadFarm, type ExtraAgent, startBadFarm } from "./bad-farm.ts";
+import { type BadFleet, type ExtraAgent, startBadFleet } from "./bad-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -22,10 +22,10 @@ const MINUTE = 60_000;
 const soon = { timeout: 60_000, interval: 250 };
 
 describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
-  let bad: BadFarm;
+  let bad: BadFleet;
 
   beforeAll(async () => {
-    bad = await startBadFarm();
+    bad = await startBadFleet();
   });
   afterAll(() => bad?.[Symbol.asyncDispose](), MINUTE);
   afterEach(() => bad.expectUnharmed());
@@ -229,7 +229,7 @@ describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
     await using network = await startNodeNetwork(cluster);
     // No host can be added to a cluster without CRDs: its agent registers it later.
     const { kubeconfig } = cluster;
-    await using farm = await startFarm({
+    await using farm = await startFleet({
       ...{ kubeconfig, controllerKubeconfig: kubeconfig, address: network.hostAddress },
       agents: [{ kubeconfig, args: ["--register"] }],
     });

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
-import { type BadFarm, startBadFarm } from "./bad-farm.ts";
+import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -11,10 +11,10 @@ const MINUTE = 60_000;
 const soon = { timeout: 60_000, interval: 250 };
 
 describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
-  let bad: BadFarm;
+  let bad: BadFleet;
 
   beforeAll(async () => {
-    bad = await startBadFarm();
+    bad = await startBadFleet();
   });
   afterAll(() => bad?.[Symbol.asyncDispose](), MINUTE);
   afterEach(() => bad.expectUnharmed());

@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { type Farm, startFarm } from "../bed/farm.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { runProgram } from "../cli/program.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -20,7 +20,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   let cluster: PrivateCluster;
   let origin: TwoFacedOrigin;
   let changing: Origin;
-  let farm: Farm;
+  let farm: TestFleet;
   let small: Buffer;
   let large: Buffer;
   let pinned: Buffer;
@@ -44,7 +44,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     });
     changing = await startOrigin();
     const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
-    farm = await startFarm({
+    farm = await startFleet({
       kubeconfig: cluster.kubeconfig,
       address: testAddress(),
       agents: [{ config }],

@@ -16,7 +16,7 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { type Origin, sendFile } from "../fixtures/origin.ts";
 import { selfSigned } from "../fixtures/self-signed.ts";
-import type { BadFarm } from "./bad-farm.ts";
+import type { BadFleet } from "./bad-fleet.ts";
 
 const MINUTE = 60_000;
 const PORT = 23_611;
@@ -34,7 +34,7 @@ export interface Row {
   readonly correct: () => Promise<unknown>;
 }
 
-export async function correctionRows(bad: BadFarm, origin: Origin): Promise<readonly Row[]> {
+export async function correctionRows(bad: BadFleet, origin: Origin): Promise<readonly Row[]> {
   const programs = () => path.join(realpathSync(bad.dir), "programs");
   const program = (name: string) =>
     writeFileSync(path.join(programs(), name), `#!/bin/sh\nexec '${process.execPath}' '${TINY}' "$@"\n`, {

@@ -5,7 +5,7 @@ import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
-import { type BadFarm, startBadFarm } from "./bad-farm.ts";
+import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
 
 const can = canRunNodeNetwork();
@@ -27,12 +27,12 @@ const RETRYING = [
 const AT_ONCE = 5;
 
 describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why}`, () => {
-  let bad: BadFarm;
+  let bad: BadFleet;
   let origin: Origin;
   let rows: readonly Row[];
 
   beforeAll(async () => {
-    bad = await startBadFarm();
+    bad = await startBadFleet();
     origin = await startOrigin();
     rows = await correctionRows(bad, origin);
   });

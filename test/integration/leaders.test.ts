@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { type Farm, startFarm } from "../bed/farm.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import { whyNoSimulatedNodes } from "../bed/kwok.ts";
 import { type Part, startPart } from "../bed/part.ts";
 import { NAMESPACE } from "../bed/services.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type LinuxCluster, startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "./bad-origin.ts";
@@ -28,7 +28,7 @@ describe.skipIf(why !== undefined)(
     const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-leaders-"));
     const auditLog = path.join(dir, "audit.log");
     let cluster: LinuxCluster;
-    let farm: Farm;
+    let farm: TestFleet;
 
     beforeAll(async () => {
       stack.defer(() => rmSync(dir, { recursive: true, force: true }));
@@ -36,7 +36,7 @@ describe.skipIf(why !== undefined)(
         await startLinuxCluster([{ name: "cpu-1" }, { name: "cpu-2" }], { apiServerArgs: auditArgs() }),
       );
       const { kubeconfig } = cluster;
-      farm = stack.use(await startFarm({ kubeconfig, agents: [], controllerArgs: CONTROLLER_ARGS }));
+      farm = stack.use(await startFleet({ kubeconfig, agents: [], controllerArgs: CONTROLLER_ARGS }));
       const model = path.join(dir, "tiny.gguf");
       await writeTinyGguf(model);
       const origin = stack.use(await startBadOrigin(readFileSync(model), 0));

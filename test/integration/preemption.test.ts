@@ -5,7 +5,7 @@ import { livingEngines } from "../bed/engines.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
-import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -13,10 +13,10 @@ const MINUTE = 60_000;
 const soon = { timeout: MINUTE, interval: 50 };
 
 describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
-  let on: FetchedFarm;
+  let on: FetchedFleet;
 
   beforeAll(async () => {
-    on = await startFetchedFarm();
+    on = await startFetchedFleet();
     const { kubectl, hostName } = on.farm;
     await vi.waitFor(() => kubectl(["get", "mbhost", hostName]), { timeout: MINUTE, interval: 200 });
     // One engine of 96 MiB and its weights, not two.

@@ -8,8 +8,8 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
-import { type Farm, startFarm } from "../bed/farm.ts";
 import { NAMESPACE } from "../bed/services.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { documentedManifests } from "../docs/manifests.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -34,7 +34,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
   let cluster: PrivateCluster;
   let hub: HubOrigin;
   let registry: OciRegistry | undefined;
-  let farm: Farm;
+  let farm: TestFleet;
   const files: Record<string, Buffer> = { "README.md": Buffer.from("# ten of them") };
 
   beforeAll(async () => {
@@ -51,7 +51,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
       ...{ disk: { reserve: 0 }, huggingFace: { endpoint: hub.url } },
       ...{ ollama: { registry: library }, sources: { allowLoopback: true } },
     };
-    farm = await startFarm({
+    farm = await startFleet({
       kubeconfig: cluster.kubeconfig,
       address,
       agents: [{ config }],

@@ -4,17 +4,17 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
-import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
 describe.skipIf(!can.ok)(`measured speed${why}`, () => {
-  let on: FetchedFarm;
+  let on: FetchedFleet;
 
   beforeAll(async () => {
-    on = await startFetchedFarm();
+    on = await startFetchedFleet();
     const spec = { contextSize: 1024 };
     await on.apply(model("chat", on.source), service("chat", on.farm.hostName, spec));
     await on.services.untilReady("chat");

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as after } from "node:timers/promises";
-import { FIRST_TERM } from "../../controller/workload/drain.ts";
+import { SEND_FIRST_TERM } from "../../controller/workload/drain.ts";
 import type { End } from "../../controller/workload/fixtures/interop-facts.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
 
@@ -80,7 +80,7 @@ export function startPreStop({ lifecycle }: Container, { folder }: Place, engine
     text
       .replaceAll("/etc/metalbridge/", `${folder}/etc/metalbridge/`)
       // Here process 1 is that of the whole machine.
-      .replace(FIRST_TERM, FIRST_TERM.replace("1 ", `${engine.child.pid} `)),
+      .replace(SEND_FIRST_TERM, SEND_FIRST_TERM.replace("1 ", `${engine.child.pid} `)),
   );
   const child = spawn(shell, rest, { stdio: ["ignore", "ignore", "ignore"] });
   let isOver = false;

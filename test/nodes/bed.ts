@@ -9,12 +9,12 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import { type Farm, type FarmOptions, startFarm } from "../bed/farm.ts";
 import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
 import type { ClientOrder } from "../bed/load/protocol.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import type { NodeOptions, RealNode } from "../bed/node/node.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
+import { startFleet, type TestFleet, type TestFleetOptions } from "../bed/test-fleet.ts";
 import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
@@ -30,7 +30,7 @@ export interface PodsBedOptions {
   /** Further ones of the origin, by path. */
   readonly files?: Readonly<Record<string, TinyModelOptions | Uint8Array>>;
   readonly controllerArgs?: readonly string[];
-  readonly agents?: FarmOptions["agents"];
+  readonly agents?: TestFleetOptions["agents"];
   readonly apiServerArgs?: RealClusterOptions["apiServerArgs"];
   readonly controllerManagerArgs?: RealClusterOptions["controllerManagerArgs"];
 }
@@ -38,7 +38,7 @@ export interface PodsBedOptions {
 export interface PodsBed extends AsyncDisposable {
   readonly cluster: RealCluster;
   readonly kubectl: RealCluster["kubectl"];
-  readonly farm: Farm;
+  readonly farm: TestFleet;
   /** URL of a server on this machine, which nodes and pods reach: `/good.gguf` and what startBadOrigin has. */
   readonly origin: string;
   /** A Model and an InferenceService of one name. */
@@ -73,7 +73,7 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     ),
   );
   const farm = stack.use(
-    await startFarm({
+    await startFleet({
       kubeconfig,
       address: network.gateway,
       agents: options.agents ?? [],

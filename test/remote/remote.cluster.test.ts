@@ -5,7 +5,7 @@ import { request } from "node:http";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createAuthorize } from "../../agent/remote/authorize.ts";
+import { createTokenAuthorizer } from "../../agent/remote/authorize.ts";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
@@ -300,7 +300,7 @@ test("the API server is asked about few tokens at once, and no token is admitted
   onTestFinished(() => connection.close());
   const client = createClient(connection);
   const limits = { atOnce: 2, burst: 3, perSecond: 0 };
-  const authorize = createAuthorize({
+  const authorize = createTokenAuthorizer({
     hostName: hostName(),
     clock: systemClock,
     client: () => client,
@@ -310,7 +310,11 @@ test("the API server is asked about few tokens at once, and no token is admitted
   expect(guesses.map(({ at }) => at)).toEqual(["stranger", "stranger", "unknown"]);
   expect((await authorize("d")).at).toBe("stranger");
   expect((await authorize("e")).at).toBe("unknown");
-  const unconnected = createAuthorize({ hostName: hostName(), clock: systemClock, client: () => undefined });
+  const unconnected = createTokenAuthorizer({
+    hostName: hostName(),
+    clock: systemClock,
+    client: () => undefined,
+  });
   expect(await unconnected("a")).toMatchObject({ at: "unknown" });
 
   await kubectl("delete", "clusterrolebinding", "metalbridge-remote-hosts");

@@ -13,12 +13,12 @@ import { CHAT_PATH, startPair } from "../../agent/gate/fixtures/route.ts";
 import { someFacts } from "../../agent/metrics/fixtures/facts.ts";
 import { serveLlmfit } from "../../agent/metrics/llmfit.ts";
 import { startServer } from "../../agent/metrics/server.ts";
-import { createFarm } from "../../agent/peers/fixtures/farm.ts";
-import { createIdentity } from "../../agent/peers/identity.ts";
+import { createPeerFleet } from "../../agent/peers/fixtures/peer-fleet.ts";
+import { createPeerIdentity } from "../../agent/peers/identity.ts";
 import { fetchOptions } from "../../agent/store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../../agent/store/remote/prefix-hash.ts";
 import { createDensity } from "../../fitness/density/density.ts";
-import { createFits } from "../../fitness/density/fits.ts";
+import { createFitIndex } from "../../fitness/density/fits.ts";
 import { catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { factsOfHost } from "../../fitness/llmfit/rest/host-facts.ts";
 import { createApp } from "../../server/rest/app.ts";
@@ -61,14 +61,14 @@ describe("the peers' port", () => {
   const content = ggufBytes(4 * CHUNK_BYTES + 1, 7);
   const at = `/sha256/${sha256(content)}`;
   // In the name of a Host of the cluster, with a key of one's own.
-  const forged = createIdentity("member");
+  const forged = createPeerIdentity("member");
   let place: Place;
 
   beforeAll(async () => {
     const origin = await startOrigin();
     ended.push(() => origin[Symbol.asyncDispose]());
     origin.serve("/model.gguf", content);
-    const farm = createFarm();
+    const farm = createPeerFleet();
     const [giver, member] = [await farm.add("giver"), await farm.add("member")];
     ended.push(
       () => giver[Symbol.asyncDispose](),
@@ -300,7 +300,7 @@ describe("the density API", () => {
 
   beforeAll(async () => {
     const app = createApp({
-      ...{ density: createDensity(createFits(catalogRecords())), clock: systemClock, log },
+      ...{ density: createDensity(createFitIndex(catalogRecords())), clock: systemClock, log },
       authorize: async (token) => {
         reviewed.push(token);
         return token === SECRET ? { at: "allowed", user: "alice" } : { at: "unauthenticated" };

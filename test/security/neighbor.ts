@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { Identity } from "../../agent/peers/identity.ts";
+import type { PeerIdentity } from "../../agent/peers/identity.ts";
 
 export interface Place {
   readonly address: string;
@@ -28,7 +28,7 @@ export async function answersTo({ address, port }: Place, bytes: string, most = 
 export async function answersToPeer(
   { address, port }: Place,
   bytes: string,
-  { identity, maxVersion }: { readonly identity?: Identity; readonly maxVersion?: "TLSv1.2" } = {},
+  { identity, maxVersion }: { readonly identity?: PeerIdentity; readonly maxVersion?: "TLSv1.2" } = {},
 ): Promise<string> {
   const own = { key: identity?.key, cert: identity?.cert };
   return statusesFrom(

@@ -3,7 +3,7 @@ import { createPrivateKey, sign } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { SERVICE_ACCOUNT_ISSUER } from "../../local/control-plane/components/api-server.ts";
-import { layoutOf } from "../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { TestCluster } from "../cluster/cluster.ts";
 
@@ -42,6 +42,6 @@ export async function signToken(
   };
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;
-  const key = readFileSync(layoutOf(path.dirname(cluster.kubeconfig)).serviceAccountKey, "utf8");
+  const key = readFileSync(controlPlaneLayoutOf(path.dirname(cluster.kubeconfig)).serviceAccountKey, "utf8");
   return `${text}.${sign("RSA-SHA256", Buffer.from(text), createPrivateKey(key)).toString("base64url")}`;
 }

@@ -1,14 +1,20 @@
 /** Any native program as an engine: one process per replica, started and probed as its service describes. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import type { Program } from "../../../src/api/fields/program.ts";
+import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import { classifyExit, ownLines } from "../../../src/engines/generic/exit.ts";
 import { programClaimBasis, programClaimBytes } from "../../../src/engines/generic/hosting.ts";
 import { knownName } from "../../../src/engines/generic/known-programs.ts";
 import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
-import { installOf } from "../../../src/engines/registry.ts";
+import { installHintOf } from "../../../src/engines/registry.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import type { EngineOptions } from "../registry.ts";
-import { check, type Questions, questionsOf, questionsSchema, readInFlight } from "./probe.ts";
+import {
+  type ProgramProbes,
+  programProbesOf,
+  programProbesSchema,
+  readInFlight,
+  runProgramCheck,
+} from "./probe.ts";
 import { checkProgram, findKnownPrograms, locateInRoots } from "./programs.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -17,7 +23,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
   const roots = config.generic?.roots ?? [];
   const runs = { env, check: (path: string) => checkProgram(path, roots) };
   const probeHealth: EngineDriver["probeHealth"] = async (target, { timeoutMs } = {}) => {
-    const answer = await check(target, questionsOf(target).liveness, runs, timeoutMs);
+    const answer = await runProgramCheck(target, programProbesOf(target).liveness, runs, timeoutMs);
     return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
   };
   return {
@@ -48,17 +54,17 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
       });
     },
     adopt: (place, { port, record }) => {
-      const found = questionsSchema.safeParse(record.program);
+      const found = programProbesSchema.safeParse(record.program);
       // A lost record: whether something listens can still be asked.
-      const own: Questions = found.success ? found.data : { host: LOOPBACK, liveness: {} };
+      const own: ProgramProbes = found.success ? found.data : { host: LOOPBACK, liveness: {} };
       return processes.adopt(place, { host: own.host, port, own });
     },
     claimBytes: (settings, { sizeBytes }) => programClaimBytes(sizeBytes, settings),
     claimBasis: programClaimBasis,
     probeHealth,
     probeRequest: (target, { timeoutMs } = {}) => {
-      const { liveness, readiness = liveness } = questionsOf(target);
-      return check(target, readiness, runs, timeoutMs);
+      const { liveness, readiness = liveness } = programProbesOf(target);
+      return runProgramCheck(target, readiness, runs, timeoutMs);
     },
     probeLive: async (target, options) => ({
       health: await probeHealth(target, options),
@@ -81,7 +87,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
 async function prepare(
   { template, modelPath, address, port }: EngineLaunch,
   roots: readonly string[],
-): Promise<Program & Questions> {
+): Promise<ProgramSpec & ProgramProbes> {
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
@@ -97,12 +103,12 @@ async function prepare(
 }
 
 /** With the path of a program that is known by name. */
-async function located(program: Program, roots: readonly string[]): Promise<Program> {
+async function located(program: ProgramSpec, roots: readonly string[]): Promise<ProgramSpec> {
   const name = knownName(program);
   if (name === undefined) return program;
   const path = await locateInRoots(name, roots);
   if (path !== undefined) return { ...program, command: [path, ...program.command.slice(1)] };
   throw new MetalbridgeError("RuntimeNotInstalled", `${name} is in none of generic.roots on this host`, {
-    summary: installOf(name) ?? "install it there",
+    summary: installHintOf(name) ?? "install it there",
   });
 }

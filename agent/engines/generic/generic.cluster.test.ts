@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
-import type { Program } from "../../../src/api/fields/program.ts";
+import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import { runInTerminal } from "../../../test/cli/in-terminal.ts";
@@ -74,7 +74,7 @@ test(
   }),
 );
 
-test.each<[string, string, string, Partial<Program>]>([
+test.each<[string, string, string, Partial<ProgramSpec>]>([
   ["exits at once", "echo no weights here >&2; exit 3", "EngineCrashed", {}],
   ["forks away", `${SERVES.replace("exec", "setsid")} & echo $! >"$0.pid"; exit 0`, "EngineCrashed", {}],
   ["is an exec format error", "\u0000", "RuntimeNotExecutable", {}],
@@ -213,14 +213,14 @@ const args = () => ["{{port}}", "{{address}}", "{{model}}", "{{contextSize}}", "
 function create(
   bench: Bench,
   name: string,
-  change: { readonly command: string[] } & { [Key in keyof Program]?: Program[Key] | undefined },
+  change: { readonly command: string[] } & { [Key in keyof ProgramSpec]?: ProgramSpec[Key] | undefined },
   spec: object = {},
   auth?: object,
 ) {
   const usual = { liveness: { httpPath: "/health" }, inFlightProbe: { gauges: ["held"] } };
   return bench.createReplica(name, (into) => {
     Object.assign(into, spec);
-    const program = JSON.parse(JSON.stringify({ ...usual, ...change })) as Program;
+    const program = JSON.parse(JSON.stringify({ ...usual, ...change })) as ProgramSpec;
     const engine = { mode: "chat", contextSize: 512, parallelSlots: 1, program } as const;
     Object.assign(into.template, { runtime: "generic", engine, auth });
   });

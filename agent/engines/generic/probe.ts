@@ -5,41 +5,43 @@ import { type ProgramCheck, programSchema } from "../../../src/api/fields/progra
 import { sumGauges } from "../../../src/engines/generic/program.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { EngineTarget, RequestResult } from "../engine.ts";
-import { ask } from "../http.ts";
-import { answers } from "../ports.ts";
+import { sendEngineRequest } from "../http.ts";
+import { isPortAnswering } from "../ports.ts";
 import { quickGet } from "../quick-get.ts";
 
 const TIMEOUT_MS = 2_000;
 const LONGEST_WORDS = 300;
 
 /** What is known of a started program, in engine.json; placeholders are filled in. */
-export const questionsSchema = z.object({
+export const programProbesSchema = z.object({
   host: z.string(),
   ...programSchema.pick({ liveness: true, readiness: true, inFlightProbe: true }).shape,
 });
-export type Questions = z.output<typeof questionsSchema>;
+export type ProgramProbes = z.output<typeof programProbesSchema>;
 
 /** Environment of exec probes, and what of the host they may run. Throws MetalbridgeError. */
-export interface Runs {
+export interface ProbeEnvironment {
   readonly env: Readonly<Record<string, string>>;
   readonly check: (path: string) => Promise<void>;
 }
 
 /** Only the driver of this engine sets it. */
-export function questionsOf({ own }: EngineTarget): Questions {
-  return own as Questions;
+export function programProbesOf({ own }: EngineTarget): ProgramProbes {
+  return own as ProgramProbes;
 }
 
-export async function check(
+export async function runProgramCheck(
   target: EngineTarget,
   { httpPath, exec }: ProgramCheck,
-  runs: Runs,
+  runs: ProbeEnvironment,
   timeoutMs = TIMEOUT_MS,
 ): Promise<RequestResult> {
   const { host, port } = target;
   if (exec !== undefined) return run(exec, runs, timeoutMs);
   if (httpPath === undefined)
-    return (await answers(port, host, timeoutMs)) ? "ok" : { failed: "nothing is listening on the port" };
+    return (await isPortAnswering(port, host, timeoutMs))
+      ? "ok"
+      : { failed: "nothing is listening on the port" };
   const reply = await quickGet({ host, port, path: httpPath, timeoutMs });
   if ("failed" in reply) return reply;
   if (reply.status >= 200 && reply.status < 400) return "ok";
@@ -48,7 +50,7 @@ export async function check(
 
 async function run(
   [path = "", ...args]: readonly string[],
-  runs: Runs,
+  runs: ProbeEnvironment,
   timeoutMs: number,
 ): Promise<RequestResult> {
   try {
@@ -73,10 +75,10 @@ function shown(words: string): string {
 
 /** Requests in flight; undefined where it does not report them. */
 export async function readInFlight(target: EngineTarget): Promise<number | undefined> {
-  const { inFlightProbe } = questionsOf(target);
+  const { inFlightProbe } = programProbesOf(target);
   if (inFlightProbe === undefined) return undefined;
   const { host, port } = target;
-  const reply = await ask({ host, port, path: inFlightProbe.path, timeoutMs: TIMEOUT_MS });
+  const reply = await sendEngineRequest({ host, port, path: inFlightProbe.path, timeoutMs: TIMEOUT_MS });
   if ("failed" in reply || reply.status !== 200) return undefined;
   return sumGauges(reply.body, inFlightProbe.gauges);
 }

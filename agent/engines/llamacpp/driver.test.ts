@@ -15,7 +15,7 @@ import {
 import { until } from "../../fixtures/until.ts";
 import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
-import { choosePort } from "../ports.ts";
+import { chooseEnginePort } from "../ports.ts";
 import { createLlamaServerDriver } from "./driver.ts";
 
 /** Room for streams of many seconds. */
@@ -94,7 +94,11 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await healthy(driver, target);
     expect(await driver.probeHealth({ ...target, host: address })).toBe("healthy");
     expect(
-      await choosePort({ range: [launch.port, launch.port + 1], taken: new Set(), previous: launch.port }),
+      await chooseEnginePort({
+        range: [launch.port, launch.port + 1],
+        taken: new Set(),
+        previous: launch.port,
+      }),
     ).toBe(launch.port + 1);
   });
 

@@ -16,7 +16,7 @@ import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { isLoopback } from "../ports.ts";
+import { isLoopbackHost } from "../ports.ts";
 import { type ProgramOptions, runProgram } from "../program.ts";
 import type { EngineOptions } from "../registry.ts";
 import {
@@ -28,7 +28,7 @@ import {
   readProgress,
   readWork,
 } from "./probe.ts";
-import { createProgramFinder, type Program } from "./program.ts";
+import { createProgramFinder, type LlamaServerProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
 /** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes for a large engine. */
@@ -118,9 +118,9 @@ export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServe
 }
 
 async function required(
-  find: () => Promise<Program | undefined>,
+  find: () => Promise<LlamaServerProgram | undefined>,
   { paths }: ProgramOptions,
-): Promise<Program> {
+): Promise<LlamaServerProgram> {
   const program = await find();
   if (program !== undefined) return program;
   const looked = paths.length === 0 ? "on PATH" : `at ${paths.join(", ")} or on PATH`;
@@ -131,7 +131,7 @@ async function required(
  * An upgrade may repoint a link before the engine has loaded its last library. A link with another name is kept: a program may
  * behave differently depending on the name it is started with.
  */
-async function withRealPath(program: Program): Promise<Program> {
+async function withRealPath(program: LlamaServerProgram): Promise<LlamaServerProgram> {
   const real = await realpath(program.path);
   return basename(real) === basename(program.path) ? { ...program, path: real } : program;
 }
@@ -152,7 +152,7 @@ function claimBytes(
 
 /** All problems in one message, so that users need not fix them one start at a time. */
 function prepare(
-  program: Program,
+  program: LlamaServerProgram,
   launch: EngineLaunch,
   dir: string,
   { env }: ProgramOptions,
@@ -171,7 +171,7 @@ function prepare(
       })),
       ...filesFor(template.engine, dir),
       ...(launch.apiKeyFile === undefined ? {} : { apiKeyFile: launch.apiKeyFile }),
-      hosts: isLoopback(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
+      hosts: isLoopbackHost(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
       port: launch.port,
       aliases: [template.serviceName],
       ...(template.model.gguf === undefined ? {} : { gguf: template.model.gguf }),

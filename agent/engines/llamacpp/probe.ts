@@ -5,19 +5,19 @@ import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";
-import type { EngineProgress, EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
-import { type Answer, ask } from "../http.ts";
+import type { EngineHealth, EngineProgress, EngineTarget, LivenessReply, RequestResult } from "../engine.ts";
+import { type EngineResponse, sendEngineRequest } from "../http.ts";
 import { quickGet } from "../quick-get.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
-type Reply = Answer | { readonly failed: string };
+type Reply = EngineResponse | { readonly failed: string };
 
 export async function probeHealth(
   target: EngineTarget,
   options: { readonly timeoutMs?: number } = {},
-): Promise<Health> {
+): Promise<EngineHealth> {
   const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
   const reply = await quickGet({ ...address(target), path: "/health", timeoutMs });
   if ("failed" in reply) return { unhealthy: reply.failed };
@@ -33,7 +33,7 @@ export async function probeHealth(
 export async function probeLive(
   target: EngineTarget,
   options: { readonly timeoutMs?: number } = {},
-): Promise<LiveAnswer> {
+): Promise<LivenessReply> {
   const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
   const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
   const reply = await quickGet({ ...address(target), path: "/metrics", timeoutMs: forGauges });
@@ -77,7 +77,8 @@ export async function probeRequest(
   if (stranger !== undefined) return { failed: stranger };
   const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
   const { signal } = options;
-  const post = (path: string, body: object) => ask({ ...address(target), path, body, timeoutMs, signal });
+  const post = (path: string, body: object) =>
+    sendEngineRequest({ ...address(target), path, body, timeoutMs, signal });
   const model = target.modelAlias ?? "default";
   switch (target.mode) {
     case "chat": {
@@ -156,14 +157,14 @@ function judge(reply: Reply, wanted: string): RequestResult {
 
 const errorSchema = z.object({ error: z.object({ message: z.string() }) });
 
-function describe(reply: Answer): string {
+function describe(reply: EngineResponse): string {
   const parsed = errorSchema.safeParse(parseJson(reply.body));
   const text = parsed.success ? parsed.data.error.message : reply.body;
   return `HTTP ${reply.status}: ${truncate(text.trim(), 300)}`;
 }
 
 function get(target: EngineTarget, path: string): Promise<Reply> {
-  return ask({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
+  return sendEngineRequest({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
 }
 
 async function getJson(target: EngineTarget, path: string): Promise<unknown> {

@@ -6,18 +6,24 @@ import {
   findFlag,
   parseCapabilities,
 } from "../../../src/engines/llamacpp/capabilities.ts";
-import { locateProgram, type ProgramOptions, readVersion, rememberByFile, runProgram } from "../program.ts";
+import {
+  cacheByFile,
+  locateProgram,
+  type ProgramOptions,
+  runProgram,
+  runVersionCommand,
+} from "../program.ts";
 
 const PROGRAM = "llama-server";
 const NEEDED = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];
 
-export interface Program {
+export interface LlamaServerProgram {
   readonly path: string;
   readonly capabilities: Capabilities;
 }
 
-export function createProgramFinder(options: ProgramOptions): () => Promise<Program | undefined> {
-  return rememberByFile(
+export function createProgramFinder(options: ProgramOptions): () => Promise<LlamaServerProgram | undefined> {
+  return cacheByFile(
     () => locateProgram(PROGRAM, options),
     async (path) => ({ path, capabilities: await readCapabilities(path, options) }),
   );
@@ -25,7 +31,7 @@ export function createProgramFinder(options: ProgramOptions): () => Promise<Prog
 
 async function readCapabilities(path: string, options: ProgramOptions): Promise<Capabilities> {
   const { env, as } = options;
-  const version = await readVersion(path, options);
+  const version = await runVersionCommand(path, options);
   if ("failed" in version) throw new MetalbridgeError("RuntimeBroken", `${path} ${version.failed}`);
   const help = await runProgram(path, ["--help"], env, { as });
   if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} ${help.failed}`);

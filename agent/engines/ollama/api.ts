@@ -4,12 +4,12 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { loadRefused } from "../../../src/engines/ollama/exit.ts";
+import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
 import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
-import type { InTurn } from "../../../src/util/serial.ts";
+import type { RunSerialized } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
-import { type Address, ask, parseJson, sentence } from "../http.ts";
+import { type Address, describeNetworkError, parseJson, sendEngineRequest } from "../http.ts";
 import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;
@@ -36,7 +36,7 @@ export async function runningModels(
   address: Address,
   timeoutMs = SHORT_MS,
 ): Promise<readonly RunningModel[] | { readonly failed: string }> {
-  const answer = await ask({ ...address, path: "/api/ps", timeoutMs });
+  const answer = await sendEngineRequest({ ...address, path: "/api/ps", timeoutMs });
   if ("failed" in answer) return answer;
   const parsed = psSchema.safeParse(parseJson(answer.body));
   if (answer.status === 200 && parsed.success) return parsed.data.models;
@@ -45,7 +45,7 @@ export async function runningModels(
 
 /** Undefined where nothing answers as Ollama does. */
 export async function readVersion(address: Address): Promise<string | undefined> {
-  const answer = await ask({ ...address, path: "/api/version", timeoutMs: SHORT_MS });
+  const answer = await sendEngineRequest({ ...address, path: "/api/version", timeoutMs: SHORT_MS });
   const parsed = z
     .object({ version: z.string() })
     .safeParse("failed" in answer ? {} : parseJson(answer.body));
@@ -56,7 +56,7 @@ export async function readVersion(address: Address): Promise<string | undefined>
  * `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. `inTurn`: shared with what
  * creates models, since a deletion takes away what no complete model names.
  */
-export function ollamaApi(address: Address, inTurn: InTurn, mark?: string): DaemonApi {
+export function ollamaApi(address: Address, inTurn: RunSerialized, mark?: string): DaemonApi {
   let isOurs = mark === undefined;
   const running = async (): Promise<readonly RunningModel[]> => {
     // Ours may have lost the port to another Ollama, and be about to exit.
@@ -73,7 +73,12 @@ export function ollamaApi(address: Address, inTurn: InTurn, mark?: string): Daem
       const body = { model, keep_alive: 0 };
       // One that does not even list its models is hung itself: that must show soon.
       await running();
-      const answer = await ask({ ...address, path: "/api/generate", body, timeoutMs: UNLOAD_MS });
+      const answer = await sendEngineRequest({
+        ...address,
+        path: "/api/generate",
+        body,
+        timeoutMs: UNLOAD_MS,
+      });
       if ("failed" in answer) throw new Error(answer.failed);
       const until = performance.now() + UNLOAD_MS;
       // It answers before it has unloaded, and unloads once the model's last request is done.
@@ -89,7 +94,7 @@ export function ollamaApi(address: Address, inTurn: InTurn, mark?: string): Daem
 
 export async function hasBlob(address: Address, sha256: string, signal?: AbortSignal): Promise<boolean> {
   const path = `/api/blobs/sha256:${sha256}`;
-  const answer = await ask({ ...address, path, method: "HEAD", timeoutMs: SHORT_MS, signal });
+  const answer = await sendEngineRequest({ ...address, path, method: "HEAD", timeoutMs: SHORT_MS, signal });
   return "status" in answer && answer.status === 200;
 }
 
@@ -100,7 +105,7 @@ export async function keepLoaded(
   { timeoutMs = LOAD_MS, signal }: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
 ): Promise<void> {
   for (const path of ["/api/generate", "/api/embed"]) {
-    const answer = await ask({
+    const answer = await sendEngineRequest({
       ...address,
       path,
       body: { model, keep_alive: -1 },
@@ -113,7 +118,7 @@ export async function keepLoaded(
     if (answer.status === 400 && words.includes("does not support generate")) continue;
     // Busy, or asked to stop: neither speaks against the model.
     if (answer.status === 503 || answer.status === 499) throw new Error(words);
-    const { code, message } = loadRefused(words);
+    const { code, message } = ollamaLoadFailure(words);
     throw new MetalbridgeError(code, message);
   }
 }
@@ -128,13 +133,13 @@ const lineSchema = z.object({
 export type ProgressLine = z.output<typeof lineSchema>;
 
 /** Its own answer: the daemon keeps running. */
-export class Refusal extends Error {}
+export class OllamaRejection extends Error {}
 
 /**
  * A call that answers with one JSON object per line: /api/pull and /api/create. The status is 200 before the work has begun, so
  * only a line `success` is one. `onLine` answers whether it was progress: silence is limited, the total time is not.
  */
-export async function stream(
+export async function streamOllama(
   address: Address,
   path: string,
   body: object,
@@ -148,15 +153,15 @@ export async function stream(
   const signal = AbortSignal.any([options.signal, end.signal]);
   const arm = (line?: ProgressLine): NodeJS.Timeout => {
     const limit = options.silenceMs(line);
-    return setTimeout(() => end.abort(new Stalled(`no progress for ${limit / 1_000} s`)), limit);
+    return setTimeout(() => end.abort(new StreamStalled(`no progress for ${limit / 1_000} s`)), limit);
   };
   let timer = arm();
   try {
     let isDone = false;
-    for await (const text of linesOf(await post(address, path, body, signal))) {
+    for await (const text of readResponseLines(await post(address, path, body, signal))) {
       const line = lineSchema.safeParse(parseJson(text));
       if (!line.success) continue;
-      if (line.data.error !== undefined) throw new Refusal(line.data.error);
+      if (line.data.error !== undefined) throw new OllamaRejection(line.data.error);
       isDone = line.data.status === "success";
       if (options.onLine?.(line.data) === false) continue;
       clearTimeout(timer);
@@ -165,15 +170,15 @@ export async function stream(
     if (!isDone) throw new Error(`${path} ended without success`);
   } catch (error) {
     options.signal.throwIfAborted();
-    if (end.signal.reason instanceof Stalled) throw end.signal.reason;
-    if (error instanceof Refusal || !(error instanceof Error)) throw error;
-    throw new Error(sentence(error, 0), { cause: error });
+    if (end.signal.reason instanceof StreamStalled) throw end.signal.reason;
+    if (error instanceof OllamaRejection || !(error instanceof Error)) throw error;
+    throw new Error(describeNetworkError(error, 0), { cause: error });
   } finally {
     clearTimeout(timer);
   }
 }
 
-export class Stalled extends Error {}
+export class StreamStalled extends Error {}
 
 function post(
   { host, port }: Address,
@@ -191,7 +196,7 @@ function post(
 }
 
 /** The last one may lack its line end. Throws where the connection breaks. */
-export async function* linesOf(response: Readable): AsyncIterable<string> {
+export async function* readResponseLines(response: Readable): AsyncIterable<string> {
   let rest = "";
   for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {
     const lines = (rest + chunk).split("\n");

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { createTurns } from "../../../src/util/serial.ts";
+import { createSerializer } from "../../../src/util/serializer.ts";
 import { launchOf, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   foundServer,
@@ -313,8 +313,10 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     await using folder = runFolder();
     await using theirs = await foundServer(folder);
     const mark = "0".repeat(64);
-    await expect(ollamaApi(theirs.target, createTurns(), mark).loaded()).rejects.toThrow("another Ollama");
-    await expect(ollamaApi(theirs.target, createTurns()).loaded()).resolves.toEqual([]);
+    await expect(ollamaApi(theirs.target, createSerializer(), mark).loaded()).rejects.toThrow(
+      "another Ollama",
+    );
+    await expect(ollamaApi(theirs.target, createSerializer()).loaded()).resolves.toEqual([]);
   });
 });
 

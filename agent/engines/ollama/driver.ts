@@ -14,7 +14,7 @@ import {
 } from "../../../src/engines/ollama/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/util/command.ts";
-import { createTurns } from "../../../src/util/serial.ts";
+import { createSerializer } from "../../../src/util/serializer.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { type Address, addressIn } from "../http.ts";
@@ -22,9 +22,9 @@ import type { EngineOptions } from "../registry.ts";
 import { weightsIdentity } from "../weights.ts";
 import { ollamaApi } from "./api.ts";
 import { createModelSweep } from "./leftovers.ts";
-import { createModel, type Digests, type ModelOrigin, refuseParts } from "./models.ts";
+import { type ComputedDigests, createModel, type ModelOrigin, requireLoadableFiles } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
-import { askFound, createOllamaFinder } from "./program.ts";
+import { createOllamaFinder, detectOllama } from "./program.ts";
 import { createPuller, pulledName } from "./pull.ts";
 
 /** Beside those of engines, which the agent's configuration sets. */
@@ -45,7 +45,7 @@ export function ollamaDriver(options: EngineOptions): EngineDriver {
   return {
     runtime: "ollama",
     gate: "ollama",
-    detect: () => (found === undefined ? find() : askFound(found)),
+    detect: () => (found === undefined ? find() : detectOllama(found)),
     open: async (place, launch) => {
       const { engine, model } = launch.template;
       const settings = ollamaSettings(engine, model.gguf);
@@ -88,8 +88,8 @@ function createServers({ env, config, instances }: EngineOptions) {
   const home = join(instances.stateDir, "ollama");
   const models = found === undefined ? join(home, "models") : undefined;
   const blobs = models === undefined ? undefined : join(models, "blobs");
-  const digests: Digests = new Map();
-  const inTurn = createTurns();
+  const digests: ComputedDigests = new Map();
+  const inTurn = createSerializer();
   const mark = createHash("sha256").update(home).digest("hex");
   const adopted = (name: string): DaemonSpec => ({
     name,
@@ -119,7 +119,7 @@ function createServers({ env, config, instances }: EngineOptions) {
   const reference = async (launch: EngineLaunch, settings: OllamaSettings): Promise<ModelReference> => {
     const { source } = launch.template.model;
     const { files } = launch;
-    refuseParts(files);
+    requireLoadableFiles(files);
     const origin: ModelOrigin = fetcher.takes(source) ? { from: pulledName(source, registry) } : { files };
     const weights = await weightsIdentity(files);
     const model = modelName("from" in origin ? `${origin.from} ${weights}` : weights, settings);

@@ -2,9 +2,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
-import type { InTurn } from "../../../src/util/serial.ts";
-import type { Sweep } from "../../instances/daemon/daemons.ts";
-import { type Address, ask } from "../http.ts";
+import type { RunSerialized } from "../../../src/util/serializer.ts";
+import type { SweepModels } from "../../instances/daemon/daemons.ts";
+import { type Address, sendEngineRequest } from "../http.ts";
 
 /** Where Ollama files models without a registry. */
 const LIBRARY = join("manifests", "registry.ollama.ai", "library");
@@ -16,11 +16,11 @@ export interface SweepOptions {
   /** Runs a server for as long as the work takes: Ollama alone knows which blobs other models share. */
   readonly during: (work: (address: Address) => Promise<void>) => Promise<void>;
   /** Shared with what creates models. */
-  readonly inTurn: InTurn;
+  readonly inTurn: RunSerialized;
 }
 
 /** Starts no server where nothing is left. */
-export function createModelSweep({ models, during, inTurn }: SweepOptions): Sweep {
+export function createModelSweep({ models, during, inTurn }: SweepOptions): SweepModels {
   return async (isNamed) => {
     const left = (await ownModels(models)).filter((model) => !isNamed(model));
     if (left.length === 0) return;
@@ -37,7 +37,13 @@ export function createModelSweep({ models, during, inTurn }: SweepOptions): Swee
 /** Rejects unless the model is gone. */
 export async function deleteModel(address: Address, model: string): Promise<void> {
   const body = { model };
-  const answer = await ask({ ...address, path: "/api/delete", method: "DELETE", body, timeoutMs: DELETE_MS });
+  const answer = await sendEngineRequest({
+    ...address,
+    path: "/api/delete",
+    method: "DELETE",
+    body,
+    timeoutMs: DELETE_MS,
+  });
   if ("failed" in answer) throw new Error(`cannot delete ${model}: ${answer.failed}`);
   if (answer.status !== 200 && answer.status !== 404)
     throw new Error(`Ollama answered the deletion of ${model} with HTTP ${answer.status}`);

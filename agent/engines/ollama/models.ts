@@ -7,13 +7,13 @@ import { type IncomingMessage, request } from "node:http";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { loadRefused } from "../../../src/engines/ollama/exit.ts";
+import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
 import type { OllamaSettings } from "../../../src/engines/ollama/settings.ts";
-import type { InTurn } from "../../../src/util/serial.ts";
+import type { RunSerialized } from "../../../src/util/serializer.ts";
 import type { StoredFile } from "../../store/types.ts";
 import type { Address } from "../http.ts";
 import { weightsIdentity } from "../weights.ts";
-import { hasBlob, Refusal, stream } from "./api.ts";
+import { hasBlob, OllamaRejection, streamOllama } from "./api.ts";
 
 /** It reads all metadata of the file for this; nothing is copied. */
 const CREATE_SILENCE_MS = 120_000;
@@ -24,7 +24,7 @@ const UPLOAD_SILENCE_MS = 60_000;
 export type ModelOrigin = { readonly files: readonly StoredFile[] } | { readonly from: string };
 
 /** Throws for what Ollama cannot load, before anything is asked of it. */
-export function refuseParts(files: readonly StoredFile[]): void {
+export function requireLoadableFiles(files: readonly StoredFile[]): void {
   const parts = files.filter(({ isProjector }) => isProjector !== true).length;
   if (parts <= 1) return;
   throw new MetalbridgeError(
@@ -37,7 +37,7 @@ export function refuseParts(files: readonly StoredFile[]): void {
 }
 
 /** Checksums of files that have none of their own, by what `weightsIdentity` says of them. */
-export type Digests = Map<string, string>;
+export type ComputedDigests = Map<string, string>;
 
 /** `blobs`: the folder of a server of our own, where files are put without a copy; absent: they are uploaded. */
 export async function createModel(
@@ -47,8 +47,8 @@ export async function createModel(
   { parameters }: OllamaSettings,
   options: {
     readonly blobs: string | undefined;
-    readonly digests: Digests;
-    readonly inTurn: InTurn;
+    readonly digests: ComputedDigests;
+    readonly inTurn: RunSerialized;
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
@@ -59,11 +59,11 @@ export async function createModel(
       const source =
         "from" in origin ? { from: origin.from } : { files: await placeFiles(address, hashed, options) };
       const body = { model, ...source, parameters };
-      await stream(address, "/api/create", body, { signal, silenceMs: () => CREATE_SILENCE_MS });
+      await streamOllama(address, "/api/create", body, { signal, silenceMs: () => CREATE_SILENCE_MS });
     });
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const { code, message } = loadRefused(error.message);
+    if (!(error instanceof OllamaRejection)) throw error;
+    const { code, message } = ollamaLoadFailure(error.message);
     throw new MetalbridgeError(code, message);
   }
 }

@@ -1,7 +1,7 @@
 /** Asking a running Ollama about one of its models. */
 import { truncate } from "../../../src/util/text.ts";
-import type { EngineTarget, Health, RequestResult } from "../engine.ts";
-import { ask } from "../http.ts";
+import type { EngineHealth, EngineTarget, RequestResult } from "../engine.ts";
+import { sendEngineRequest } from "../http.ts";
 import { errorIn, keepLoaded, runningModels } from "./api.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
@@ -14,7 +14,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 export async function probeHealth(
   target: EngineTarget,
   { timeoutMs = PROBE_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
-): Promise<Health> {
+): Promise<EngineHealth> {
   const by = performance.now() + timeoutMs;
   const models = await runningModels(target, timeoutMs);
   if ("failed" in models) return { unhealthy: models.failed };
@@ -44,7 +44,7 @@ export async function probeRequest(
           { model, stream: false, options: { num_predict: 1 }, messages: [{ role: "user", content: "Hi" }] },
           '"message"',
         ];
-  const answer = await ask({ host, port, path, body, timeoutMs, signal });
+  const answer = await sendEngineRequest({ host, port, path, body, timeoutMs, signal });
   if ("failed" in answer) return answer;
   if (answer.status === 200 && answer.body.includes(wanted)) return "ok";
   return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };

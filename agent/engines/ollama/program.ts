@@ -5,10 +5,10 @@ import { ollamaVersion } from "../../../src/engines/ollama/version.ts";
 import type { DetectedRuntime } from "../engine.ts";
 import type { Address } from "../http.ts";
 import {
+  cacheByFile,
   locateProgram,
   type ProgramOptions,
-  readVersion as readProgramVersion,
-  rememberByFile,
+  runVersionCommand as readProgramVersion,
 } from "../program.ts";
 import { readVersion } from "./api.ts";
 
@@ -22,7 +22,7 @@ export function createOllamaFinder({
   env,
 }: ProgramOptions): () => Promise<DetectedRuntime | undefined> {
   const searched = { PATH: `${env.PATH ?? ""}${delimiter}${IN_APP}` };
-  return rememberByFile(
+  return cacheByFile(
     () => locateProgram("ollama", { paths, env: searched }),
     async (path) => {
       const answer = await readProgramVersion(path, { env: { ...env, ...NO_SERVER } });
@@ -35,7 +35,7 @@ export function createOllamaFinder({
   );
 }
 
-export async function askFound(address: Address): Promise<DetectedRuntime> {
+export async function detectOllama(address: Address): Promise<DetectedRuntime> {
   const where = `http://${address.host}:${address.port}`;
   const version = await readVersion(address);
   if (version !== undefined) return { name: "ollama", version: ollamaVersion(version), path: where };

@@ -7,14 +7,14 @@ import { readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { pullFailed } from "../../../src/engines/ollama/exit.ts";
+import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
 import { OLLAMA_REGISTRY, ollamaModel } from "../../../src/models/source/registries.ts";
-import { parseSource, type Source } from "../../../src/models/source/source.ts";
+import { type ModelSource, parseSource } from "../../../src/models/source/source.ts";
 import { diskFull } from "../../store/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
-import { type Address, ask, parseJson } from "../http.ts";
-import { type ProgressLine, Refusal, Stalled, stream } from "./api.ts";
+import { type Address, parseJson, sendEngineRequest } from "../http.ts";
+import { OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
 /** Ollama says nothing while it reads all that it has downloaded once more. */
 const VERIFY_MS = 1_800_000;
@@ -73,7 +73,7 @@ export function pulledName(source: string, registry: string | undefined): string
   return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
 }
 
-function sourceOf(text: string): Extract<Source, { kind: "ollama" }> | undefined {
+function sourceOf(text: string): Extract<ModelSource, { kind: "ollama" }> | undefined {
   try {
     const source = parseSource(text);
     return source.kind === "ollama" ? source : undefined;
@@ -84,7 +84,7 @@ function sourceOf(text: string): Extract<Source, { kind: "ollama" }> | undefined
 
 /** A name that is none is refused when it is fetched. */
 function isTrusted(
-  source: Extract<Source, { kind: "ollama" }> | undefined,
+  source: Extract<ModelSource, { kind: "ollama" }> | undefined,
   registry: string = OLLAMA_REGISTRY,
 ): boolean {
   if (source === undefined) return false;
@@ -136,7 +136,7 @@ async function pull(
   const silenceMs = (line?: ProgressLine): number =>
     /^(verifying|writing|removing)/.test(String(line?.status)) ? VERIFY_MS : options.stallMs;
   try {
-    await stream(address, "/api/pull", { model, insecure: isInsecure }, { signal, silenceMs, onLine });
+    await streamOllama(address, "/api/pull", { model, insecure: isInsecure }, { signal, silenceMs, onLine });
   } catch (error) {
     fetching.signal.throwIfAborted();
     throw failureOf(error, `${path}:${tag}`);
@@ -159,21 +159,21 @@ async function forgetBrokenParts(blobs: string): Promise<void> {
 function failureOf(error: unknown, model: string): unknown {
   if (error instanceof MetalbridgeError || !(error instanceof Error)) return error;
   const cause = { cause: error };
-  if (error instanceof Stalled)
+  if (error instanceof StreamStalled)
     return new MetalbridgeError(
       "SourceStalled",
       `the pull of ${model} stalled: ${error.message}`,
       undefined,
       cause,
     );
-  if (!(error instanceof Refusal))
+  if (!(error instanceof OllamaRejection))
     return new MetalbridgeError(
       "SourceUnavailable",
       `the pull of ${model} broke off: ${error.message}`,
       undefined,
       cause,
     );
-  const { code, message } = pullFailed(error.message);
+  const { code, message } = ollamaPullFailure(error.message);
   return new MetalbridgeError(code, `cannot pull ${model}: ${message}`, undefined, cause);
 }
 
@@ -213,7 +213,7 @@ async function askServer(name: Name, { during }: PullOptions): Promise<StoredMod
   const { host, path, tag } = name;
   const model = `${host}/${path}:${tag}`;
   const answer = await during((address) =>
-    ask({ ...address, path: "/api/show", body: { model }, timeoutMs: SHOW_MS }),
+    sendEngineRequest({ ...address, path: "/api/show", body: { model }, timeoutMs: SHOW_MS }),
   ).catch(() => ({ failed: "" }));
   if ("failed" in answer || answer.status !== 200) return undefined;
   const shown = z.object({ modelfile: z.string() }).safeParse(parseJson(answer.body));

@@ -3,12 +3,18 @@ import { readFile, realpath } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { loadRefused } from "../../../src/engines/omlx/exit.ts";
+import { omlxLoadFailure } from "../../../src/engines/omlx/exit.ts";
 import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
-import { type Address, type Answer, type Ask, ask, parseJson } from "../http.ts";
+import {
+  type Address,
+  type EngineRequest,
+  type EngineResponse,
+  parseJson,
+  sendEngineRequest,
+} from "../http.ts";
 
 export type Server = Address & Pick<InstanceTarget, "keyFile">;
 
@@ -43,7 +49,7 @@ export async function readStatus(
   server: Server,
   timeoutMs = SHORT_MS,
 ): Promise<ServerStatus | { readonly failed: string }> {
-  const answer = await call(server, { path: "/v1/models/status", timeoutMs });
+  const answer = await callOmlx(server, { path: "/v1/models/status", timeoutMs });
   if ("failed" in answer) return answer;
   const parsed = statusSchema.safeParse(parseJson(answer.body));
   if (answer.status === 200 && parsed.success) return parsed.data;
@@ -51,8 +57,8 @@ export async function readStatus(
 }
 
 /** Whether oMLX answers there: others use its port too. "loading": it does, and serves once its pinned models are loaded. */
-export async function identify(server: Address): Promise<"ready" | "loading" | undefined> {
-  const answer = await ask({ ...server, path: "/health", timeoutMs: SHORT_MS });
+export async function identifyOmlx(server: Address): Promise<"ready" | "loading" | undefined> {
+  const answer = await sendEngineRequest({ ...server, path: "/health", timeoutMs: SHORT_MS });
   if ("failed" in answer) return undefined;
   const parsed = z
     .object({ status: z.string(), engine_pool: z.object({}).optional() })
@@ -64,7 +70,7 @@ export async function identify(server: Address): Promise<"ready" | "loading" | u
 
 /** Undefined where it does not say. */
 export async function readVersion(server: Address): Promise<string | undefined> {
-  const answer = await ask({ ...server, path: "/openapi.json", timeoutMs: SHORT_MS });
+  const answer = await sendEngineRequest({ ...server, path: "/openapi.json", timeoutMs: SHORT_MS });
   const info = z.object({ info: z.object({ title: z.literal("oMLX API"), version: z.string() }) });
   const parsed = info.safeParse("failed" in answer ? {} : parseJson(answer.body));
   return parsed.success ? parsed.data.info.version : undefined;
@@ -121,7 +127,7 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
 async function unload(server: Server, model: string, read: () => Promise<ServerStatus>): Promise<void> {
   const until = performance.now() + UNLOAD_MS;
   // One that answers late may be unloading; one that is hung fails the reading after it.
-  const answer = await call(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
+  const answer = await callOmlx(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
   // 400: it is not loaded. 404: the server does not know it.
   if ("status" in answer && ![200, 400, 404].includes(answer.status)) throw new Error(errorIn(answer.body));
   while (isInMemory(await read(), model)) {
@@ -130,7 +136,7 @@ async function unload(server: Server, model: string, read: () => Promise<ServerS
   }
 }
 
-export interface Registration {
+export interface ModelRegistration {
   readonly settings: OmlxSettings["model"];
   /** Puts an empty model into the server's folder: its name. */
   readonly placeStub: () => Promise<string>;
@@ -143,7 +149,7 @@ export interface Registration {
 export async function register(
   server: Server,
   model: string,
-  { settings, placeStub }: Registration,
+  { settings, placeStub }: ModelRegistration,
   signal: AbortSignal,
 ): Promise<void> {
   const known = async () => {
@@ -176,24 +182,24 @@ async function login(server: Server, signal?: AbortSignal) {
   const key = await keyOf(server);
   const timeoutMs = UNLOAD_MS;
   const ours = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
-  const answer = key === undefined ? undefined : await ask({ ...placeOf(server), ...ours });
+  const answer = key === undefined ? undefined : await sendEngineRequest({ ...placeOf(server), ...ours });
   const cookie = answer !== undefined && "status" in answer ? answer.headers?.["set-cookie"]?.[0] : undefined;
   const headers: Record<string, string> =
     cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
-  return (what: Pick<Ask, "path" | "method" | "body">) =>
-    ask({ ...placeOf(server), timeoutMs, signal, headers, ...what });
+  return (what: Pick<EngineRequest, "path" | "method" | "body">) =>
+    sendEngineRequest({ ...placeOf(server), timeoutMs, signal, headers, ...what });
 }
 
-function failureOf(answer: Answer | { readonly failed: string }): string {
+function failureOf(answer: EngineResponse | { readonly failed: string }): string {
   return "failed" in answer ? answer.failed : `HTTP ${answer.status}: ${errorIn(answer.body)}`;
 }
 
 /** A request with the server's key. */
-export async function call(
+export async function callOmlx(
   server: Server,
-  what: Omit<Ask, "host" | "port" | "apiKey">,
-): Promise<Answer | { readonly failed: string }> {
-  return ask({ ...placeOf(server), ...what, apiKey: await keyOf(server) });
+  what: Omit<EngineRequest, "host" | "port" | "apiKey">,
+): Promise<EngineResponse | { readonly failed: string }> {
+  return sendEngineRequest({ ...placeOf(server), ...what, apiKey: await keyOf(server) });
 }
 
 export function errorIn(body: string): string {
@@ -206,14 +212,14 @@ export function errorIn(body: string): string {
 
 async function load(server: Server, model: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
   const until = performance.now() + timeoutMs;
-  const answer = await call(server, { path: pathOf(model, "load"), body: {}, timeoutMs, signal });
+  const answer = await callOmlx(server, { path: pathOf(model, "load"), body: {}, timeoutMs, signal });
   if ("failed" in answer) {
     if (signal.aborted || performance.now() < until) throw new Error(answer.failed);
     const message = `oMLX has not loaded the model within ${Math.round(timeoutMs / 1_000)} s`;
     throw new MetalbridgeError("EngineNeverHealthy", message);
   }
   if (answer.status === 200) return;
-  const refused = loadRefused(answer.status, errorIn(answer.body));
+  const refused = omlxLoadFailure(answer.status, errorIn(answer.body));
   if (refused !== undefined) throw new MetalbridgeError(refused.code, refused.message);
   // 404: not found yet. 409: busy, or loading. 503: not ready, or its queue is full.
   throw new Error(`HTTP ${answer.status}: ${errorIn(answer.body)}`);

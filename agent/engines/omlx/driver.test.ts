@@ -16,7 +16,7 @@ import {
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { isFree } from "../ports.ts";
-import { identify, readStatus } from "./api.ts";
+import { identifyOmlx, readStatus } from "./api.ts";
 import { omlxDriver } from "./driver.ts";
 
 const SOON = { timeout: 60_000, interval: 20 };
@@ -34,7 +34,7 @@ describe("an oMLX of the agent's own", () => {
     await untilState(instance, "running");
     const target = chat(instance.target);
     expect(target.modelAlias).toMatch(/^metalbridge-[0-9a-f]{16}$/);
-    expect(await identify(target)).toBe("ready");
+    expect(await identifyOmlx(target)).toBe("ready");
     expect(await driver.probeHealth(target, { timeoutMs: 60_000 })).toBe("healthy");
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.probeRequest({ ...target, mode: "embedding" })).toBe("ok");

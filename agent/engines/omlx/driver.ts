@@ -20,9 +20,9 @@ import { addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
 import { weightsIdentity } from "../weights.ts";
 import { omlxApi, register } from "./api.ts";
-import { type ModelFolder, modelFolder } from "./models.ts";
+import { modelFolder, type OmlxModelFolder } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
-import { askFound, createOmlxFinder, type OmlxProgram, refuseUnknown } from "./program.ts";
+import { createOmlxFinder, detectOmlx, type OmlxProgram, rejectUnknownFlags } from "./program.ts";
 
 /** Beside those of engines, which the agent's configuration sets, and of other daemons. */
 const PORTS = [20_800, 20_899] as const;
@@ -40,7 +40,7 @@ export function omlxDriver(options: EngineOptions): EngineDriver {
   return {
     runtime: "omlx",
     gate: "openai",
-    detect: () => (found === undefined ? find() : askFound(found)),
+    detect: () => (found === undefined ? find() : detectOmlx(found)),
     open: async (place, launch) => {
       const { engine, model } = launch.template;
       const settings = omlxSettings(engine, model.gguf);
@@ -82,8 +82,8 @@ function createServers({ env, config, instances, memoryBudget }: EngineOptions) 
   const found = isFound ? { ...addressIn(address), ...key } : undefined;
   const home = join(instances.stateDir, "omlx");
   const ownKey = join(home, "key");
-  const folders = new Map<string, ModelFolder>();
-  const folderOf = (name: string): ModelFolder => {
+  const folders = new Map<string, OmlxModelFolder>();
+  const folderOf = (name: string): OmlxModelFolder => {
     const isTheirs = isFound && name === FOUND;
     const base = (isTheirs ? basePath : undefined) ?? join(home, name);
     const folder =
@@ -103,7 +103,7 @@ function createServers({ env, config, instances, memoryBudget }: EngineOptions) 
     if (found !== undefined) return adopted(FOUND);
     const program = await find();
     if (program === undefined) throw notInstalled();
-    refuseUnknown(program, settings.flags);
+    rejectUnknownFlags(program, settings.flags);
     const spec = adopted(serverName(settings));
     const base = join(home, spec.name);
     const command = async (port: number) => {

@@ -6,7 +6,7 @@ import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { StoredFile } from "../../store/types.ts";
 import { parseJson } from "../http.ts";
 
-export interface ModelFolder {
+export interface OmlxModelFolder {
   readonly dir: string;
   readonly place: (model: string, files: readonly StoredFile[]) => Promise<void>;
   /** An empty model beside it: its name. */
@@ -20,7 +20,7 @@ const settingsSchema = z.looseObject({ models: z.record(z.string(), z.unknown())
 const STUB = "-stub";
 
 /** Settings of models that are not ours stay as they are. */
-export function modelFolder(basePath: string, dir: string): ModelFolder {
+export function modelFolder(basePath: string, dir: string): OmlxModelFolder {
   // One change after the other: each writes the whole file.
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {

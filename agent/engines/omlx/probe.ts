@@ -1,7 +1,7 @@
 /** Asking a running oMLX about one of its models. */
 import { truncate } from "../../../src/util/text.ts";
-import type { EngineTarget, Health, RequestResult } from "../engine.ts";
-import { call, errorIn, readStatus } from "./api.ts";
+import type { EngineHealth, EngineTarget, RequestResult } from "../engine.ts";
+import { callOmlx, errorIn, readStatus } from "./api.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -10,7 +10,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 export async function probeHealth(
   target: EngineTarget,
   options: { readonly timeoutMs?: number } = {},
-): Promise<Health> {
+): Promise<EngineHealth> {
   const status = await readStatus(target, options.timeoutMs ?? PROBE_TIMEOUT_MS);
   if ("failed" in status) return { unhealthy: status.failed };
   const model = status.models.find(({ id }) => id === target.modelAlias);
@@ -26,7 +26,12 @@ export async function probeRequest(
 ): Promise<RequestResult> {
   const { timeoutMs = REQUEST_TIMEOUT_MS, signal } = options;
   const [path, body, wanted] = questionFor(target);
-  const answer = await call(target, { path, body: { model: target.modelAlias, ...body }, timeoutMs, signal });
+  const answer = await callOmlx(target, {
+    path,
+    body: { model: target.modelAlias, ...body },
+    timeoutMs,
+    signal,
+  });
   if ("failed" in answer) return answer;
   if (answer.status === 200 && answer.body.includes(wanted)) return "ok";
   return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };

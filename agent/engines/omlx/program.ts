@@ -2,8 +2,14 @@
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { DetectedRuntime } from "../engine.ts";
-import { locateProgram, type ProgramOptions, readVersion, rememberByFile, runProgram } from "../program.ts";
-import { call, errorIn, identify, readVersion as readServerVersion, type Server } from "./api.ts";
+import {
+  cacheByFile,
+  locateProgram,
+  type ProgramOptions,
+  runProgram,
+  runVersionCommand,
+} from "../program.ts";
+import { callOmlx, errorIn, identifyOmlx, readVersion as readServerVersion, type Server } from "./api.ts";
 
 /** Where Homebrew keeps it beside what is on PATH, and what it is called in the app. */
 const FOLDERS = [
@@ -33,7 +39,7 @@ export interface OmlxProgram extends DetectedRuntime {
 
 export function createOmlxFinder({ paths, env }: ProgramOptions): () => Promise<OmlxProgram | undefined> {
   const searched = { PATH: [env.PATH ?? "", ...FOLDERS].join(delimiter) };
-  return rememberByFile(
+  return cacheByFile(
     async () =>
       (await locateProgram("omlx", { paths, env: searched })) ??
       (await locateProgram(APP.name, { paths: [], env: { PATH: APP.folder } })),
@@ -42,7 +48,7 @@ export function createOmlxFinder({ paths, env }: ProgramOptions): () => Promise<
 }
 
 /** Throws `SettingNotSupported` for flags that the installed version does not have. */
-export function refuseUnknown({ version, flags: known }: OmlxProgram, flags: readonly string[]): void {
+export function rejectUnknownFlags({ version, flags: known }: OmlxProgram, flags: readonly string[]): void {
   const unknown = flags
     .map((flag) => flag.split("=", 1)[0] ?? "")
     .filter((flag) => flag.startsWith("--") && !known.has(flag));
@@ -51,9 +57,9 @@ export function refuseUnknown({ version, flags: known }: OmlxProgram, flags: rea
 }
 
 /** The server that the agent's configuration names. */
-export async function askFound(server: Server): Promise<DetectedRuntime> {
+export async function detectOmlx(server: Server): Promise<DetectedRuntime> {
   const where = `http://${server.host}:${server.port}`;
-  const state = await identify(server);
+  const state = await identifyOmlx(server);
   if (state === undefined) {
     const message = `no oMLX answers at ${where}, which the agent's configuration names`;
     throw new MetalbridgeError("RuntimeBroken", message, {
@@ -65,7 +71,7 @@ export async function askFound(server: Server): Promise<DetectedRuntime> {
     throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} is still loading its pinned models`, {
       summary: "wait: the agent asks again every few seconds",
     });
-  const status = await call(server, { path: "/api/status", timeoutMs: TIMEOUT_MS });
+  const status = await callOmlx(server, { path: "/api/status", timeoutMs: TIMEOUT_MS });
   if ("failed" in status || status.status !== 200) {
     const why = "failed" in status ? status.failed : `HTTP ${status.status}: ${errorIn(status.body)}`;
     throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} refuses the agent: ${why}`, {
@@ -76,7 +82,7 @@ export async function askFound(server: Server): Promise<DetectedRuntime> {
 }
 
 async function readProgram(path: string, env: ProgramOptions["env"]): Promise<OmlxProgram> {
-  const answer = await readVersion(path, { env });
+  const answer = await runVersionCommand(path, { env });
   if ("failed" in answer) throw new MetalbridgeError("RuntimeBroken", `${path} ${answer.failed}`);
   const version = /\b\d+\.\d+\.\d+\S*/.exec(answer.text)?.[0];
   if (version === undefined)

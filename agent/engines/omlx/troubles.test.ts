@@ -17,7 +17,7 @@ import {
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import type { Instance } from "../../instances/instance.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
-import { identify, loadLimitMs, omlxApi, readStatus } from "./api.ts";
+import { identifyOmlx, loadLimitMs, omlxApi, readStatus } from "./api.ts";
 
 const SOON = { timeout: 60_000, interval: 20 };
 
@@ -157,7 +157,7 @@ describe("an oMLX that fails", () => {
     await vi.waitFor(async () => {
       expect(await readStatus(instance.target)).toMatchObject({ models: [{ loaded: false }] });
     }, SOON);
-    expect(await identify(instance.target)).toBe("loading");
+    expect(await identifyOmlx(instance.target)).toBe("loading");
     // The model is not there yet, and nothing says that the server is in trouble.
     expect(instance.state()).toEqual({ at: "starting", isLoading: true });
     program.play({});
@@ -257,7 +257,7 @@ describe("an oMLX that fails", () => {
     const vllm = createServer((_, response) => response.end("{}")).listen(0, "127.0.0.1");
     await vi.waitFor(() => expect(vllm.listening).toBe(true), SOON);
     const { port } = vllm.address() as AddressInfo;
-    expect(await identify({ host: "127.0.0.1", port })).toBeUndefined();
+    expect(await identifyOmlx({ host: "127.0.0.1", port })).toBeUndefined();
     await new Promise((closed) => vllm.close(closed));
   });
 });

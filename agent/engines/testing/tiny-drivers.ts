@@ -4,7 +4,7 @@ import type { Runtime } from "../../../src/api/engine-settings.ts";
 import type { DaemonSpec } from "../../instances/daemon/daemons.ts";
 import type { Instances } from "../../instances/instances.ts";
 import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
-import { ask } from "../http.ts";
+import { sendEngineRequest } from "../http.ts";
 
 const LOOPBACK = "127.0.0.1";
 const TIMEOUT_MS = 5_000;
@@ -64,7 +64,7 @@ function tinyDriver(
 ): Omit<EngineDriver, "open" | "adopt"> {
   const request = async (target: EngineTarget): Promise<RequestResult> => {
     const { host, port } = target;
-    const answer = await ask({ host, port, path: pathOf(target), timeoutMs: TIMEOUT_MS });
+    const answer = await sendEngineRequest({ host, port, path: pathOf(target), timeoutMs: TIMEOUT_MS });
     if ("failed" in answer) return answer;
     return answer.status === 200 ? "ok" : { failed: `HTTP ${answer.status}` };
   };

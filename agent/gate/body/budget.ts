@@ -2,7 +2,7 @@
 
 const MIB = 1024 ** 2;
 
-export interface BodyLimits {
+export interface GateBodyLimits {
   /** All routes together. */
   readonly totalBytes: number;
   /** One route. */
@@ -13,7 +13,7 @@ export interface BodyLimits {
   readonly protectedMs: number;
 }
 
-const LIMITS: BodyLimits = {
+const LIMITS: GateBodyLimits = {
   totalBytes: 256 * MIB,
   routeBytes: 128 * MIB,
   ownBytes: 8 * MIB,
@@ -43,7 +43,7 @@ interface Held {
 }
 
 export class BodyBudget {
-  readonly #limits: BodyLimits;
+  readonly #limits: GateBodyLimits;
   readonly #now: () => number;
   /** In the order in which they began. */
   readonly #holdings = new Set<Holding>();
@@ -51,7 +51,7 @@ export class BodyBudget {
   /** All bodies that are held. */
   bytes = 0;
 
-  constructor(limits: BodyLimits = LIMITS, now = (): number => performance.now()) {
+  constructor(limits: GateBodyLimits = LIMITS, now = (): number => performance.now()) {
     this.#limits = limits;
     this.#now = now;
   }

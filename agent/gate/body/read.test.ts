@@ -4,9 +4,9 @@ import type { IncomingMessage } from "node:http";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { BodyBudget } from "./budget.ts";
-import { crumbs } from "./crumbs.ts";
-import { withoutLoadOptions } from "./name-model.ts";
-import { readBody } from "./read.ts";
+import { readRequestBody } from "./read.ts";
+import { withoutLoadOptions } from "./rewrite-model.ts";
+import { detectTinyChunks } from "./tiny-chunks.ts";
 
 const naming = {
   keys: ["model"],
@@ -21,7 +21,7 @@ function read(body: Buffer, cuts: readonly number[], limitBytes: number, headers
   const budget = new BodyBudget();
   const share = budget.open("route", () => undefined);
   let result: string | undefined;
-  readBody(request, { limitBytes, share, naming }, (answer) => {
+  readRequestBody(request, { limitBytes, share, naming }, (answer) => {
     expect(result).toBeUndefined();
     result = "reason" in answer ? `${answer.status} ${answer.reason}` : Buffer.concat(answer).toString();
   });
@@ -71,7 +71,7 @@ test("a body is refused for its pieces exactly where there are more than 4,096, 
   const bytes = Buffer.alloc(64);
   fc.assert(
     fc.property(fc.array(fc.nat(40), { minLength: 1, maxLength: 6 }), (sizes) => {
-      const areCrumbs = crumbs();
+      const areCrumbs = detectTinyChunks();
       let sum = 0;
       for (let pieces = 1; pieces <= 4_200; pieces += 1) {
         const size = sizes[pieces % sizes.length] ?? 0;

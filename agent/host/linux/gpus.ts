@@ -1,9 +1,9 @@
 /** GPUs of a Linux machine, by the files of their drivers: every PCI graphics device of a vendor whose GPUs run models. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { MOST_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
+import { MAX_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
 import { readKernelFile } from "./cgroup.ts";
-import type { LinuxRoots } from "./hardware.ts";
+import type { HardwareRoots } from "./hardware.ts";
 
 export interface FoundGpu extends Omit<ReportedGpu, "count"> {
   /** PCI address, such as 0000:03:00.0. */
@@ -12,7 +12,7 @@ export interface FoundGpu extends Omit<ReportedGpu, "count"> {
   readonly isNamed: boolean;
 }
 
-type Files = Pick<LinuxRoots, "proc" | "sys" | "dev" | "udev">;
+type Files = Pick<HardwareRoots, "proc" | "sys" | "dev" | "udev">;
 
 const VENDORS: Readonly<Record<string, ReportedGpu["vendor"]>> = {
   "0x10de": "nvidia",
@@ -37,7 +37,7 @@ const AMD_UNIFIED = /ryzen ai max/i;
 const INTEL_INTEGRATED = "0000:00:02.0";
 
 /** Those of which nothing says how large they are, too. */
-export function readGpus(
+export function findLinuxGpus(
   files: Files,
   cpuName = "",
 ): { readonly gpus: readonly FoundGpu[]; readonly leftOut: readonly string[] } {
@@ -128,14 +128,14 @@ function nameOf(card: string, bus: string, { udev }: Files): string | undefined 
 }
 
 /** Equal ones together, in the order found. */
-export function grouped(gpus: readonly FoundGpu[]): ReportedGpu[] {
+export function groupGpus(gpus: readonly FoundGpu[]): ReportedGpu[] {
   const groups = new Map<string, ReportedGpu>();
   for (const { bus: _, isNamed: __, ...gpu } of gpus) {
     const name = gpu.name.slice(0, LONGEST_NAME).toWellFormed();
     const key = JSON.stringify([gpu.vendor, name, gpu.memoryBytes, gpu.unified]);
     groups.set(key, { ...gpu, name, count: (groups.get(key)?.count ?? 0) + 1 });
   }
-  return [...groups.values()].slice(0, MOST_GPUS);
+  return [...groups.values()].slice(0, MAX_GPUS);
 }
 
 /** None where the folder cannot be read. */

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import type { RunCommand } from "../../../src/util/command.ts";
 import { readKernelFile } from "./cgroup.ts";
-import { type FoundGpu, grouped, readGpus } from "./gpus.ts";
+import { type FoundGpu, findLinuxGpus, groupGpus } from "./gpus.ts";
 import { parseMeminfo } from "./parse.ts";
-import { askSystem, askVendor } from "./vendor.ts";
+import { readSystemGpus, readVendorGpus } from "./vendor.ts";
 
 /** Folders of the machine that is read. */
-export interface LinuxRoots {
+export interface HardwareRoots {
   readonly proc: string;
   readonly sys: string;
   readonly dev: string;
@@ -29,13 +29,13 @@ export interface HardwareReader {
 
 const MOST_BYTES = 64 * 1024 ** 4;
 
-export function rootsUnder(root: string): LinuxRoots {
+export function rootsUnder(root: string): HardwareRoots {
   const at = (path: string) => join(root, path);
   return { proc: at("proc"), sys: at("sys"), dev: at("dev"), udev: at("run/udev"), isOwn: root === "/" };
 }
 
 /** `run` finds the vendors' tools, such as nvidia-smi. */
-export function createHardwareReader(roots: LinuxRoots, run: RunCommand): HardwareReader {
+export function createHardwareReader(roots: HardwareRoots, run: RunCommand): HardwareReader {
   let lasting: Promise<Omit<Hardware, "memory">> | undefined;
   return {
     read: async () => {
@@ -50,12 +50,12 @@ export function createHardwareReader(roots: LinuxRoots, run: RunCommand): Hardwa
   };
 }
 
-async function readLasting(roots: LinuxRoots, run: RunCommand): Promise<Omit<Hardware, "memory">> {
+async function readLasting(roots: HardwareRoots, run: RunCommand): Promise<Omit<Hardware, "memory">> {
   const cpu = readCpu(roots);
-  const files = readGpus(roots, cpu.name);
-  const asked = await askVendor(files.gpus, run);
-  const gpus = roots.isOwn ? await askSystem(asked) : asked;
-  return { cpu, gpus: grouped(gpus), leftOut: [...files.leftOut, ...gpus.flatMap(unknownMemory)] };
+  const files = findLinuxGpus(roots, cpu.name);
+  const asked = await readVendorGpus(files.gpus, run);
+  const gpus = roots.isOwn ? await readSystemGpus(asked) : asked;
+  return { cpu, gpus: groupGpus(gpus), leftOut: [...files.leftOut, ...gpus.flatMap(unknownMemory)] };
 }
 
 function unknownMemory({ bus, memoryBytes, unified }: FoundGpu): string[] {
@@ -65,7 +65,7 @@ function unknownMemory({ bus, memoryBytes, unified }: FoundGpu): string[] {
 }
 
 /** Bytes are digits there: a negative number, or none, is no reading. */
-function readMemory({ proc }: LinuxRoots): Pick<Hardware, "memory" | "leftOut"> {
+function readMemory({ proc }: HardwareRoots): Pick<Hardware, "memory" | "leftOut"> {
   const values = parseMeminfo(readKernelFile(join(proc, "meminfo")) ?? "");
   const totalBytes = values.get("MemTotal");
   const availableBytes = values.get("MemAvailable");
@@ -78,7 +78,7 @@ function readMemory({ proc }: LinuxRoots): Pick<Hardware, "memory" | "leftOut"> 
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386" };
 
-function readCpu({ proc, sys }: LinuxRoots): NodeReport["cpu"] {
+function readCpu({ proc, sys }: HardwareRoots): NodeReport["cpu"] {
   const info = readKernelFile(join(proc, "cpuinfo")) ?? "";
   const name = ["model name", "Hardware", "Processor", "cpu model"]
     .map((key) => new RegExp(`^${key}\\s*: *(\\S.*)$`, "m").exec(info)?.[1]?.trim())

@@ -46,7 +46,7 @@ export function pressureFromShare(
 const SEVERITY: Readonly<Record<Pressure, number>> = { Unknown: 0, Normal: 1, Warning: 2, Critical: 3 };
 
 /** The worse of two answers; where one is unknown the other counts. */
-export function worst(a: Pressure, b: Pressure): Pressure {
+export function worsePressure(a: Pressure, b: Pressure): Pressure {
   return SEVERITY[a] >= SEVERITY[b] ? a : b;
 }
 

@@ -4,7 +4,7 @@ import { arch, cpus, totalmem } from "node:os";
 import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.ts";
 import type { RunCommand } from "../../../src/util/command.ts";
 import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
-import { grouped, readGpus } from "./gpus.ts";
+import { findLinuxGpus, groupGpus } from "./gpus.ts";
 import { rootsUnder } from "./hardware.ts";
 import {
   parseFootprint,
@@ -13,9 +13,9 @@ import {
   pressureFromPsi,
   pressureFromShare,
   withinGroup,
-  worst,
+  worsePressure,
 } from "./parse.ts";
-import { askVendor } from "./vendor.ts";
+import { readVendorGpus } from "./vendor.ts";
 
 /** `run` finds nvidia-smi, for what no file says of NVIDIA's GPUs. */
 export function createLinuxReader(run: RunCommand): HostReader {
@@ -36,7 +36,7 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   );
   const limited = createGroupMemoryReader("self").read(totalmem());
   const chip = cpus()[0]?.model.trim();
-  const gpus = grouped(await askVendor(readGpus(rootsUnder("/"), chip).gpus, run));
+  const gpus = groupGpus(await readVendorGpus(findLinuxGpus(rootsUnder("/"), chip).gpus, run));
   const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
   return {
@@ -65,7 +65,7 @@ function readMemory(group: GroupMemoryReader): MemoryReading {
     totalBytes,
     availableBytes,
     swapUsedBytes: swapTotal === undefined || swapFree === undefined ? undefined : swapTotal - swapFree,
-    pressure: worst(stalls, pressureFromShare(availableBytes, totalBytes)),
+    pressure: worsePressure(stalls, pressureFromShare(availableBytes, totalBytes)),
   };
 }
 

@@ -7,7 +7,10 @@ const MOST_MIB = 1024 ** 2;
 const QUERY = ["--query-gpu=pci.bus_id,memory.total,name", "--format=csv,noheader,nounits"];
 
 /** The driver answers in a pod too, where its container runtime puts the tool there. Asked only for what no file says. */
-export async function askVendor(gpus: readonly FoundGpu[], run: RunCommand): Promise<readonly FoundGpu[]> {
+export async function readVendorGpus(
+  gpus: readonly FoundGpu[],
+  run: RunCommand,
+): Promise<readonly FoundGpu[]> {
   if (!gpus.some((gpu) => gpu.vendor === "nvidia" && isIncomplete(gpu))) return gpus;
   const rows = ((await run("nvidia-smi", QUERY)) ?? "").split("\n").map((line) => line.split(", "));
   return gpus.map((gpu) => {
@@ -17,7 +20,7 @@ export async function askVendor(gpus: readonly FoundGpu[], run: RunCommand): Pro
 }
 
 /** It knows fixed paths alone, starts programs one after the other, and waits for each: once, and where something is missing. */
-export async function askSystem(gpus: readonly FoundGpu[]): Promise<readonly FoundGpu[]> {
+export async function readSystemGpus(gpus: readonly FoundGpu[]): Promise<readonly FoundGpu[]> {
   if (!gpus.some(isIncomplete)) return gpus;
   const { default: systeminformation } = await import("systeminformation");
   const { controllers } = await systeminformation.graphics();

@@ -2,12 +2,12 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { choosePort, isFree } from "../../engines/ports.ts";
-import type { Instance, InstanceTarget, Place } from "../instance.ts";
+import { chooseEnginePort, isFree } from "../../engines/ports.ts";
+import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { readEngineRecord } from "../process/run-directory.ts";
 import type { DaemonPorts, DaemonSpec, LoadedModel } from "./daemons.ts";
-import { foundDaemon } from "./found.ts";
-import type { Reference } from "./reference.ts";
+import { externalDaemon } from "./external-daemon.ts";
+import type { DaemonReference } from "./reference.ts";
 
 const LOOPBACK = "127.0.0.1";
 const RETRY_MS = 100;
@@ -27,9 +27,9 @@ interface FootprintReading {
 
 export class Daemon {
   spec: DaemonSpec;
-  readonly references = new Set<Reference>();
+  readonly references = new Set<DaemonReference>();
   readonly #ports: DaemonPorts & { readonly living: () => readonly Daemon[] };
-  readonly #place: Place;
+  readonly #place: InstanceContext;
   #process: Instance | undefined;
   /** Work that needs the daemon and loads nothing. */
   #users = 0;
@@ -108,7 +108,7 @@ export class Daemon {
   }
 
   /** Throws where these weights are served under another name: a daemon that holds them once would load them again and again. */
-  refuseConflict({ model, weights }: Reference["handle"]): void {
+  refuseConflict({ model, weights }: DaemonReference["handle"]): void {
     const other = [...this.references].find(
       ({ handle }) => weights !== undefined && handle.weights === weights && handle.model !== model,
     );
@@ -165,13 +165,13 @@ export class Daemon {
 
   async #start(): Promise<Instance> {
     const { start, found, name } = this.spec;
-    if (found !== undefined) return foundDaemon(found);
+    if (found !== undefined) return externalDaemon(found);
     if (start === undefined) throw new Error(`${name} was adopted, and nothing says how to start it`);
     const [first, last] = start.ports;
     // Another agent on this machine may be choosing at the same moment.
     const from = randomInt(first, Math.floor((first + last) / 2) + 1);
     const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
-    const port = await choosePort({ range: [from, last], taken });
+    const port = await chooseEnginePort({ range: [from, last], taken });
     this.#ownBytes = undefined;
     return this.#ports.processes.open(this.#place, {
       ...(await start.command(port)),
@@ -182,7 +182,7 @@ export class Daemon {
 
   async #adopt(): Promise<Instance | undefined> {
     if (this.#process === undefined && this.spec.found !== undefined)
-      this.#process = foundDaemon(this.spec.found);
+      this.#process = externalDaemon(this.spec.found);
     if (this.#process !== undefined) return this.#process;
     const record = readEngineRecord(this.#place.dir);
     const port = typeof record === "object" && record !== null && "port" in record ? Number(record.port) : 0;

@@ -1,12 +1,12 @@
 /** Shared daemons: one process per kind of daemon, several models in it. A replica's instance is a reference to (daemon, model). */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import type { Instance, InstanceTarget, Place } from "../instance.ts";
+import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import type { EngineCommand } from "../process/engine-process.ts";
 import type { ProcessInstances } from "../process/process-instance.ts";
 import { writeEngineRecord } from "../process/run-directory.ts";
 import { Daemon } from "./daemon.ts";
-import { Reference } from "./reference.ts";
+import { DaemonReference } from "./reference.ts";
 
 export interface LoadedModel {
   readonly model: string;
@@ -56,10 +56,10 @@ export interface ModelReference {
 
 export interface Daemons {
   /** Starts the daemon where none runs, then loads the model where no other replica has. */
-  readonly open: (place: Place, spec: DaemonSpec, reference: ModelReference) => Promise<Instance>;
+  readonly open: (place: InstanceContext, spec: DaemonSpec, reference: ModelReference) => Promise<Instance>;
   /** The reference in an earlier agent's record. Asks the daemon, and changes nothing. */
   readonly adopt: (
-    place: Place,
+    place: InstanceContext,
     spec: DaemonSpec,
     record: Readonly<Record<string, unknown>>,
   ) => Promise<Instance | undefined>;
@@ -77,10 +77,10 @@ export interface Daemons {
    */
   readonly stopUnused: (isAllKnown: () => boolean) => Promise<void>;
   /** Removes what a kind of daemon keeps on disk and no reference names; runs after adoption, then every ten minutes. */
-  readonly sweepBy: (sweep: Sweep) => void;
+  readonly sweepBy: (sweep: SweepModels) => void;
 }
 
-export type Sweep = (isNamed: (model: string) => boolean) => Promise<void>;
+export type SweepModels = (isNamed: (model: string) => boolean) => Promise<void>;
 
 export interface DaemonPorts {
   readonly clock: Clock;
@@ -122,7 +122,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       // Before anything is loaded: a reservation must not be lost with the agent.
       writeEngineRecord(place.dir, { ...record, ...handle });
       return daemon.use((process) => {
-        const reference = new Reference(daemon, process, place, handle, ports, prepare);
+        const reference = new DaemonReference(daemon, process, place, handle, ports, prepare);
         reference.load();
         return reference;
       });
@@ -131,7 +131,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       if (typeof model !== "string") return undefined;
       const daemon = daemonOf(spec);
       const handle = { daemon: spec.name, model, weights: typeof weights === "string" ? weights : undefined };
-      const reference = new Reference(daemon, await daemon.adopted(), place, handle, ports);
+      const reference = new DaemonReference(daemon, await daemon.adopted(), place, handle, ports);
       await reference.check();
       return reference;
     },
@@ -181,7 +181,7 @@ async function stopWithoutReference(
 
 /** Not before all references are adopted: until then nothing says what is in use. */
 function createSweeper({ clock, log }: DaemonPorts, isNamed: (model: string) => boolean) {
-  const sweeps: Sweep[] = [];
+  const sweeps: SweepModels[] = [];
   let dueAt = Number.POSITIVE_INFINITY;
   const runIfDue = (): void => {
     if (clock.monotonicMs() < dueAt) return;
@@ -193,7 +193,7 @@ function createSweeper({ clock, log }: DaemonPorts, isNamed: (model: string) => 
       });
   };
   return {
-    add: (sweep: Sweep) => void sweeps.push(sweep),
+    add: (sweep: SweepModels) => void sweeps.push(sweep),
     runIfDue,
     begin: () => {
       dueAt = clock.monotonicMs();

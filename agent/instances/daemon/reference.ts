@@ -3,7 +3,14 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { Ending, ExitRecord, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
+import type {
+  Ending,
+  ExitRecord,
+  Instance,
+  InstanceContext,
+  InstanceState,
+  InstanceTarget,
+} from "../instance.ts";
 import type { Daemon } from "./daemon.ts";
 import type { DaemonApi, DaemonPorts, ModelReference } from "./daemons.ts";
 
@@ -16,13 +23,13 @@ const OVERDUE_RETRY_MS = 1_000;
  */
 const STUCK_MS = 15_000;
 
-export class Reference implements Instance {
+export class DaemonReference implements Instance {
   readonly target: InstanceTarget;
   readonly handle: { readonly daemon: string; readonly model: string; readonly weights?: string };
   readonly logPath: string;
   readonly #daemon: Daemon;
   readonly #process: Instance | undefined;
-  readonly #place: Place;
+  readonly #place: InstanceContext;
   readonly #clock: Clock;
   readonly #prepare: ModelReference["prepare"];
   readonly #api: DaemonApi;
@@ -38,8 +45,8 @@ export class Reference implements Instance {
   constructor(
     daemon: Daemon,
     process: Instance | undefined,
-    place: Place,
-    handle: Reference["handle"],
+    place: InstanceContext,
+    handle: DaemonReference["handle"],
     { clock, folder }: DaemonPorts,
     prepare?: ModelReference["prepare"],
   ) {

@@ -16,7 +16,7 @@ import {
   shell,
   stateLog,
 } from "./fixtures/run.ts";
-import { createIdentity } from "./identity/identity.ts";
+import { createIdentityReader } from "./identity/identity.ts";
 import { createEngineProcesses } from "./processes.ts";
 import { engineMark, readEngineRecord } from "./run-directory.ts";
 
@@ -31,7 +31,7 @@ function agent(dir: string, lastStep: string, script: string): ChildProcess {
 }
 
 async function engineCount(dir: string): Promise<number> {
-  const marked = await createIdentity(process.platform).marked(engineMark(dir));
+  const marked = await createIdentityReader(process.platform).marked(engineMark(dir));
   return marked === "unknown" ? Number.NaN : marked.filter(({ pid }) => isSleep(pid)).length;
 }
 

@@ -2,7 +2,7 @@
 import type { ProcessState } from "./engine-process.ts";
 import type { RunFiles } from "./run-directory.ts";
 
-export interface Seen {
+export interface ObservedRun {
   readonly files: RunFiles;
   /** FIFO `main` is held: the shim lives. */
   readonly isMainHeld: boolean;
@@ -13,7 +13,7 @@ export interface Seen {
 }
 
 /** "never started": no process of an engine can ever have existed here, so that starting one is safe. */
-export function classify(seen: Seen): ProcessState | "never started" {
+export function classify(seen: ObservedRun): ProcessState | "never started" {
   const { session, main, exit } = seen.files;
   if (seen.isMainHeld) {
     return main === undefined ? { at: "starting" } : { at: "running", ...main };

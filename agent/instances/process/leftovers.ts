@@ -10,7 +10,7 @@ import { engineMark, type RunFiles } from "./run-directory.ts";
  * has watched the session since the shim lived (`isWatched`). Otherwise the number may belong to a stranger
  * by now, and only marked processes count.
  */
-export async function findSession(
+export async function findSessionProcesses(
   identity: IdentityReader,
   dir: string,
   files: RunFiles,
@@ -36,7 +36,7 @@ export async function killLeftovers(
   isWatched: boolean,
 ): Promise<void> {
   const [session, marked] = await Promise.all([
-    findSession(identity, dir, files, isWatched),
+    findSessionProcesses(identity, dir, files, isWatched),
     identity.marked(engineMark(dir)),
   ]);
   for (const found of [session, marked]) {

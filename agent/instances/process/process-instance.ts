@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
+import type { Ending, Instance, InstanceContext, InstanceState, InstanceTarget } from "../instance.ts";
 import type { EngineCommand, EngineProcess, EngineProcesses } from "./engine-process.ts";
 
 /** A signal that has had no effect is sent again after this long. */
@@ -19,9 +19,9 @@ export interface ProcessLaunch extends EngineCommand {
 
 export interface ProcessInstances {
   /** Throws where an earlier process in the folder may still run, or none can be started. */
-  readonly open: (place: Place, launch: ProcessLaunch) => Promise<Instance>;
+  readonly open: (place: InstanceContext, launch: ProcessLaunch) => Promise<Instance>;
   /** Undefined where none was ever started; throws where that cannot be read. */
-  readonly adopt: (place: Place, target: InstanceTarget) => Promise<Instance | undefined>;
+  readonly adopt: (place: InstanceContext, target: InstanceTarget) => Promise<Instance | undefined>;
 }
 
 interface FootprintPorts {
@@ -62,7 +62,7 @@ class ProcessInstance implements Instance {
   readonly handle: Readonly<Record<string, unknown>>;
   readonly logPath: string;
   readonly #process: EngineProcess;
-  readonly #place: Place;
+  readonly #place: InstanceContext;
   readonly #clock: Clock;
   readonly #readFootprint: (pid: number) => Promise<number | undefined>;
   #ending: Ending | undefined;
@@ -73,7 +73,7 @@ class ProcessInstance implements Instance {
 
   constructor(
     process: EngineProcess,
-    place: Place,
+    place: InstanceContext,
     target: InstanceTarget,
     ports: FootprintPorts,
     handle: Readonly<Record<string, unknown>>,

@@ -4,11 +4,11 @@ import { startEngine } from "./start.ts";
 import { createSweep } from "./sweep.ts";
 import { watchEngine } from "./watch.ts";
 
-export const SWEEP_MS = 10_000;
+export const PROCESS_SWEEP_MS = 10_000;
 
 /** `const { startEngine, adoptEngine } = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) })`. */
 export function createEngineProcesses(ports: ProcessPorts): EngineProcesses {
-  const sweep = createSweep({ ...ports, everyMs: ports.sweepMs ?? SWEEP_MS });
+  const sweep = createSweep({ ...ports, everyMs: ports.sweepMs ?? PROCESS_SWEEP_MS });
   const watchPorts = { ...ports, sweep };
   return {
     startEngine: (dir, command, onChange) => startEngine(dir, command, watchPorts, onChange),

@@ -49,10 +49,10 @@ export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
 
 /** Its value is plain ASCII without spaces: `ps` of macOS prints other letters in an encoding of its own. */
 export function engineMark(dir: string): string {
-  return `${MARK_VARIABLE}=${markOf(dir)}`;
+  return `${MARK_VARIABLE}=${runMarkOf(dir)}`;
 }
 
-export function markOf(dir: string): string {
+export function runMarkOf(dir: string): string {
   return encodeURI(dir);
 }
 

@@ -8,7 +8,7 @@ import { until } from "../../fixtures/until.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
 import { makeFolder, runFolder } from "./fixtures/run.ts";
 import { createLinuxIdentity } from "./identity/linux.ts";
-import { engineMark, markOf, readRunFiles } from "./run-directory.ts";
+import { engineMark, readRunFiles, runMarkOf } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
 
 const SHELLS = [["/bin/sh"], ["/bin/dash"], ["/bin/bash", "--posix"], ["/bin/busybox", "sh"], ["/bin/zsh"]];
@@ -26,7 +26,7 @@ async function keep(dir: string, shell: readonly string[], script: string, engin
   const [program = "", ...args] = shell;
   const shim = spawn(program, [...args, join(dir, "shim"), dir, ...engine], {
     detached: true,
-    env: { PATH: "/usr/bin:/bin", METALBRIDGE_ENGINE_DIR: markOf(dir) },
+    env: { PATH: "/usr/bin:/bin", METALBRIDGE_ENGINE_DIR: runMarkOf(dir) },
     stdio: [none, log, log, none, none, none, none, none, main.writer, alive.writer],
   });
   for (const fd of [main.writer, alive.writer, main.reader, alive.reader, log]) closeSync(fd);

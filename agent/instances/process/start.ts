@@ -9,7 +9,7 @@ import { truncate } from "../../../src/util/text.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
 import { LOG_LIMITS } from "./log-rotation.ts";
-import { clearRunFiles, MARK_VARIABLE, markOf, writeEngineRecord } from "./run-directory.ts";
+import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeEngineRecord } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
 import { prepareTerminal } from "./terminal/launch.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
@@ -98,7 +98,7 @@ async function spawnShim(
       () =>
         spawn("/bin/sh", [join(dir, "shim"), dir, ...command.argv], {
           cwd: command.cwd ?? dir,
-          env: { ...command.env, [MARK_VARIABLE]: markOf(dir) },
+          env: { ...command.env, [MARK_VARIABLE]: runMarkOf(dir) },
           detached: true,
           stdio,
         }),

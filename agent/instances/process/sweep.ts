@@ -2,7 +2,7 @@
 
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import { untilBeat } from "../../../src/util/shared-ticks.ts";
+import { msToAlignedTime } from "../../../src/util/shared-ticks.ts";
 
 /** One engine, as the sweep sees it. */
 export interface Swept {
@@ -10,7 +10,7 @@ export interface Swept {
   readonly check: (living: ReadonlyMap<number, LivingProcess>) => void;
 }
 
-export interface Sweep {
+export interface ProcessSweep {
   readonly add: (swept: Swept) => void;
   readonly remove: (swept: Swept) => void;
 }
@@ -21,12 +21,12 @@ export function createSweep(ports: {
   readonly log: Log;
   readonly identity: IdentityReader;
   readonly everyMs: number;
-}): Sweep {
+}): ProcessSweep {
   const all = new Set<Swept>();
   let cancel: (() => void) | undefined;
   const schedule = () => {
     if (all.size === 0 || cancel !== undefined) return;
-    cancel = ports.clock.after(untilBeat(ports.clock.monotonicMs(), ports.everyMs), () => {
+    cancel = ports.clock.after(msToAlignedTime(ports.clock.monotonicMs(), ports.everyMs), () => {
       run().then(
         () => again(),
         (error) => {

@@ -5,17 +5,17 @@ import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState, SignalResult } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import { type HeldLog, holdLog } from "./held-log.ts";
-import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
+import { findSessionProcesses, killIfSame, killLeftovers } from "./leftovers.ts";
 import { LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
 import { type RunFiles, readInner, readRunFiles, restoreMarks } from "./run-directory.ts";
-import type { Sweep } from "./sweep.ts";
+import type { ProcessSweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
 const LONGEST_RECHECK_MS = 10_000;
 
 export interface WatchPorts extends ProcessPorts {
-  readonly sweep: Sweep;
+  readonly sweep: ProcessSweep;
 }
 
 /** Answers undefined where no engine was ever started; throws where that cannot be read, and is then not to be started. */
@@ -234,7 +234,7 @@ class WatchedEngine implements EngineProcess {
   }
 
   async #lookForSession(): Promise<void> {
-    const members = await findSession(this.#ports.identity, this.dir, this.#files, this.#isWatched);
+    const members = await findSessionProcesses(this.#ports.identity, this.dir, this.#files, this.#isWatched);
     this.#isSessionEmpty = members !== "unknown" && members.length === 0;
   }
 

@@ -1,11 +1,11 @@
 /** The agent itself. */
-import { type Family, flag, known } from "../../../src/http/metrics/family.ts";
+import { flag, type MetricFamily, sampleIfKnown } from "../../../src/http/metrics/family.ts";
 import type { DrainOutcome } from "../../replicas/metrics/counts.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
 
 const OUTCOMES: readonly DrainOutcome[] = ["quiet", "deadline", "ended"];
 
-export const agentFamilies: readonly Family<Scrape>[] = [
+export const agentFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_agent_info",
     type: "gauge",
@@ -33,7 +33,10 @@ export const agentFamilies: readonly Family<Scrape>[] = [
     help: "Time since the last event or bookmark of the replica watch; bookmarks arrive every one to two minutes.",
     labels: HOST_LABELS,
     read: (scrape) =>
-      known(scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000, hostLabels(scrape)),
+      sampleIfKnown(
+        scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000,
+        hostLabels(scrape),
+      ),
   },
   {
     name: "metalbridge_agent_api_requests_total",
@@ -60,7 +63,7 @@ export const agentFamilies: readonly Family<Scrape>[] = [
     type: "counter",
     help: "Bytes of models downloaded from their sources.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.downloadedBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.downloadedBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_agent_fetch_failures_total",

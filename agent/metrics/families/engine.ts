@@ -1,6 +1,6 @@
 /** The engines' own metrics, read during the scrape, under common names for all engines. */
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
-import type { Family, Labels } from "../../../src/http/metrics/family.ts";
+import type { Labels, MetricFamily } from "../../../src/http/metrics/family.ts";
 import type { EngineReading } from "../../replicas/metrics/counts.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
@@ -15,7 +15,7 @@ function* readings(scrape: Scrape): Iterable<readonly [EngineReading["gauges"], 
 function family(
   key: keyof EngineGauges,
   { name, type, help }: { readonly name: string; readonly type: "counter" | "gauge"; readonly help: string },
-): Family<Scrape> {
+): MetricFamily<Scrape> {
   const read = function* (scrape: Scrape) {
     for (const [gauges, labels] of readings(scrape)) {
       const value = gauges === "unknown" ? undefined : gauges[key];
@@ -25,7 +25,7 @@ function family(
   return { name: `metalbridge_engine_${name}`, type, help, labels: REPLICA_LABELS, read };
 }
 
-export const engineFamilies: readonly Family<Scrape>[] = [
+export const engineFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_engine_up",
     type: "gauge",

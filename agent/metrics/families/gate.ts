@@ -1,5 +1,5 @@
 /** What the gate counts in front of its replicas: the times that an engine itself does not report. */
-import type { Family, Labels } from "../../../src/http/metrics/family.ts";
+import type { Labels, MetricFamily } from "../../../src/http/metrics/family.ts";
 import type { RouteReading } from "../../gate/gate-routes.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
@@ -11,7 +11,12 @@ function* readings(scrape: Scrape): Iterable<readonly [RouteReading, Labels]> {
   }
 }
 
-function counter(key: "requests" | "refused", label: string, name: string, help: string): Family<Scrape> {
+function counter(
+  key: "requests" | "refused",
+  label: string,
+  name: string,
+  help: string,
+): MetricFamily<Scrape> {
   const read = function* (scrape: Scrape) {
     for (const [{ counters }, labels] of readings(scrape))
       for (const [value, count] of Object.entries(counters[key]))
@@ -20,14 +25,14 @@ function counter(key: "requests" | "refused", label: string, name: string, help:
   return { name, type: "counter", help, labels: [...REPLICA_LABELS, label], read };
 }
 
-function histogram(key: "firstByte" | "gaps", name: string, help: string): Family<Scrape> {
+function histogram(key: "firstByte" | "gaps", name: string, help: string): MetricFamily<Scrape> {
   const read = function* (scrape: Scrape) {
     for (const [{ counters }, labels] of readings(scrape)) yield { labels, histogram: counters[key] };
   };
   return { name, type: "histogram", help, labels: REPLICA_LABELS, read };
 }
 
-export const gateFamilies: readonly Family<Scrape>[] = [
+export const gateFamilies: readonly MetricFamily<Scrape>[] = [
   counter(
     "requests",
     "code",

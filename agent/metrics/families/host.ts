@@ -1,44 +1,44 @@
 /** The machine that the agent runs on. Readings that failed are absent, never zero. */
-import { type Family, known, stateSet } from "../../../src/http/metrics/family.ts";
+import { type MetricFamily, sampleIfKnown, stateSet } from "../../../src/http/metrics/family.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
 
 const PRESSURE_LEVELS = ["Normal", "Warning", "Critical", "Unknown"] as const;
 
-export const hostFamilies: readonly Family<Scrape>[] = [
+export const agentHostFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_host_memory_claimed_bytes",
     type: "gauge",
     help: "Total memory claimed by all replicas of this host.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.claimedBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.claimedBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_memory_budget_bytes",
     type: "gauge",
     help: "Memory budget of this host for all replicas: its GPU budget less systemReserve.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.budgetBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.budgetBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_memory_size_bytes",
     type: "gauge",
     help: "Installed memory.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.memory?.totalBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.memory?.totalBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_memory_available_bytes",
     type: "gauge",
     help: "Available memory.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.memory?.availableBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.memory?.availableBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_swap_used_bytes",
     type: "gauge",
     help: "Swap space in use.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.memory?.swapUsedBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.memory?.swapUsedBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_memory_pressure",
@@ -52,27 +52,27 @@ export const hostFamilies: readonly Family<Scrape>[] = [
     type: "gauge",
     help: "Size of the volume that holds the model store.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.disk?.totalBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.disk?.totalBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_disk_free_bytes",
     type: "gauge",
     help: "Free space on the volume that holds the model store.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.disk?.freeBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.disk?.freeBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_disk_reserve_bytes",
     type: "gauge",
     help: "Free disk space that downloads must leave.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.diskReserveBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.diskReserveBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_models_bytes",
     type: "gauge",
     help: "Disk space used by stored models.",
     labels: HOST_LABELS,
-    read: (scrape) => known(scrape.disk?.storeBytes, hostLabels(scrape)),
+    read: (scrape) => sampleIfKnown(scrape.disk?.storeBytes, hostLabels(scrape)),
   },
 ];

@@ -1,11 +1,11 @@
 /** One replica as its agent sees it. Series end with the object. */
 import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
 import {
-  type Family,
   flag,
-  known,
   type Labels,
-  type Sample,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
   stateSet,
 } from "../../../src/http/metrics/family.ts";
 import type { DownloadReading, ReplicaSnapshot } from "../../replicas/ports.ts";
@@ -23,14 +23,14 @@ const USUAL_EXITS: Readonly<Record<string, number>> = {
 const PROBES = ["health", "request"] as const;
 
 function each(
-  read: (replica: ReplicaSnapshot, labels: Labels) => Iterable<Sample>,
-): (scrape: Scrape) => Iterable<Sample> {
+  read: (replica: ReplicaSnapshot, labels: Labels) => Iterable<MetricSample>,
+): (scrape: Scrape) => Iterable<MetricSample> {
   return function* (scrape) {
     for (const [replica, labels] of namedReplicas(scrape)) yield* read(replica, labels);
   };
 }
 
-export const replicaFamilies: readonly Family<Scrape>[] = [
+export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_replica_info",
     type: "gauge",
@@ -57,7 +57,7 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     type: "counter",
     help: "Restarts of the engine after unexpected exits; kept across agent restarts.",
     labels: REPLICA_LABELS,
-    read: each(({ restarts }, labels) => known(restarts, labels)),
+    read: each(({ restarts }, labels) => sampleIfKnown(restarts, labels)),
   },
   {
     name: "metalbridge_replica_exits_total",
@@ -74,42 +74,42 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     type: "gauge",
     help: "Bytes of the replica's weights that are on disk, while they are downloaded.",
     labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => known(download?.bytes, labels)),
+    read: each(({ download }, labels) => sampleIfKnown(download?.bytes, labels)),
   },
   {
     name: "metalbridge_replica_download_size_bytes",
     type: "gauge",
     help: "Size of the replica's weights, while they are downloaded; absent while it is unknown.",
     labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => known(download?.totalBytes, labels)),
+    read: each(({ download }, labels) => sampleIfKnown(download?.totalBytes, labels)),
   },
   {
     name: "metalbridge_replica_download_remaining_seconds",
     type: "gauge",
     help: "Time until the download is expected to end, at the speed of the last second.",
     labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => known(secondsLeft(download), labels)),
+    read: each(({ download }, labels) => sampleIfKnown(secondsLeft(download), labels)),
   },
   {
     name: "metalbridge_replica_memory_claim_bytes",
     type: "gauge",
     help: "Memory reserved for the replica; 0 without a reservation.",
     labels: REPLICA_LABELS,
-    read: each(({ claimBytes }, labels) => known(claimBytes, labels)),
+    read: each(({ claimBytes }, labels) => sampleIfKnown(claimBytes, labels)),
   },
   {
     name: "metalbridge_replica_memory_footprint_bytes",
     type: "gauge",
     help: "Memory footprint of the engine's processes, as last measured (about every 5 minutes, or 30 while it is idle).",
     labels: REPLICA_LABELS,
-    read: each(({ footprintBytes }, labels) => known(footprintBytes, labels)),
+    read: each(({ footprintBytes }, labels) => sampleIfKnown(footprintBytes, labels)),
   },
   {
     name: "metalbridge_replica_start_time_seconds",
     type: "gauge",
     help: "Start time of the running engine, in seconds since the epoch.",
     labels: REPLICA_LABELS,
-    read: each(({ startedAtMs }, labels) => known(seconds(startedAtMs), labels)),
+    read: each(({ startedAtMs }, labels) => sampleIfKnown(seconds(startedAtMs), labels)),
   },
   {
     name: "metalbridge_replica_start_duration_seconds",
@@ -117,7 +117,7 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     help: "Startup time of the running engine: from process start until ready.",
     labels: REPLICA_LABELS,
     read: each(({ startedAtMs, readyAtMs }, labels) =>
-      known(
+      sampleIfKnown(
         startedAtMs === undefined || readyAtMs === undefined
           ? undefined
           : seconds(Math.max(0, readyAtMs - startedAtMs)),

@@ -1,12 +1,12 @@
 /** Which engine is evicted first under pressure, and which returns first. Pure. */
 import type { Priority } from "../../../src/api/fields/shared.ts";
-import { awayMs, type GovernorLimits } from "./limits.ts";
-import type { Engine, PressureReading } from "./types.ts";
+import { evictionBackoffMs, type GovernorLimits } from "./limits.ts";
+import type { GovernedEngine, PressureReading } from "./types.ts";
 
 const RANK: Readonly<Record<Priority, number>> = { critical: 4, high: 3, normal: 2, low: 1, batch: 0 };
 
 /** Lowest priority first, then the one that frees the most memory, then the oldest. Never a protected one. */
-export function chooseVictim(engines: readonly Engine[]): Engine | undefined {
+export function chooseVictim(engines: readonly GovernedEngine[]): GovernedEngine | undefined {
   return engines
     .filter(({ standing, isProtected }) => {
       return !isProtected && (standing.at === "running" || standing.at === "starting");
@@ -18,10 +18,10 @@ export function chooseVictim(engines: readonly Engine[]): Engine | undefined {
 
 /** A long-idle engine whose priority allows it: it is unloaded before an engine in use has to be evicted. */
 export function chooseIdle(
-  engines: readonly Engine[],
+  engines: readonly GovernedEngine[],
   now: number,
   limits: GovernorLimits,
-): Engine | undefined {
+): GovernedEngine | undefined {
   return chooseVictim(
     engines.filter(({ standing, priority }) => {
       const idleSince = standing.at === "running" ? standing.idleSince : undefined;
@@ -31,29 +31,29 @@ export function chooseIdle(
 }
 
 /** Highest priority first, then the one evicted longest ago. Only engines away long enough, and only those that fit. */
-export function chooseReturn(
-  engines: readonly Engine[],
+export function chooseReadmission(
+  engines: readonly GovernedEngine[],
   reading: PressureReading,
   now: number,
   limits: GovernorLimits,
-): Engine | undefined {
+): GovernedEngine | undefined {
   return engines
     .filter((engine) => mayReturn(engine, now, limits) && fits(engine, reading, limits))
     .toSorted((a, b) => RANK[b.priority] - RANK[a.priority] || a.age - b.age || byId(a, b))[0];
 }
 
-function mayReturn({ standing, evictions }: Engine, now: number, limits: GovernorLimits): boolean {
+function mayReturn({ standing, evictions }: GovernedEngine, now: number, limits: GovernorLimits): boolean {
   if (standing.at === "waiting") return true;
-  return standing.at === "evicted" && now - standing.since >= awayMs(limits, evictions);
+  return standing.at === "evicted" && now - standing.since >= evictionBackoffMs(limits, evictions);
 }
 
 /** The claim says whether it may run at all; this says whether the memory is there now. */
-function fits({ bytes }: Engine, reading: PressureReading, limits: GovernorLimits): boolean {
+function fits({ bytes }: GovernedEngine, reading: PressureReading, limits: GovernorLimits): boolean {
   const { availableBytes, totalBytes } = reading;
   if (availableBytes === undefined || totalBytes === undefined) return true;
   return availableBytes - bytes >= totalBytes * limits.scarceShare;
 }
 
-function byId(a: Engine, b: Engine): number {
+function byId(a: GovernedEngine, b: GovernedEngine): number {
   return a.id < b.id ? -1 : 1;
 }

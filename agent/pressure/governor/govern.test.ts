@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { calm, govern } from "./govern.ts";
-import { awayMs, defaultLimits } from "./limits.ts";
+import { govern, INITIAL_GOVERNOR_STATE } from "./govern.ts";
+import { defaultLimits, evictionBackoffMs } from "./limits.ts";
 import { type Machine, type MachineEvent, run } from "./testing/machine.ts";
-import type { Engine, GovernorState, PressureReading, Standing } from "./types.ts";
+import type { GovernedEngine, GovernedEngineState, GovernorState, PressureReading } from "./types.ts";
 
 const GIB = 2 ** 30;
 
@@ -97,7 +97,12 @@ test("swap that grows is a warning of its own, scarce memory with it makes a war
       ...more,
     };
   };
-  const first = govern(calm, { now: 0, reading: reading(0, {}), engines: [], mayEvict: true });
+  const first = govern(INITIAL_GOVERNOR_STATE, {
+    now: 0,
+    reading: reading(0, {}),
+    engines: [],
+    mayEvict: true,
+  });
   const grown = { swapUsedBytes: 2 * GIB };
   const swapping = { now: 5_000, reading: reading(5_000, grown), engines: [], mayEvict: true };
   expect(govern(first.state, swapping)).toMatchObject({
@@ -120,39 +125,44 @@ test("swap that grows is a warning of its own, scarce memory with it makes a war
 
 test("an engine that has been idle for long is unloaded while memory is short, one of high priority is not", () => {
   const reading: PressureReading = { at: 700_000, pressure: "Warning" };
-  const idle = (id: string, priority: Engine["priority"]): Engine => {
-    const standing: Standing = { at: "running", idleSince: 1_000 };
+  const idle = (id: string, priority: GovernedEngine["priority"]): GovernedEngine => {
+    const standing: GovernedEngineState = { at: "running", idleSince: 1_000 };
     return { id, priority, isProtected: false, bytes: GIB, age: 0, evictions: 0, standing };
   };
-  const decide = (engine: Engine) =>
-    govern(calm, { now: 700_000, reading, engines: [engine], mayEvict: true });
+  const decide = (engine: GovernedEngine) =>
+    govern(INITIAL_GOVERNOR_STATE, { now: 700_000, reading, engines: [engine], mayEvict: true });
   expect(decide(idle("a", "normal")).eviction).toMatchObject({ id: "a", how: "unload" });
   expect(decide(idle("a", "high")).eviction).toBeUndefined();
 });
 
 test("who was evicted stays away longer each time", () => {
-  expect([1, 2, 3, 4, 5, 99].map((times) => awayMs(defaultLimits, times) / 60_000)).toEqual([
+  expect([1, 2, 3, 4, 5, 99].map((times) => evictionBackoffMs(defaultLimits, times) / 60_000)).toEqual([
     5, 10, 20, 40, 60, 60,
   ]);
 });
 
 test("after a restart of the agent the evicted still return one at a time", () => {
-  const away = (id: string): Engine => {
-    const standing: Standing = { at: "evicted", since: 0 };
+  const away = (id: string): GovernedEngine => {
+    const standing: GovernedEngineState = { at: "evicted", since: 0 };
     return { id, priority: "normal", isProtected: false, bytes: GIB, age: 0, evictions: 1, standing };
   };
   const reading: PressureReading = { at: 600_000, pressure: "Normal" };
-  const plan = govern(calm, { now: 600_000, reading, engines: [away("a"), away("b")], mayEvict: true });
+  const plan = govern(INITIAL_GOVERNOR_STATE, {
+    now: 600_000,
+    reading,
+    engines: [away("a"), away("b")],
+    mayEvict: true,
+  });
   expect(plan.starts).toMatchObject({ at: "one", id: "a" });
 });
 
 const priority = fc.constantFrom("critical", "high", "normal", "low", "batch" as const);
-const standing: fc.Arbitrary<Standing> = fc.oneof(
+const standing: fc.Arbitrary<GovernedEngineState> = fc.oneof(
   fc.record({ at: fc.constant("running" as const), idleSince: fc.option(fc.nat(1e6), { nil: undefined }) }),
   fc.constantFrom({ at: "starting" }, { at: "ending" }, { at: "waiting" } as const),
   fc.record({ at: fc.constant("evicted" as const), since: fc.nat(1e6) }),
 );
-const engine: fc.Arbitrary<Engine> = fc.record({
+const engine: fc.Arbitrary<GovernedEngine> = fc.record({
   id: fc.constantFrom("a", "b", "c", "d"),
   ...{
     standing,
@@ -173,7 +183,7 @@ test("any readings: protected engines stay, one is evicted at a time after two r
   });
   fc.assert(
     fc.property(steps, (sequence) => {
-      let state: GovernorState = calm;
+      let state: GovernorState = INITIAL_GOVERNOR_STATE;
       let looks = 0;
       for (const [index, [seen, all]] of sequence.entries()) {
         const now = (index + 1) * 5_000;

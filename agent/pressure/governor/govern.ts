@@ -4,12 +4,19 @@
  * Warning holds new starts and unloads idle engines. Critical evicts one engine at a time and reads memory twice before
  * the next. Normal restores all evicted engines, one at a time. A failed reading changes nothing.
  */
-import { chooseIdle, chooseReturn, chooseVictim } from "./choose.ts";
-import { nextLevel, type Sign, signOf, withSwap } from "./level.ts";
+import { chooseIdle, chooseReadmission, chooseVictim } from "./choose.ts";
+import { nextLevel, type PressureSign, pressureSignOf, withSwapReading } from "./level.ts";
 import { defaultLimits, type GovernorLimits } from "./limits.ts";
-import type { Engine, Eviction, GovernorInput, GovernorPlan, GovernorState, Starts } from "./types.ts";
+import type {
+  EngineEviction,
+  GovernedEngine,
+  GovernorInput,
+  GovernorPlan,
+  GovernorState,
+  StartPolicy,
+} from "./types.ts";
 
-export const calm: GovernorState = {
+export const INITIAL_GOVERNOR_STATE: GovernorState = {
   level: "Normal",
   quietMs: 0,
   criticalInARow: 0,
@@ -41,11 +48,11 @@ function take(
   before: GovernorState,
   input: GovernorInput,
   limits: GovernorLimits,
-): { readonly state: GovernorState; readonly sign: Sign } {
+): { readonly state: GovernorState; readonly sign: PressureSign } {
   const { reading, engines } = input;
   const isNew = before.last === undefined || reading.at > before.last.at;
-  const swap = isNew ? withSwap(before.swap, reading, limits) : before.swap;
-  const sign = signOf(input, swap, limits);
+  const swap = isNew ? withSwapReading(before.swap, reading, limits) : before.swap;
+  const sign = pressureSignOf(input, swap, limits);
   if (!isNew) return { state: before, sign };
   const { level, quietMs } = nextLevel(before, sign, reading.at, limits);
   const isEnding = engines.some(({ standing }) => standing.at === "ending");
@@ -63,17 +70,17 @@ function take(
 }
 
 /** A failed reading neither confirms nor denies. */
-function countCritical(before: number, { level }: Sign): number {
+function countCritical(before: number, { level }: PressureSign): number {
   if (level === "Unknown") return before;
   return level === "Critical" ? before + 1 : 0;
 }
 
 function chooseEviction(
   state: GovernorState,
-  sign: Sign,
+  sign: PressureSign,
   { engines, mayEvict, now }: GovernorInput,
   limits: GovernorLimits,
-): Eviction | undefined {
+): EngineEviction | undefined {
   if (!mayEvict || engines.some(({ standing }) => standing.at === "ending")) return undefined;
   if (sign.level === "Critical" && state.criticalInARow >= limits.confirmations) {
     const victim = chooseVictim(engines);
@@ -88,7 +95,7 @@ function admit(
   state: GovernorState,
   { engines, reading, now }: GovernorInput,
   limits: GovernorLimits,
-): { readonly starts: Starts; readonly state: GovernorState } {
+): { readonly starts: StartPolicy; readonly state: GovernorState } {
   if (state.level !== "Normal") {
     const short = state.level === "Critical" ? "critical" : "short";
     return {
@@ -122,25 +129,25 @@ function admit(
 
 /** An engine that had its turn and is still not back lets the others go first. */
 function chooseNext(
-  absent: readonly Engine[],
+  absent: readonly GovernedEngine[],
   hadItsTurn: string | undefined,
   reading: GovernorInput["reading"],
   now: number,
   limits: GovernorLimits,
-): Engine | undefined {
+): GovernedEngine | undefined {
   const others = absent.filter(({ id }) => id !== hadItsTurn);
-  return chooseReturn(others, reading, now, limits) ?? chooseReturn(absent, reading, now, limits);
+  return chooseReadmission(others, reading, now, limits) ?? chooseReadmission(absent, reading, now, limits);
 }
 
-function letIn(id: string, count: number): Starts {
+function letIn(id: string, count: number): StartPolicy {
   return { at: "one", id, because: `memory has recovered: one of ${count} that are away returns at a time` };
 }
 
-function isMoving({ standing }: Engine): boolean {
+function isMoving({ standing }: GovernedEngine): boolean {
   return standing.at === "starting" || standing.at === "ending";
 }
 
-function because({ level }: GovernorState, sign: Sign): string {
+function because({ level }: GovernorState, sign: PressureSign): string {
   if (sign.level === level) return sign.because;
   if (sign.level === "Unknown") return `${sign.because}; the level stays`;
   return `${sign.because}; the level stays until it has been quiet for long enough`;

@@ -1,20 +1,20 @@
 /** From readings to the level of pressure: raised at once, lowered one step after quiet. Pure. */
 import { formatBytes } from "../../../src/util/bytes.ts";
 import type { GovernorLimits } from "./limits.ts";
-import type { GovernorInput, GovernorState, Level, PressureReading } from "./types.ts";
+import type { GovernorInput, GovernorState, PressureLevel, PressureReading } from "./types.ts";
 
 /** The level that one reading alone indicates. A failed reading indicates none: neither critical nor normal. */
-export interface Sign {
-  readonly level: Level | "Unknown";
+export interface PressureSign {
+  readonly level: PressureLevel | "Unknown";
   readonly because: string;
 }
 
 /** The system's level leads; swap growth, scarcity and killed engines can each raise it. */
-export function signOf(
+export function pressureSignOf(
   { reading, killedAt, now }: Pick<GovernorInput, "reading" | "killedAt" | "now">,
   swap: GovernorState["swap"],
   limits: GovernorLimits,
-): Sign {
+): PressureSign {
   if (reading.pressure === "Critical") return { level: "Critical", because: "the system says critical" };
   const second = secondSign(reading, swap, limits, killedAt, now);
   if (reading.pressure === "Warning") {
@@ -58,7 +58,7 @@ function grown(swap: GovernorState["swap"]): number {
   return last === undefined ? 0 : last.bytes - Math.min(...swap.map(({ bytes }) => bytes));
 }
 
-export function withSwap(
+export function withSwapReading(
   swap: GovernorState["swap"],
   { at, swapUsedBytes }: PressureReading,
   limits: GovernorLimits,
@@ -67,15 +67,15 @@ export function withSwap(
   return swapUsedBytes === undefined ? kept : [...kept, { at, bytes: swapUsedBytes }];
 }
 
-const ORDER: Readonly<Record<Level, number>> = { Normal: 0, Warning: 1, Critical: 2 };
+const ORDER: Readonly<Record<PressureLevel, number>> = { Normal: 0, Warning: 1, Critical: 2 };
 
 /** The next level, and how much quiet has been seen below it. */
 export function nextLevel(
   state: Pick<GovernorState, "level" | "quietMs" | "last">,
-  sign: Sign,
+  sign: PressureSign,
   at: number,
   limits: GovernorLimits,
-): { readonly level: Level; readonly quietMs: number } {
+): { readonly level: PressureLevel; readonly quietMs: number } {
   const { level, last } = state;
   if (sign.level === "Unknown") return { level, quietMs: state.quietMs };
   if (ORDER[sign.level] > ORDER[level]) return { level: sign.level, quietMs: 0 };

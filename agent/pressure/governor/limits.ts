@@ -56,7 +56,7 @@ export const defaultLimits: GovernorLimits = {
 };
 
 /** How long an engine stays away after its n-th eviction within `forgetMs` (n from 1). */
-export function awayMs(limits: GovernorLimits, evictions: number): number {
+export function evictionBackoffMs(limits: GovernorLimits, evictions: number): number {
   const { awayFirstMs: firstMs, awayMaxMs: capMs } = limits;
   return backoffMs(evictions, { firstMs, capMs, jitter: NONE }, 0);
 }

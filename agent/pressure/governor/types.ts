@@ -12,7 +12,7 @@ export interface PressureReading {
 }
 
 /** Where an engine stands, as far as memory is concerned. */
-export type Standing =
+export type GovernedEngineState =
   | { readonly at: "running"; readonly idleSince?: number | undefined }
   | { readonly at: "starting" }
   /** It is stopping, for whatever reason; its memory is still in use. */
@@ -22,9 +22,9 @@ export type Standing =
   /** The governor evicted it; it may not start until the governor allows it again. */
   | { readonly at: "evicted"; readonly since: number };
 
-export interface Engine {
+export interface GovernedEngine {
   readonly id: string;
-  readonly standing: Standing;
+  readonly standing: GovernedEngineState;
   readonly priority: Priority;
   readonly isProtected: boolean;
   /** What it takes, or will take. */
@@ -39,18 +39,18 @@ export interface GovernorInput {
   readonly now: number;
   /** The newest reading. The same one may be passed again: it counts once. */
   readonly reading: PressureReading;
-  readonly engines: readonly Engine[];
+  readonly engines: readonly GovernedEngine[];
   /** When the system last killed one of the engines; absent when it never did. */
   readonly killedAt?: number | undefined;
   /** `Host.spec.memory.evictionEnabled`. */
   readonly mayEvict: boolean;
 }
 
-export type Level = "Normal" | "Warning" | "Critical";
+export type PressureLevel = "Normal" | "Warning" | "Critical";
 
 /** What the governor keeps between readings. Small, and lost without harm when the agent restarts. */
 export interface GovernorState {
-  readonly level: Level;
+  readonly level: PressureLevel;
   /** The newest reading that was counted. */
   readonly last?: PressureReading;
   /** Quiet seen so far below the present level, in ms. */
@@ -66,13 +66,13 @@ export interface GovernorState {
 }
 
 /** Which engines may start: all, none, or just one. */
-export type Starts =
+export type StartPolicy =
   | { readonly at: "all" }
   | { readonly at: "none"; readonly because: string }
   | { readonly at: "one"; readonly id: string; readonly because: string };
 
 /** Which engine to stop now, in what way, and the reason to report. */
-export interface Eviction {
+export interface EngineEviction {
   readonly id: string;
   /** "evict" does not wait for long answers; "unload" drains as usual, since the engine is idle. */
   readonly how: "evict" | "unload";
@@ -81,10 +81,10 @@ export interface Eviction {
 
 export interface GovernorPlan {
   readonly state: GovernorState;
-  readonly level: Level;
+  readonly level: PressureLevel;
   /** Why the level is what it is, as a sentence. */
   readonly because: string;
-  readonly starts: Starts;
-  readonly eviction?: Eviction;
+  readonly starts: StartPolicy;
+  readonly eviction?: EngineEviction;
   readonly readAgainMs: number;
 }

@@ -1,5 +1,5 @@
 /** The API keys that a gate accepts: those of the Secret and, for a while, those that have left it. Pure. */
-import { linesOf } from "./secrets.ts";
+import { nonEmptyLines } from "./secrets.ts";
 
 export interface AcceptedKeys {
   /** In the Secret, as it was last read. */
@@ -28,12 +28,12 @@ export function acceptKeys(
 
 /** The gate's file has all of them; beside it a file says which have left. */
 export function parseAccepted(accepted: string, left: string): AcceptedKeys {
-  const times = linesOf(left).flatMap((line): [string, number][] => {
+  const times = nonEmptyLines(left).flatMap((line): [string, number][] => {
     const [, untilMs, key] = /^(\d{1,15}) (.+)$/s.exec(line) ?? [];
     return untilMs === undefined || key === undefined ? [] : [[key, Number(untilMs)]];
   });
   const gone = new Map(times);
-  return { current: linesOf(accepted).filter((key) => !gone.has(key)), left: gone };
+  return { current: nonEmptyLines(accepted).filter((key) => !gone.has(key)), left: gone };
 }
 
 export function renderAccepted({ current, left }: AcceptedKeys): {

@@ -1,22 +1,22 @@
 /** What a new agent finds: the replicas that the last one knew, its reservations, and the engines that are still running. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Instance, Place } from "../../instances/instance.ts";
+import type { Instance, InstanceContext } from "../../instances/instance.ts";
 import { ENGINES_FOLDER } from "../../instances/instances.ts";
 import type { RunnerContext } from "../context.ts";
 import { createReplicaCounts } from "../metrics/counts.ts";
 import { pressureTimesOf } from "../pressure.ts";
 import { type EngineFile, readEngineFile } from "../state/engine-record.ts";
-import { readHistory } from "../state/history.ts";
-import { createRepeated, createReplicaLog } from "../state/replica-log.ts";
+import { readReplicaHistory } from "../state/history.ts";
+import { createChangeMonitor, createReplicaLog } from "../state/replica-log.ts";
 import {
   NEVER_ANNOUNCED,
   NOTHING_RUNS,
-  newRun,
+  newEngineRun,
   type ReplicaState,
   refOf,
   replicaOf,
-  setWish,
+  setDesiredObject,
 } from "../state/state.ts";
 import { claimModel, resolveOnDisk } from "./fetch.ts";
 import { createJobs } from "./jobs.ts";
@@ -25,7 +25,7 @@ import { readKeyFile } from "./secrets.ts";
 /** The state of one replica, with what its directory remembers; nothing is started or signalled. */
 export function openState(uid: string, context: RunnerContext): ReplicaState {
   const dir = join(context.ports.stateDir, ENGINES_FOLDER, uid);
-  const history = readHistory(dir);
+  const history = readReplicaHistory(dir);
   const { wallMs, monotonicMs } = context.moment();
   const left = history.backoffUntilMs === undefined ? 0 : history.backoffUntilMs - wallMs;
   const log = createReplicaLog(context.log, uid, () => refOf(state));
@@ -38,7 +38,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
       onRetry: (delayMs) => void context.ports.clock.after(delayMs, () => context.enqueue(uid)),
     }),
     counts: createReplicaCounts(),
-    repeated: createRepeated(log),
+    repeated: createChangeMonitor(log),
     wish: { at: "unknown" },
     engine: NOTHING_RUNS,
     weights: { at: "unknown" },
@@ -66,7 +66,7 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
   const found = [...uids].map((uid) => {
     const state = openState(uid, context);
     const replica = desired.get(uid);
-    if (replica !== undefined) setWish(state, "kept", replica, context.moment());
+    if (replica !== undefined) setDesiredObject(state, "kept", replica, context.moment());
     return { state, file: takeRecord(state, context) };
   });
   await Promise.all(found.map(({ state, file }) => adoptInstance(state, file, context)));
@@ -80,7 +80,7 @@ function foldersIn(folder: string): readonly string[] {
 }
 
 /** Adopts what is running in a folder that could not be read, or in which a start has just failed. */
-export async function adoptAgain(state: ReplicaState, context: RunnerContext): Promise<void> {
+export async function readopt(state: ReplicaState, context: RunnerContext): Promise<void> {
   state.engine = NOTHING_RUNS;
   await adoptInstance(state, takeRecord(state, context), context);
 }
@@ -94,7 +94,7 @@ async function adoptInstance(
   const found = await tryToAdopt(state, recorded, context);
   if (found === undefined || state.engine.at !== "none") return;
   const file = recorded ?? (await recordOfUnknown(state, found, context));
-  state.engine = newRun(found, file, readKeyFile(state.dir), context.moment());
+  state.engine = newEngineRun(found, file, readKeyFile(state.dir), context.moment());
   // What the last agent sent may still be on its way.
   state.slice = { ...NEVER_ANNOUNCED, mayArrive: true };
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
@@ -126,7 +126,7 @@ async function adopt(
   file: EngineFile | undefined,
   context: RunnerContext,
 ): Promise<Instance | undefined> {
-  const place = placeOf(state, context);
+  const place = instanceContextOf(state, context);
   const template = replicaOf(state)?.spec.template;
   const trace = {
     port: file?.port ?? state.past.history.port ?? 0,
@@ -141,7 +141,10 @@ async function adopt(
 }
 
 /** Where its instance keeps its files, and what its changes enqueue. */
-export function placeOf({ uid, dir, log }: ReplicaState, { enqueue }: RunnerContext): Place {
+export function instanceContextOf(
+  { uid, dir, log }: ReplicaState,
+  { enqueue }: RunnerContext,
+): InstanceContext {
   return { dir, log, onChange: () => enqueue(uid) };
 }
 

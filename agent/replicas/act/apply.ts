@@ -1,19 +1,19 @@
 /** Carries out the steps of a plan, each phase in a file of its own. Local ones at once, questions and writes to others as jobs. */
 import type { RunnerContext } from "../context.ts";
-import type { Step } from "../plan/step.ts";
+import type { ReplicaStep } from "../plan/step.ts";
 import type { ReplicaState } from "../state/state.ts";
 import { applyEnd } from "./ending.ts";
-import { withdraw } from "./endpoint.ts";
+import { withdrawEndpoint } from "./endpoint.ts";
 import { applyPrepare } from "./prepare.ts";
 import { applyServe } from "./serve.ts";
 import { applyStop } from "./stop.ts";
 
 /** What a step leaves: nothing new yet, facts that need a new plan at once, or a reason not to take the later steps. */
-export type Outcome = "later" | "changed" | "replan";
+export type StepOutcome = "later" | "changed" | "replan";
 
 /** True when the replica should be planned again at once. */
-export async function applySteps(
-  steps: readonly Step[],
+export async function applyReplicaSteps(
+  steps: readonly ReplicaStep[],
   state: ReplicaState,
   context: RunnerContext,
 ): Promise<boolean> {
@@ -26,10 +26,14 @@ export async function applySteps(
   return isChanged;
 }
 
-function applyStep(step: Step, state: ReplicaState, context: RunnerContext): Outcome | Promise<Outcome> {
+function applyStep(
+  step: ReplicaStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): StepOutcome | Promise<StepOutcome> {
   switch (step.do) {
     case "withdraw":
-      withdraw(state, context);
+      withdrawEndpoint(state, context);
       return "later";
     case "detectRuntime":
     case "fetch":

@@ -4,7 +4,7 @@
  */
 import { waitMs } from "../../../src/kube/wait.ts";
 import type { RunnerContext } from "../context.ts";
-import type { Observed } from "../plan/observed.ts";
+import type { ObservedReplica } from "../plan/observed.ts";
 import { type ReplicaState, refOf, replicaOf, runOf } from "../state/state.ts";
 
 /** Beyond a drain's own time: for TERM, TERM, KILL and what an engine leaves behind. */
@@ -17,7 +17,7 @@ const POLL_MS = 20;
 export async function endEngines(
   context: RunnerContext,
   atOnce: AbortSignal,
-  begin: (how: NonNullable<Observed["agentEnds"]>) => void,
+  begin: (how: NonNullable<ObservedReplica["agentEnds"]>) => void,
 ): Promise<void> {
   const { clock } = context.ports;
   const { propagationMs, goodbyeMs } = context.timings;

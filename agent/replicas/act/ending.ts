@@ -3,13 +3,17 @@ import type { RunnerContext } from "../context.ts";
 import type { EndStep } from "../plan/ending.ts";
 import type { Stop } from "../plan/observed.ts";
 import { isForced } from "../plan/step.ts";
-import { stopOnDisk } from "../state/engine-record.ts";
+import { storedStopOf } from "../state/engine-record.ts";
 import { keepRecord } from "../state/keep-record.ts";
 import { type ReplicaState, runOf, setFile } from "../state/state.ts";
-import type { Outcome } from "./apply.ts";
+import type { StepOutcome } from "./apply.ts";
 import { forgetRun, recordExit } from "./exits.ts";
 
-export async function applyEnd(step: EndStep, state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+export async function applyEnd(
+  step: EndStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<StepOutcome> {
   switch (step.do) {
     case "beginStop":
       return beginStop(state, context, step);
@@ -35,11 +39,11 @@ function beginStop(
   state: ReplicaState,
   context: RunnerContext,
   { why, deadlineAt, latestAt, because }: Extract<EndStep, { do: "beginStop" }>,
-): Promise<Outcome> {
+): Promise<StepOutcome> {
   state.log.info({ why, because }, "stopping the engine");
   if (!isForced(why)) runOf(state)?.instance.leave?.();
   const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
-  return keepStop(state, context, {
+  return persistStop(state, context, {
     ...{ why, startedAt, deadlineAt, because },
     ...(latestAt === undefined ? {} : { latestAt }),
     ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
@@ -47,11 +51,15 @@ function beginStop(
 }
 
 /** In memory and on disk, so that a restarted agent continues the stop. */
-export async function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Promise<Outcome> {
+export async function persistStop(
+  state: ReplicaState,
+  context: RunnerContext,
+  stop: Stop,
+): Promise<StepOutcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   const moment = context.moment();
-  const file = { ...run.file, stop: stopOnDisk(stop, moment) };
+  const file = { ...run.file, stop: storedStopOf(stop, moment) };
   setFile(run, file, moment);
   // Exactly as planned: what went over the wall clock and back could differ and be planned again.
   run.record = { ...run.record, stop };

@@ -4,7 +4,7 @@ import type { EndpointResult } from "../ports.ts";
 import { type ReplicaState, refOf, runOf } from "../state/state.ts";
 
 /** Writes the endpoint as ready. From the attempt on it counts as possibly announced, answer or not. */
-export function announce(state: ReplicaState, context: RunnerContext, port: number): void {
+export function announceEndpoint(state: ReplicaState, context: RunnerContext, port: number): void {
   const ref = refOf(state);
   // The one it listens on, which is not the host's newest one right after a move.
   const address = runOf(state)?.file.address;
@@ -17,7 +17,7 @@ export function announce(state: ReplicaState, context: RunnerContext, port: numb
 }
 
 /** Writes the endpoint as not ready, not serving, terminating. Overtakes an announcement on its way. */
-export function withdraw(state: ReplicaState, context: RunnerContext): void {
+export function withdrawEndpoint(state: ReplicaState, context: RunnerContext): void {
   const ref = refOf(state);
   if (ref === undefined) return;
   state.jobs.run("withdraw", async () => {

@@ -5,7 +5,7 @@ import type { EventInput } from "../../../src/kube/event/series.ts";
 import { truncateBytes } from "../../../src/util/text.ts";
 
 /** What is known of an exit. */
-export interface End {
+export interface ExitDetails {
   readonly code?: number | undefined;
   readonly signal?: string | undefined;
   readonly logTail: string;
@@ -20,13 +20,13 @@ const LINE_BYTES = 140;
  * The message, then the exit code or signal, then the last lines of the log; a long message is truncated to fit them.
  * Equal exits are one Event, although the log lines of each name different pids and times.
  */
-export function exitNote(message: string, end: End): Pick<EventInput, "note" | "sameAs"> {
+export function exitNote(message: string, end: ExitDetails): Pick<EventInput, "note" | "sameAs"> {
   const how = howItEnded(end);
   const tail = ` (${how}; ${lastWords(end.logTail)})`;
   return { note: truncateBytes(message, NOTE_BYTES - Buffer.byteLength(tail)) + tail, sameAs: how };
 }
 
-function howItEnded({ code, signal }: End): string {
+function howItEnded({ code, signal }: ExitDetails): string {
   if (signal !== undefined) return `signal ${signal}`;
   return code === undefined ? "exit status unknown" : `exit code ${code}`;
 }

@@ -8,19 +8,19 @@ import { classifyExit } from "../../../src/engines/llamacpp/exit.ts";
 import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { ExitRecord, Instance } from "../../instances/instance.ts";
-import type { Level } from "../../pressure/governor/types.ts";
+import type { PressureLevel } from "../../pressure/governor/types.ts";
 import { silentLog } from "../../store/fixtures/store.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Desired } from "../plan/observed.ts";
 import { planReplica } from "../plan/plan.ts";
 import { defaultTimings, type Timings } from "../plan/timings.ts";
-import { governed } from "../pressure.ts";
+import { governedEngines } from "../pressure.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { observe } from "../state/observe.ts";
-import { NOTHING_RUNS, newRun } from "../state/state.ts";
+import { observeReplica } from "../state/observe.ts";
+import { NOTHING_RUNS, newEngineRun } from "../state/state.ts";
 import { openState } from "./adopt.ts";
 import { recordExit } from "./exits.ts";
-import { refresh } from "./refresh.ts";
+import { refreshFromDisk } from "./refresh.ts";
 
 const MOMENT = { wallMs: Date.parse("2026-05-01T12:00:00Z"), monotonicMs: 50_000 };
 const ECHO = `srv log_server_r: request: {"error":{"message":"last read: 'failed to read'"}}\n`;
@@ -41,7 +41,7 @@ interface Ending {
   readonly logTail?: string;
   readonly wasReady: boolean;
   readonly readyForMs?: number;
-  readonly level?: Level;
+  readonly level?: PressureLevel;
   /** Unless given, the first restart waits, so that what is said meanwhile is seen. */
   readonly timings?: Timings;
 }
@@ -73,13 +73,13 @@ async function ended(ending: Ending) {
   const readyAtMs = wasReady ? { readyAtMs: MOMENT.wallMs - readyForMs } : {};
   const instance = { state: () => ({ at: "gone", exit }), logTail: async () => logTail };
   const record = { ...file, ...readyAtMs } as EngineFile;
-  state.engine = newRun(instance as unknown as Instance, record, undefined, MOMENT);
+  state.engine = newEngineRun(instance as unknown as Instance, record, undefined, MOMENT);
   await recordExit(state, context);
   state.engine = NOTHING_RUNS;
-  await refresh(state, context);
-  const seen = observe(state, context);
+  await refreshFromDisk(state, context);
+  const seen = observeReplica(state, context);
   const plan = planReplica(WANTED, seen, MOMENT.monotonicMs, timings);
-  return { plan, history: state.past.history, killedAt: governed(context).killedAt };
+  return { plan, history: state.past.history, killedAt: governedEngines(context).killedAt };
 }
 
 const CRASHES: readonly ExitRecord[] = [{ signal: "SIGSEGV" }, { code: 1 }];
@@ -127,7 +127,7 @@ sesame ::= [
   expect(plan.message).toContain("failed to parse grammar");
 });
 
-const SHORT: readonly (readonly [Level, string])[] = [
+const SHORT: readonly (readonly [PressureLevel, string])[] = [
   ["Warning", "memory was short"],
   ["Critical", "memory was critical"],
 ];
@@ -141,7 +141,7 @@ test.each(SHORT)("a SIGKILL from outside while memory is at %s is the system's",
   expect(killedAt).toBe(MOMENT.monotonicMs);
 });
 
-const ENOUGH: readonly (Level | undefined)[] = ["Normal", undefined];
+const ENOUGH: readonly (PressureLevel | undefined)[] = ["Normal", undefined];
 
 test.each(ENOUGH)("a SIGKILL from outside while memory is at %s is reported as a user's", async (level) => {
   const ending = { exit: { signal: "SIGKILL" }, wasReady: true };

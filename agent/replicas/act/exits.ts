@@ -6,14 +6,14 @@ import type { RunnerContext } from "../context.ts";
 import { countDrain } from "../metrics/counts.ts";
 import { drainEndsAt } from "../plan/evidence/drain-time.ts";
 import { isForced } from "../plan/step.ts";
+import { isTerminal } from "../plan/terminal-failures.ts";
 import { crashBackoffMs } from "../plan/timings.ts";
-import { isTerminal } from "../plan/verdicts.ts";
-import { memoryTrouble, noteExit } from "../pressure.ts";
+import { memoryShortage, noteExit } from "../pressure.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { type HistoryExit, keepHistory } from "../state/history.ts";
-import { recordSettled } from "../state/keep-record.ts";
-import { NEVER_ANNOUNCED, NOTHING_RUNS, type ReplicaState, type Run, runOf } from "../state/state.ts";
-import { weightsTried } from "./fetch.ts";
+import { whenRecordWritten } from "../state/keep-record.ts";
+import { type EngineRun, NEVER_ANNOUNCED, NOTHING_RUNS, type ReplicaState, runOf } from "../state/state.ts";
+import { attemptedWeights } from "./fetch.ts";
 import { reportPhase } from "./report.ts";
 
 const TAIL_BYTES = 4_000;
@@ -46,7 +46,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);
   const terminal =
     isForGood && runtime.at === "present"
-      ? { runtimeVersion: runtime.version, weights: weightsTried(state) }
+      ? { runtimeVersion: runtime.version, weights: attemptedWeights(state) }
       : undefined;
   const { port, ...kept } = past.history;
   noteExit(state, lastExit, clock.monotonicMs());
@@ -75,7 +75,7 @@ async function exitOf(
 ): Promise<HistoryExit> {
   const why = file.stop?.why;
   const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
-  const run = { wasReady: file.readyAtMs !== undefined, ...memoryTrouble(context) };
+  const run = { wasReady: file.readyAtMs !== undefined, ...memoryShortage(context) };
   const driver = context.runtimes.driver(file.runtime);
   const { because, ...ended } = exit === "unknown" ? {} : exit;
   const found =
@@ -103,7 +103,7 @@ function endedBecause(because: string | undefined): string {
 
 /** Nothing of the run is left: removes its record and releases its memory. */
 export async function forgetRun(state: ReplicaState, context: RunnerContext): Promise<void> {
-  await recordSettled(state);
+  await whenRecordWritten(state);
   const run = runOf(state);
   if (run !== undefined) noteDrain(run, context);
   run?.instance.close();
@@ -115,7 +115,7 @@ export async function forgetRun(state: ReplicaState, context: RunnerContext): Pr
 }
 
 /** Counts a requested stop, from the request until no process was left. */
-function noteDrain({ record, stopAskedAt: askedAt }: Run, context: RunnerContext): void {
+function noteDrain({ record, stopAskedAt: askedAt }: EngineRun, context: RunnerContext): void {
   const { stop } = record;
   if (stop === undefined || isForced(stop.why)) return;
   const outcome =

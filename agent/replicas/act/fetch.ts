@@ -12,9 +12,9 @@ import type { EngineDriver } from "../../engines/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
-import { type CorrectedBy, correctedBy, retryDelayMs, type Tried } from "../plan/corrections.ts";
+import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } from "../plan/corrections.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
-import { isTerminal } from "../plan/verdicts.ts";
+import { isTerminal } from "../plan/terminal-failures.ts";
 import { keepHistory } from "../state/history.ts";
 import {
   type ReplicaState,
@@ -22,7 +22,7 @@ import {
   replicaOf,
   runOf,
   type WeightFiles,
-  type Weights,
+  type WeightsState,
 } from "../state/state.ts";
 import { readSourceSecret, versionOfSecret } from "./secrets.ts";
 
@@ -105,12 +105,12 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
 }
 
 /** Starts the download as a job; progress and end enqueue the replica. False while an earlier one is still stopping. */
-export function fetchModel(state: ReplicaState, context: RunnerContext): boolean {
+export function startModelFetch(state: ReplicaState, context: RunnerContext): boolean {
   if (state.jobs.isRunning("fetch")) return false;
   state.weights = { at: "fetching", bytes: 0 };
   state.jobs.run("fetch", async (signal) => {
-    let tried: Tried = { isOnHost: false };
-    const onTry = (next: Tried) => {
+    let tried: FailedAttempt = { isOnHost: false };
+    const onTry = (next: FailedAttempt) => {
       tried = next;
     };
     try {
@@ -124,7 +124,7 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
       else
         state.weights = failed(state, error, context, {
           ...tried,
-          roomBytes: await roomOf(context.ports.store),
+          roomBytes: await storeRoomBytes(context.ports.store),
         });
     }
     return true;
@@ -133,7 +133,7 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
 }
 
 /** What models could take on the disk; undefined where it cannot be read. */
-export async function roomOf(store: Pick<ModelStore, "disk">): Promise<number | undefined> {
+export async function storeRoomBytes(store: Pick<ModelStore, "disk">): Promise<number | undefined> {
   const disk = await store.disk().catch(() => undefined);
   if (disk === undefined) return undefined;
   const { freeBytes, storeBytes, quotaBytes = Number.POSITIVE_INFINITY } = disk;
@@ -143,7 +143,7 @@ export async function roomOf(store: Pick<ModelStore, "disk">): Promise<number | 
 async function fetchAll(
   state: ReplicaState,
   context: RunnerContext,
-  { signal, onTry }: { readonly signal: AbortSignal; readonly onTry: (tried: Tried) => void },
+  { signal, onTry }: { readonly signal: AbortSignal; readonly onTry: (tried: FailedAttempt) => void },
 ): Promise<void> {
   const replica = replicaOf(state);
   if (replica === undefined) return;
@@ -194,10 +194,15 @@ export function requestFor(model: ReplicaModel, namespace: string): ModelRequest
   };
 }
 
-function failed(state: ReplicaState, error: unknown, context: RunnerContext, tried: Tried): Weights {
+function failed(
+  state: ReplicaState,
+  error: unknown,
+  context: RunnerContext,
+  tried: FailedAttempt,
+): WeightsState {
   const { clock } = context.ports;
   const { timings } = context;
-  const found = { ...findingOf(error), correctedBy: correctedBy(findingOf(error).code, tried) };
+  const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, tried) };
   // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
     return { at: "failed", ...found, retryAt: clock.monotonicMs() + timings.correctionMs };
@@ -226,11 +231,11 @@ function findingOf(error: unknown): Finding {
 const NEW_ROOM_BYTES = 64 * 1024 * 1024;
 
 export async function isCorrected(
-  by: CorrectedBy,
+  by: Correction,
   namespace: string,
   { client, store }: { readonly client: KubeClient; readonly store: Pick<ModelStore, "disk"> },
 ): Promise<boolean> {
-  if (by.what === "disk") return ((await roomOf(store)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
+  if (by.what === "disk") return ((await storeRoomBytes(store)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
   return ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version;
 }
 
@@ -383,7 +388,7 @@ export function noteDamage(
 }
 
 /** What the run that has just ended was started with; undefined if that was not noted before its start. */
-export function weightsTried({ weights }: ReplicaState): string | undefined {
+export function attemptedWeights({ weights }: ReplicaState): string | undefined {
   return weights.at === "stored" ? weights.weights : undefined;
 }
 

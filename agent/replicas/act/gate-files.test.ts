@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
-import { whyNot } from "./gate-files.ts";
+import { certificateProblem } from "./gate-files.ts";
 
 const LIMIT = 64 * 1024;
 
@@ -18,8 +18,8 @@ test("a chain of up to 10 certificates and 64 KiB is served, and a longer one is
       const chain = cert.trim().concat("\n").repeat(certificates);
       // Text beside the blocks of a PEM file is a comment.
       const why = isKey
-        ? whyNot(chain, key.padEnd(length, "\n"), Date.now())
-        : whyNot(chain.padEnd(length, "\n"), key, Date.now());
+        ? certificateProblem(chain, key.padEnd(length, "\n"), Date.now())
+        : certificateProblem(chain.padEnd(length, "\n"), key, Date.now());
       if (length > LIMIT) expect(why).toContain("64 KiB, the maximum");
       else if (certificates > 10)
         expect(why).toBe(`tls.crt has ${certificates} certificates; the maximum is 10`);
@@ -39,6 +39,6 @@ test.skipIf(whyNoAuthority() !== undefined)("RSA keys of more than 4,096 bits ar
     const args = ["req", "-x509", "-newkey", `rsa:${bits}`, "-nodes", "-subj", "/CN=chat"];
     execFileSync("openssl", [...args, "-keyout", keyFile, "-out", certFile], { stdio: "pipe" });
     const [chain, key] = [readFileSync(certFile, "utf8"), readFileSync(keyFile, "utf8")];
-    expect(whyNot(chain, key, Date.now() + 1_000)).toBe(expected);
+    expect(certificateProblem(chain, key, Date.now() + 1_000)).toBe(expected);
   }
 });

@@ -12,11 +12,11 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { type ReplicaState, type Run, refOf, replicaOf } from "../state/state.ts";
+import { type EngineRun, type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 import {
-  decode,
-  isAway,
+  decodeSecret,
+  isSecretUnreadable,
   keepKeys,
   readKeys,
   readSecret,
@@ -54,7 +54,7 @@ export async function prepareSecrets(
 }
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
-export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: Run): void {
+export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: EngineRun): void {
   const { client, clock, recorder } = context.ports;
   const replica = replicaOf(state);
   const ref = refOf(state);
@@ -143,7 +143,7 @@ async function refreshKeys(
     (keys) => ({ keys, error: undefined }),
     (error: unknown) => {
       if (before.current.length === 0 || !(error instanceof MetalbridgeError)) throw error;
-      return { keys: before.current, error: isAway(error) ? undefined : error };
+      return { keys: before.current, error: isSecretUnreadable(error) ? undefined : error };
     },
   );
   const wanted = renderAccepted(acceptKeys(before, keys, rotation));
@@ -171,7 +171,7 @@ async function refreshCertificate(
     await writeFileAtomic(path, pem);
     return true;
   } catch (error) {
-    if (before !== undefined && isAway(error)) return false;
+    if (before !== undefined && isSecretUnreadable(error)) return false;
     throw error;
   }
 }
@@ -192,8 +192,8 @@ async function readCertificate(
       "SecretIncomplete",
       `Secret ${namespace}/${name} has no key ${missing.join(" and no key ")}`,
     );
-  const [chain, key] = [decode(data["tls.crt"] ?? ""), decode(data["tls.key"] ?? "")];
-  const why = whyNot(chain, key, nowMs);
+  const [chain, key] = [decodeSecret(data["tls.crt"] ?? ""), decodeSecret(data["tls.key"] ?? "")];
+  const why = certificateProblem(chain, key, nowMs);
   if (why === undefined) return `${chain}\n${key}\n`;
   throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
 }
@@ -204,7 +204,7 @@ const MAX_CERTIFICATES = 10;
 const MAX_RSA_BITS = 4_096;
 
 /** Why the gate cannot serve this certificate, or clients would refuse it whatever they trust. */
-export function whyNot(chain: string, key: string, nowMs: number): string | undefined {
+export function certificateProblem(chain: string, key: string, nowMs: number): string | undefined {
   if (Math.max(chain.length, key.length) > MAX_PEM_LENGTH)
     return "tls.crt or tls.key is larger than 64 KiB, the maximum";
   const certificates = chain.split("-----BEGIN CERTIFICATE-----").length - 1;

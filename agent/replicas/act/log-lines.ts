@@ -4,9 +4,9 @@
 import { statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { RunnerContext } from "../context.ts";
-import { suspect } from "../plan/evidence/suspicion.ts";
+import { raiseSuspicion } from "../plan/evidence/suspicion.ts";
 import type { ReplicaState } from "../state/state.ts";
-import type { Probe } from "./question.ts";
+import type { ProbeContext } from "./probe-context.ts";
 
 /** Of a longer part only the end is read: an engine that fails its requests logs that for each of them. */
 const LARGEST_SCAN = 256 * 1024;
@@ -21,14 +21,19 @@ export function logBytes(path: string): number {
 export async function scanLog(
   state: ReplicaState,
   context: RunnerContext,
-  { driver, run }: Probe,
+  { driver, run }: ProbeContext,
 ): Promise<void> {
   const found = await readNewLines(run.instance.logPath, run.logSeenTo ?? 0);
   if (found === undefined || state.engine !== run) return;
   run.logSeenTo = found.seenTo;
   const line = driver.findDegraded(found.text);
   const before = run.suspicion;
-  run.suspicion = suspect(before, line, context.ports.clock.monotonicMs(), context.timings.proveAgainMs);
+  run.suspicion = raiseSuspicion(
+    before,
+    line,
+    context.ports.clock.monotonicMs(),
+    context.timings.proveAgainMs,
+  );
   if (run.suspicion !== before) state.log.warn({ line }, "the engine logged errors");
 }
 

@@ -6,27 +6,27 @@ import type { RunnerContext } from "../context.ts";
 import { retryDelayMs } from "../plan/corrections.ts";
 import type { Launch } from "../plan/observed.ts";
 import type { PrepareStep } from "../plan/prepare.ts";
-import { isTerminal } from "../plan/verdicts.ts";
+import { isTerminal } from "../plan/terminal-failures.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
-import { runtimeOf } from "../state/observe.ts";
-import { NEVER_ANNOUNCED, newRun, type ReplicaState, replicaOf } from "../state/state.ts";
-import { adoptAgain, placeOf } from "./adopt.ts";
-import type { Outcome } from "./apply.ts";
-import { fetchModel } from "./fetch.ts";
+import { replicaRuntime } from "../state/observe.ts";
+import { NEVER_ANNOUNCED, newEngineRun, type ReplicaState, replicaOf } from "../state/state.ts";
+import { instanceContextOf, readopt } from "./adopt.ts";
+import type { StepOutcome } from "./apply.ts";
+import { startModelFetch } from "./fetch.ts";
 import { prepareSecrets } from "./gate-files.ts";
 
 export async function applyPrepare(
   step: PrepareStep,
   state: ReplicaState,
   context: RunnerContext,
-): Promise<Outcome> {
+): Promise<StepOutcome> {
   switch (step.do) {
     case "detectRuntime":
       detect(state, context);
       return "later";
     case "fetch":
-      return fetchModel(state, context) ? "changed" : "later";
+      return startModelFetch(state, context) ? "changed" : "later";
     case "reserve":
       return (await reserve(state, context, step.claimBytes)) ? "later" : "replan";
     case "start":
@@ -38,7 +38,7 @@ export async function applyPrepare(
 }
 
 function detect(state: ReplicaState, context: RunnerContext): void {
-  const runtime = runtimeOf(state);
+  const runtime = replicaRuntime(state);
   state.jobs.run("detect", async () => {
     await context.runtimes.detect(runtime);
     return true;
@@ -68,7 +68,7 @@ async function start(state: ReplicaState, context: RunnerContext): Promise<void>
     state.past.launchFailures = 0;
   } catch (error) {
     // Something may have been started anyway: adopt it before anything else is tried.
-    await adoptAgain(state, context);
+    await readopt(state, context);
     if (state.engine.at === "none") {
       removeEngineFile(state.dir);
       context.admission.release(state.uid);
@@ -107,7 +107,7 @@ async function startReserved(
     startedAtMs: context.ports.clock.nowMs(),
   };
   const moment = context.moment();
-  const instance = await driver.open(placeOf(state, context), {
+  const instance = await driver.open(instanceContextOf(state, context), {
     template,
     modelPath: model.path,
     files: model.files,
@@ -119,7 +119,7 @@ async function startReserved(
     port: reserved.port,
     record,
   });
-  state.engine = newRun(instance, { ...record, ...instance.handle }, apiKey, moment);
+  state.engine = newEngineRun(instance, { ...record, ...instance.handle }, apiKey, moment);
   state.slice = NEVER_ANNOUNCED;
   state.log.info({ port: reserved.port }, "engine started");
   // After the start, because users wait for the start; forgetting the port is harmless.
@@ -142,7 +142,7 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   if (error instanceof MetalbridgeError) {
     const { code } = error;
     state.log.warn({ code, message: error.message }, "engine not started");
-    const runtime = context.runtimes.state(runtimeOf(state));
+    const runtime = context.runtimes.state(replicaRuntime(state));
     failed({
       ...{
         at: "failed",

@@ -2,21 +2,21 @@
 import { mkdirSync } from "node:fs";
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import type { Health, LiveAnswer } from "../../engines/engine.ts";
+import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { countProbe } from "../metrics/counts.ts";
 import { type DrainReading, noteQuiet } from "../plan/evidence/quiet.ts";
-import { judge, weigh } from "../plan/evidence/suspicion.ts";
+import { assessReply, judgeSuspicion } from "../plan/evidence/suspicion.ts";
 import type { Activity } from "../plan/observed.ts";
-import { isOurDelay, probeTimeoutMs } from "../plan/probe-step.ts";
+import { isAgentDelay, probeTimeoutMs } from "../plan/probe-step.ts";
 import { hasEngineFile } from "../state/engine-record.ts";
 import { writeHistory } from "../state/history.ts";
 import { keepRecord } from "../state/keep-record.ts";
-import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
+import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
 import { refreshSecrets } from "./gate-files.ts";
-import { isGaugeReadDue, isServing, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
+import { hasBeenReady, isGaugeReadDue, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
 import { logBytes, scanLog } from "./log-lines.ts";
-import { isSameRun, type Probe, probeOf, within } from "./question.ts";
+import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
 import { keepKeys, readKeyFile } from "./secrets.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -24,8 +24,8 @@ const DEFAULT_TIMEOUT_MS = 5_000;
 const OPEN_SHARE = 1.05;
 
 /** One health probe on a new connection. */
-export function probeHealth(state: ReplicaState, context: RunnerContext): void {
-  const probe = probeOf(state, context);
+export function startHealthProbe(state: ReplicaState, context: RunnerContext): void {
+  const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   const { run } = probe;
   const { timeoutSeconds, failureThreshold } = replicaOf(state)?.spec.probes ?? {};
@@ -44,53 +44,53 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     if (answer === "delayed here" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
     const wasCalm = isCalm(run);
-    if (isServing(run)) countProbe(state.counts, "health", tookMs, health !== "healthy");
+    if (hasBeenReady(run)) countProbe(state.counts, "health", tookMs, health !== "healthy");
     noteHealth(state, run, context, health, silent);
     if (asksGauges) noteGauges(state, context, probe, progress);
     else noteOpenRequest(state, run, context);
     if (generated !== undefined) noteSpeed(state, run, context, generated);
-    if (isServing(run)) await scanLog(state, context, probe);
-    return wasCalm && isSameRun(state, probe) && isCalm(run) && isServing(run) ? "unchanged" : true;
+    if (hasBeenReady(run)) await scanLog(state, context, probe);
+    return wasCalm && isSameRun(state, probe) && isCalm(run) && hasBeenReady(run) ? "unchanged" : true;
   });
 }
 
 /** Whether clients reach it is asked beside its health: neither says anything of the other. */
-async function askRoute(run: Run, context: RunnerContext, timeoutMs: number): Promise<void> {
+async function askRoute(run: EngineRun, context: RunnerContext, timeoutMs: number): Promise<void> {
   const asked = run.instance.routeProblem?.();
   if (asked === undefined) return;
-  const why = await within(timeoutMs, context, asked, "the gate does not answer");
+  const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
   const failingSince = run.route?.failingSince ?? context.ports.clock.monotonicMs();
   run.route = why === undefined ? {} : { failingSince, why };
 }
 
-interface TimedAnswer extends LiveAnswer {
+interface TimedAnswer extends LivenessReply {
   readonly tookMs: number;
   /** Set where no answer came in time. */
   readonly silent?: Activity;
 }
 
 async function askHealth(
-  { driver, target, run }: Probe,
+  { driver, target, run }: ProbeContext,
   context: RunnerContext,
   { asksGauges, timeoutMs }: { readonly asksGauges: boolean; readonly timeoutMs: number },
 ): Promise<TimedAnswer | "delayed here"> {
   const { clock } = context.ports;
   const askedAt = clock.monotonicMs();
   const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
-  const asked: Promise<LiveAnswer> = asksGauges
+  const asked: Promise<LivenessReply> = asksGauges
     ? driver.probeLive(target, options)
     : driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
   const unhealthy = `no answer within ${timeoutMs} ms`;
-  const late: LiveAnswer = { health: { unhealthy }, progress: "unknown" };
-  const answer = await within(timeoutMs, context, asked, late);
+  const late: LivenessReply = { health: { unhealthy }, progress: "unknown" };
+  const answer = await withTimeout(timeoutMs, context, asked, late);
   const tookMs = clock.monotonicMs() - askedAt;
   if (answer !== late) return { ...answer, tookMs };
-  if (isOurDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
+  if (isAgentDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
   return { ...late, tookMs, silent: await run.instance.activity() };
 }
 
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
-function isCalm({ health, work, suspicion, route }: Run): boolean {
+function isCalm({ health, work, suspicion, route }: EngineRun): boolean {
   if (health.lastProbeAt === undefined || route?.failingSince !== undefined) return false;
   const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
   const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
@@ -99,9 +99,9 @@ function isCalm({ health, work, suspicion, route }: Run): boolean {
 
 function noteHealth(
   state: ReplicaState,
-  run: Run,
+  run: EngineRun,
   context: RunnerContext,
-  answer: Health,
+  answer: EngineHealth,
   silent: Activity | undefined,
 ): void {
   const now = context.ports.clock.monotonicMs();
@@ -124,7 +124,7 @@ function noteHealth(
 }
 
 /** A log that grows is the sign of progress every engine gives. */
-function hasProgressed(run: Run): boolean {
+function hasProgressed(run: EngineRun): boolean {
   if (run.file.readyAtMs !== undefined) return false;
   const bytes = logBytes(run.instance.logPath);
   const grew = bytes > run.logBytes && run.logBytes > 0;
@@ -133,8 +133,8 @@ function hasProgressed(run: Run): boolean {
 }
 
 /** One real request; when it succeeds, what the engine reports about itself is read too. */
-export function probeRequest(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
-  const probe = probeOf(state, context);
+export function startRequestProbe(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
+  const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   const { run } = probe;
   state.jobs.run("request", async (signal) => {
@@ -161,7 +161,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
 }
 
 /** Runs beside the announcement, not before it. */
-function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): void {
+function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeContext): void {
   state.jobs.run("facts", async (signal) => {
     const { contextPerSlot } = await probe.driver.facts(probe.target);
     const { run } = probe;
@@ -176,11 +176,11 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): v
 
 /** Reads once what a draining engine still has to do. */
 export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
-  const probe = probeOf(state, context);
+  const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("quiet", async () => {
     const asked = readWork(probe).catch(() => "unknown" as const);
-    const reading = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
+    const reading = await withTimeout(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
     if (!isSameRun(state, probe)) return true;
     probe.run.quiet = noteQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
     return true;
@@ -188,7 +188,7 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
 }
 
 /** From what stands in front of the engine, if anything does: it counts exactly. */
-async function readWork({ driver, target, run }: Probe): Promise<DrainReading | "unknown"> {
+async function readWork({ driver, target, run }: ProbeContext): Promise<DrainReading | "unknown"> {
   const inFlight = await run.instance.inFlight?.();
   if (inFlight === undefined) return driver.readWork(target);
   return inFlight === "unknown" ? inFlight : { inFlight, tokensTotal: 0 };
@@ -198,7 +198,7 @@ async function readWork({ driver, target, run }: Probe): Promise<DrainReading | 
  * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
  * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
-export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: Run): void {
+export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: EngineRun): void {
   const { dir } = state;
   if (instance.state().at !== "running") return;
   const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
@@ -241,7 +241,7 @@ export function measureFootprint(state: ReplicaState, context: RunnerContext): v
 
 /** Sends one real request to an engine whose log shows errors. */
 export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
-  const probe = probeOf(state, context);
+  const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   const { run } = probe;
   state.jobs.run("prove", async (signal) => {
@@ -252,8 +252,8 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
     if (signal.aborted || !isSameRun(state, probe)) return true;
     const now = clock.monotonicMs();
     countProbe(state.counts, "request", now - at, answer !== "ok");
-    const verdict = weigh(answer, { at, isLate: now - at >= timeoutMs, before, after: run.work });
-    run.suspicion = judge(run.suspicion, verdict, now);
+    const verdict = assessReply(answer, { at, isLate: now - at >= timeoutMs, before, after: run.work });
+    run.suspicion = judgeSuspicion(run.suspicion, verdict, now);
     state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
     if (answer === "ok") reportOnce(state, run, context);
     return true;
@@ -261,7 +261,7 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
 }
 
 /** Once per run: the engine keeps serving, and an operator should know what it logged. */
-function reportOnce(state: ReplicaState, run: Run, context: RunnerContext): void {
+function reportOnce(state: ReplicaState, run: EngineRun, context: RunnerContext): void {
   const { suspicion } = run;
   const ref = refOf(state);
   if (run.hasReportedErrors === true || suspicion.at !== "cleared" || ref === undefined) return;

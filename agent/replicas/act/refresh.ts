@@ -1,16 +1,16 @@
 /** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
 import type { RunnerContext } from "../context.ts";
 import { noteSlice } from "../plan/evidence/exposure.ts";
-import { runtimeOf, sliceNow } from "../state/observe.ts";
+import { currentSlice, replicaRuntime } from "../state/observe.ts";
 import { type ReplicaState, replicaOf, runOf } from "../state/state.ts";
-import { adoptAgain } from "./adopt.ts";
+import { readopt } from "./adopt.ts";
 import { resolveModel, watchCorrection, watchWeights } from "./fetch.ts";
 
 /** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
-export async function refresh(state: ReplicaState, context: RunnerContext): Promise<void> {
-  if (state.engine.at === "unreadable") await adoptAgain(state, context);
+export async function refreshFromDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+  if (state.engine.at === "unreadable") await readopt(state, context);
   if (state.engine.at === "none" && replicaOf(state) !== undefined && state.wish.at !== "gone") {
-    const runtime = runtimeOf(state);
+    const runtime = replicaRuntime(state);
     const isUnknown = context.runtimes.state(runtime).at === "unknown";
     await Promise.all([
       resolveModel(state, context),
@@ -20,7 +20,7 @@ export async function refresh(state: ReplicaState, context: RunnerContext): Prom
   const now = context.ports.clock.monotonicMs();
   noteAddress(state, context, now);
   const wasReady = runOf(state)?.file.readyAtMs !== undefined;
-  const { state: _, ...slice } = noteSlice(state.slice, sliceNow(state, context), wasReady, now);
+  const { state: _, ...slice } = noteSlice(state.slice, currentSlice(state, context), wasReady, now);
   state.slice = slice;
   watchWeights(state);
   watchCorrection(state, context);

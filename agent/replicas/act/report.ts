@@ -8,12 +8,12 @@ import type {
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
-import type { Observed } from "../plan/observed.ts";
+import type { ObservedReplica } from "../plan/observed.ts";
 import { isSameStatus, replicaStatus } from "../plan/status.ts";
 import type { ReplicaPlan } from "../plan/step.ts";
 import { addTransition, isTransition } from "../plan/transitions.ts";
 import { keepHistory } from "../state/history.ts";
-import { type ReplicaState, replicaOf, runOf, setAnswer } from "../state/state.ts";
+import { type ReplicaState, replicaOf, runOf, setFromResponse } from "../state/state.ts";
 import { exitNote } from "./exit-note.ts";
 
 const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
@@ -24,7 +24,7 @@ type Phase = Pick<ReplicaPlan, "phase" | "reason" | "message">;
 export function report(
   state: ReplicaState,
   plan: ReplicaPlan,
-  observed: Observed,
+  observed: ObservedReplica,
   context: RunnerContext,
 ): void {
   const { wish } = state;
@@ -44,7 +44,7 @@ export function reportPhase(state: ReplicaState, plan: Phase, context: RunnerCon
 /** Writes the newest status, and again if it has changed meanwhile. */
 async function writeStatus(
   state: ReplicaState,
-  observed: Observed,
+  observed: ObservedReplica,
   context: RunnerContext,
 ): Promise<boolean> {
   const { plan } = state.shown;
@@ -68,7 +68,7 @@ async function writeStatus(
   state.repeated.resolved("write the status");
   if (status.progress !== desired.status?.progress)
     state.shown.progressWrittenAt = context.ports.clock.monotonicMs();
-  setAnswer(state, answer.value.object, context.moment());
+  setFromResponse(state, answer.value.object, context.moment());
   if (state.shown.plan !== plan) context.enqueue(state.uid);
   return true;
 }
@@ -76,7 +76,7 @@ async function writeStatus(
 function wantedStatus(
   state: ReplicaState,
   plan: ReplicaPlan,
-  observed: Observed,
+  observed: ObservedReplica,
   context: RunnerContext,
 ): InferenceReplicaStatus {
   const desired = replicaOf(state);

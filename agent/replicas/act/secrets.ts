@@ -9,8 +9,8 @@ import type { Secret } from "../../../src/kube/objects.ts";
 import type { ApiResult, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
 import {
   CREDENTIAL_KEYS,
-  type Credentials,
   pickCredentials,
+  type SourceCredentials,
 } from "../../../src/models/source/credentials.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
@@ -27,14 +27,14 @@ export async function readSourceSecret(
   namespace: string,
   name: string | undefined,
   onVersion: (version: string | undefined) => void = () => {},
-): Promise<{ readonly credentials?: Credentials; readonly version?: string | undefined }> {
+): Promise<{ readonly credentials?: SourceCredentials; readonly version?: string | undefined }> {
   if (name === undefined) return {};
   const { data = {}, metadata } = await getSecret(client, namespace, name, {
     type: "generic",
     flags: "--from-literal=HF_TOKEN=…",
   });
   onVersion(metadata.resourceVersion);
-  const credentials = pickCredentials((key) => data[key] && decode(data[key]));
+  const credentials = pickCredentials((key) => data[key] && decodeSecret(data[key]));
   if (credentials === undefined) {
     throw new MetalbridgeError(
       "SecretIncomplete",
@@ -74,7 +74,7 @@ export async function writeKeyFile(
     return { apiKeyFile: await keepKeys(dir, keys.join("\n")), ...firstOf(keys) };
   } catch (error) {
     const kept = readKeyFile(dir);
-    if (kept === undefined || !isAway(error)) throw error;
+    if (kept === undefined || !isSecretUnreadable(error)) throw error;
     return { apiKeyFile: join(dir, KEY_FILE), apiKey: kept };
   }
 }
@@ -90,7 +90,7 @@ export async function keepKeys(dir: string, keys: string): Promise<string> {
 /** The key that probes of an adopted engine send. */
 export function readKeyFile(dir: string): string | undefined {
   try {
-    return linesOf(readFileSync(join(dir, KEY_FILE), "utf8"))[0];
+    return nonEmptyLines(readFileSync(join(dir, KEY_FILE), "utf8"))[0];
   } catch {
     return undefined;
   }
@@ -106,12 +106,12 @@ export async function readKeys(
     type: "generic",
     flags: `--from-literal=${key}=…`,
   });
-  return apiKeysIn(decode(data[key] ?? ""), `Secret ${namespace}/${secretName}`, key);
+  return apiKeysIn(decodeSecret(data[key] ?? ""), `Secret ${namespace}/${secretName}`, key);
 }
 
 /** Every request is compared with all of them, in the time of all services of the host. */
 export function apiKeysIn(text: string, secret: string, key: string): readonly string[] {
-  const keys = linesOf(text);
+  const keys = nonEmptyLines(text);
   if (keys.length === 0) throw new MetalbridgeError("SecretIncomplete", `${secret} has no key ${key}`);
   if (keys.length > MAX_KEYS)
     throw new MetalbridgeError("ApiKeysTooMany", `${secret} has ${keys.length} API keys in ${key}`);
@@ -121,7 +121,7 @@ export function apiKeysIn(text: string, secret: string, key: string): readonly s
 }
 
 /** The API server did not say whether the Secret exists. */
-export function isAway(error: unknown): boolean {
+export function isSecretUnreadable(error: unknown): boolean {
   return error instanceof MetalbridgeError && error.code === "SecretUnreadable";
 }
 
@@ -162,14 +162,14 @@ async function getOnceGranted(client: KubeClient, ref: ObjectRef): Promise<ApiRe
   return client.get(SECRETS, ref);
 }
 
-export function linesOf(text: string): readonly string[] {
+export function nonEmptyLines(text: string): readonly string[] {
   return text
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
 }
 
-export function decode(base64: string): string {
+export function decodeSecret(base64: string): string {
   return Buffer.from(base64, "base64").toString("utf8").trim();
 }
 

@@ -4,21 +4,21 @@ import type { ServeStep } from "../plan/serve.ts";
 import { keepHistory } from "../state/history.ts";
 import { keepRecord } from "../state/keep-record.ts";
 import { type ReplicaState, runOf, setFile } from "../state/state.ts";
-import type { Outcome } from "./apply.ts";
-import { announce } from "./endpoint.ts";
-import { measureFootprint, probeHealth, probeRequest, proveAgain } from "./probes.ts";
+import type { StepOutcome } from "./apply.ts";
+import { announceEndpoint } from "./endpoint.ts";
+import { measureFootprint, proveAgain, startHealthProbe, startRequestProbe } from "./probes.ts";
 
 export function applyServe(
   step: ServeStep,
   state: ReplicaState,
   context: RunnerContext,
-): Outcome | Promise<Outcome> {
+): StepOutcome | Promise<StepOutcome> {
   switch (step.do) {
     case "probeHealth":
-      probeHealth(state, context);
+      startHealthProbe(state, context);
       return "later";
     case "probeRequest":
-      probeRequest(state, context, step.timeoutMs);
+      startRequestProbe(state, context, step.timeoutMs);
       return "later";
     case "proveAgain":
       proveAgain(state, context, step.timeoutMs);
@@ -29,7 +29,7 @@ export function applyServe(
     case "adjustClaim":
       return adjustClaim(state, context, step.claimBytes);
     case "setEndpoint":
-      announce(state, context, step.port);
+      announceEndpoint(state, context, step.port);
       return "later";
     case "markReady":
       return markReady(state, context);
@@ -45,7 +45,7 @@ async function adjustClaim(
   state: ReplicaState,
   context: RunnerContext,
   claimBytes: number,
-): Promise<Outcome> {
+): Promise<StepOutcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   context.admission.adopt(state.uid, { claimBytes, port: run.file.port });
@@ -53,14 +53,14 @@ async function adjustClaim(
 }
 
 /** A serving engine disproves an earlier terminal failure. */
-function markReady(state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+function markReady(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
   const { terminal, ...history } = state.past.history;
   if (terminal !== undefined) keepHistory(state, history);
   return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
 }
 
 /** In memory first: a full disk must not hold up a stop. */
-async function rewrite(state: ReplicaState, context: RunnerContext, change: object): Promise<Outcome> {
+async function rewrite(state: ReplicaState, context: RunnerContext, change: object): Promise<StepOutcome> {
   const run = runOf(state);
   if (run === undefined) return "later";
   const file = { ...run.file, ...change };

@@ -4,17 +4,17 @@ import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { StopStep } from "../plan/stop.ts";
-import { recordSettled } from "../state/keep-record.ts";
-import { type ReplicaState, replicaOf, runOf, setAnswer, setGone } from "../state/state.ts";
-import type { Outcome } from "./apply.ts";
-import { keepStop } from "./ending.ts";
+import { whenRecordWritten } from "../state/keep-record.ts";
+import { type ReplicaState, replicaOf, runOf, setFromResponse, setGone } from "../state/state.ts";
+import type { StepOutcome } from "./apply.ts";
+import { persistStop } from "./ending.ts";
 import { pollQuiet } from "./probes.ts";
 
 export function applyStop(
   step: StopStep,
   state: ReplicaState,
   context: RunnerContext,
-): Outcome | Promise<Outcome> {
+): StepOutcome | Promise<StepOutcome> {
   switch (step.do) {
     case "noteWithdrawn":
       return noteWithdrawn(state, context, step.withdrawnAt);
@@ -38,9 +38,9 @@ function noteWithdrawn(
   state: ReplicaState,
   context: RunnerContext,
   withdrawnAt: number,
-): Outcome | Promise<Outcome> {
+): StepOutcome | Promise<StepOutcome> {
   const stop = runOf(state)?.record.stop;
-  return stop === undefined ? "later" : keepStop(state, context, { ...stop, withdrawnAt });
+  return stop === undefined ? "later" : persistStop(state, context, { ...stop, withdrawnAt });
 }
 
 /**
@@ -61,7 +61,7 @@ function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
     ]);
     if (answer.ok) {
       state.log.info({}, "finalizer removed");
-      setAnswer(state, answer.value, context.moment());
+      setFromResponse(state, answer.value, context.moment());
       return true;
     }
     if (answer.error.kind === "notFound") {
@@ -82,7 +82,7 @@ async function reread(
 ): Promise<boolean> {
   const live = await context.ports.client.get(INFERENCE_REPLICAS, ref);
   if (live.ok && live.value.metadata.uid === state.uid) {
-    setAnswer(state, live.value, context.moment());
+    setFromResponse(state, live.value, context.moment());
     return true;
   }
   if (live.ok || live.error.kind === "notFound") {
@@ -93,8 +93,8 @@ async function reread(
 }
 
 /** Nothing of the replica is left: removes its files. */
-async function forgetReplica(state: ReplicaState, context: RunnerContext): Promise<Outcome> {
-  await recordSettled(state);
+async function forgetReplica(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
+  await whenRecordWritten(state);
   runOf(state)?.instance.close();
   rmSync(state.dir, { recursive: true, force: true });
   context.desiredFiles.remove(state.uid);

@@ -3,7 +3,7 @@
  */
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
 import type { Histogram } from "../../../src/http/metrics/family.ts";
-import { createHistogram, observe } from "../../../src/http/metrics/histogram.ts";
+import { createHistogram, observeValue } from "../../../src/http/metrics/histogram.ts";
 import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
 
 /** `health` asks whether it answers, `request` for one real token. */
@@ -59,10 +59,10 @@ export function createHostCounts(): HostCounts {
 
 export function countProbe(counts: ReplicaCounts, kind: ProbeKind, tookMs: number, isFailed: boolean): void {
   const probe = counts.probes[kind];
-  observe(probe.seconds, tookMs / 1_000);
+  observeValue(probe.seconds, tookMs / 1_000);
   if (isFailed) probe.failures += 1;
 }
 
 export function countDrain(counts: HostCounts, outcome: DrainOutcome, tookMs: number): void {
-  observe(counts.drains[outcome], tookMs / 1_000);
+  observeValue(counts.drains[outcome], tookMs / 1_000);
 }

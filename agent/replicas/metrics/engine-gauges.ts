@@ -1,6 +1,6 @@
 /** Asks every engine for its gauges, all at once and for a bounded time: a scrape must not wait for a dead one. */
 
-import { type Probe, probeOf, within } from "../act/question.ts";
+import { type ProbeContext, probeContextOf, withTimeout } from "../act/probe-context.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, runOf } from "../state/state.ts";
 import type { EngineReading } from "./counts.ts";
@@ -16,16 +16,16 @@ export function readEngines(context: RunnerContext, timeoutMs: number): Promise<
 }
 
 /** It has no gauges while it loads its weights. */
-function readable(state: ReplicaState, context: RunnerContext): Probe | undefined {
+function readable(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
   const run = runOf(state);
   const isUp = run?.instance.state().at === "running" && run.file.readyAtMs !== undefined;
-  const probe = isUp ? probeOf(state, context) : undefined;
+  const probe = isUp ? probeContextOf(state, context) : undefined;
   return probe?.driver.gauges === undefined ? undefined : probe;
 }
 
 async function read(
   state: ReplicaState,
-  { driver, target, run }: Probe,
+  { driver, target, run }: ProbeContext,
   context: RunnerContext,
   timeoutMs: number,
 ): Promise<EngineReading> {
@@ -33,5 +33,5 @@ async function read(
   // Its probes have just found that it does not answer.
   if (run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
   const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
-  return { uid, gauges: await within(timeoutMs, context, asked, "unknown") };
+  return { uid, gauges: await withTimeout(timeoutMs, context, asked, "unknown") };
 }

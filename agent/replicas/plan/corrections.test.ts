@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { correctedBy, retryDelayMs } from "./corrections.ts";
+import { findCorrection, retryDelayMs } from "./corrections.ts";
 import { defaultTimings as timings } from "./timings.ts";
 
 const MANY_FAILURES = 12;
@@ -38,11 +38,14 @@ test("EngineStartFailed backs off: each attempt starts a program", () => {
 
 test("credentials that a source refused are retried once their Secret is another, and a full disk once it has room", () => {
   const secret = { name: "hub", version: "7" };
-  expect(correctedBy("SourceForbidden", { isOnHost: false, secret })).toEqual({ what: "secret", ...secret });
-  expect(correctedBy("SourceForbidden", { isOnHost: false })).toBeUndefined();
-  expect(correctedBy("DiskFull", { isOnHost: false, roomBytes: 10 })).toEqual({
+  expect(findCorrection("SourceForbidden", { isOnHost: false, secret })).toEqual({
+    what: "secret",
+    ...secret,
+  });
+  expect(findCorrection("SourceForbidden", { isOnHost: false })).toBeUndefined();
+  expect(findCorrection("DiskFull", { isOnHost: false, roomBytes: 10 })).toEqual({
     what: "disk",
     roomBytes: 10,
   });
-  expect(correctedBy("SourceStalled", { isOnHost: false, secret, roomBytes: 10 })).toBeUndefined();
+  expect(findCorrection("SourceStalled", { isOnHost: false, secret, roomBytes: 10 })).toBeUndefined();
 });

@@ -27,11 +27,11 @@ const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
 ]);
 
 /** What shows that a correction was made, where the failed step itself is too expensive to repeat. */
-export type CorrectedBy =
+export type Correction =
   | { readonly what: "secret"; readonly name: string; readonly version: string | undefined }
   | { readonly what: "disk"; readonly roomBytes: number };
 
-export interface Tried {
+export interface FailedAttempt {
   /** The failure is about a file on this host. */
   readonly isOnHost: boolean;
   /** The Secret that the attempt used; its version is undefined where it could not be read. */
@@ -40,7 +40,10 @@ export interface Tried {
   readonly roomBytes?: number | undefined;
 }
 
-export function correctedBy(code: ErrorCode, { secret, roomBytes }: Tried): CorrectedBy | undefined {
+export function findCorrection(
+  code: ErrorCode,
+  { secret, roomBytes }: FailedAttempt,
+): Correction | undefined {
   if (OF_SECRET.has(code) && secret !== undefined) return { what: "secret", ...secret };
   return code === "DiskFull" && roomBytes !== undefined ? { what: "disk", roomBytes } : undefined;
 }
@@ -49,7 +52,7 @@ export function correctedBy(code: ErrorCode, { secret, roomBytes }: Tried): Corr
 export function retryDelayMs(
   code: ErrorCode,
   failures: number,
-  { isOnHost }: Pick<Tried, "isOnHost">,
+  { isOnHost }: Pick<FailedAttempt, "isOnHost">,
   { timings, random }: { readonly timings: Timings; readonly random: number },
 ): number {
   return isOnHost || READ_FIRST.has(code) ? timings.correctionMs : fetchRetryMs(timings, failures, random);

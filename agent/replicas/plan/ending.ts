@@ -1,6 +1,6 @@
 /** Engines that are ending: asked to stop, killed because they serve no requests, or exited. */
 import { isAnnounced } from "./evidence/exposure.ts";
-import type { Ending, Observed, Stop } from "./observed.ts";
+import type { Ending, ObservedReplica, Stop } from "./observed.ts";
 import {
   type Because,
   type ForcedStop,
@@ -29,12 +29,12 @@ export type EndStep = Because &
 type Plan = ReplicaPlan<EndStep | Withdraw>;
 
 /** What the instance was asked to do; undefined while it was asked nothing. */
-export function endingOf({ run }: Observed): Ending | undefined {
+export function endingOf({ run }: ObservedReplica): Ending | undefined {
   return "ending" in run ? run.ending : undefined;
 }
 
 /** Asks the instance once to stop by its deadline, then waits for it. */
-export function planEnding(observed: Observed, now: number, timings: Timings): Plan {
+export function planEnding(observed: ObservedReplica, now: number, timings: Timings): Plan {
   const stop: EndStep = {
     do: "stopBy",
     deadlineAt: now + timings.stopMs,
@@ -72,7 +72,7 @@ const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly mess
  * Withdraws and kills an engine that serves no requests. It waits only briefly for the withdrawal's acknowledgement:
  * during an outage of the API server a refused connection is better than one that hangs.
  */
-export function planForcedStop(stop: Stop, observed: Observed, now: number, timings: Timings): Plan {
+export function planForcedStop(stop: Stop, observed: ObservedReplica, now: number, timings: Timings): Plan {
   const text = FORCED[stop.why as ForcedStop];
   const steps: (EndStep | Withdraw)[] = [];
   const announced = isAnnounced(observed.slice);
@@ -91,20 +91,20 @@ export function planForcedStop(stop: Stop, observed: Observed, now: number, timi
 }
 
 /** Kills a launch that never became a running engine, with every process that it may have started. */
-export function endSilentStart(observed: Observed, now: number, timings: Timings): readonly EndStep[] {
+export function endSilentStart(observed: ObservedReplica, now: number, timings: Timings): readonly EndStep[] {
   const since = observed.record?.startedAt;
   if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
   return [{ do: "endNow", because: "the start timed out without a running engine" }];
 }
 
 /** Kills what an engine that has exited left running. */
-export function endLeftovers(observed: Observed): readonly EndStep[] {
+export function endLeftovers(observed: ObservedReplica): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
   return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
 }
 
 /** Plans for a wanted replica whose main process has exited. */
-export function planEnded(observed: Observed, timings: Timings): Plan {
+export function planEnded(observed: ObservedReplica, timings: Timings): Plan {
   const { record, crashes, run, slice } = observed;
   const steps: (EndStep | Withdraw)[] = [];
   if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has exited" });

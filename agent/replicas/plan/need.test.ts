@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { needOf, reservationOf } from "./need.ts";
-import type { ModelState, Observed, RunRecord } from "./observed.ts";
+import { memoryNeedOf, reservationOf } from "./need.ts";
+import type { ModelState, ObservedReplica, RunRecord } from "./observed.ts";
 import { nothingKnown, SERVE } from "./testing/facts.ts";
 
 type Stored = Extract<ModelState, { at: "stored" }>;
 
-function withModel(more: Partial<Stored>): Observed {
+function withModel(more: Partial<Stored>): ObservedReplica {
   return { ...nothingKnown(), model: { at: "stored", sizeBytes: 50, ...more } };
 }
 
@@ -21,13 +21,13 @@ test.each<[string, number, Partial<Stored>, number]>([
     50,
   ],
 ])("%s", (_name, claimBytes, model, bytes) => {
-  expect(needOf({ ...SERVE, claimBytes }, withModel(model))).toEqual({ at: "known", bytes });
+  expect(memoryNeedOf({ ...SERVE, claimBytes }, withModel(model))).toEqual({ at: "known", bytes });
 });
 
 test("without a claim and without a readable header the need is unknown, with the reason", () => {
   const claim = { at: "unknown", code: "GgufTruncated", message: "cut off" } as const;
-  expect(needOf({ ...SERVE, claimBytes: 0 }, withModel({ claim }))).toEqual(claim);
-  expect(needOf({ ...SERVE, claimBytes: 0 }, nothingKnown())).toMatchObject({ code: "ClaimUnknown" });
+  expect(memoryNeedOf({ ...SERVE, claimBytes: 0 }, withModel({ claim }))).toEqual(claim);
+  expect(memoryNeedOf({ ...SERVE, claimBytes: 0 }, nothingKnown())).toMatchObject({ code: "ClaimUnknown" });
 });
 
 const record: RunRecord = {

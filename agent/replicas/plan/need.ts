@@ -1,6 +1,6 @@
 /** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process actually uses. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
-import type { Desired, Observed, RunRecord } from "./observed.ts";
+import type { Desired, ObservedReplica, RunRecord } from "./observed.ts";
 
 export type Need =
   | { readonly at: "known"; readonly bytes: number }
@@ -8,9 +8,9 @@ export type Need =
   | { readonly at: "unknown"; readonly code: ErrorCode; readonly message: string };
 
 /** What a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
-export function needOf(
+export function memoryNeedOf(
   { claimBytes }: Pick<Desired, "claimBytes">,
-  { model }: Pick<Observed, "model">,
+  { model }: Pick<ObservedReplica, "model">,
 ): Need {
   const found = model.at === "stored" ? model : undefined;
   const own = found?.claim;
@@ -25,9 +25,9 @@ export function needOf(
  * What a running engine reserves. It grows at once; it shrinks only after weights and process have been
  * inspected, so that a restarted agent does not release memory that the previous one knew to be taken.
  */
-export function reservationOf(desired: Desired, observed: Observed, record: RunRecord): number {
+export function reservationOf(desired: Desired, observed: ObservedReplica, record: RunRecord): number {
   const { footprint, model } = observed;
-  const need = needOf(desired, observed);
+  const need = memoryNeedOf(desired, observed);
   const wanted = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
   const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
   return mayShrink ? wanted : Math.max(wanted, record.claimBytes);

@@ -2,7 +2,7 @@
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { GgufFacts } from "../../../src/api/fields/gguf.ts";
-import type { CorrectedBy } from "./corrections.ts";
+import type { Correction } from "./corrections.ts";
 import type { Quiet } from "./evidence/quiet.ts";
 import type { Suspicion } from "./evidence/suspicion.ts";
 import type { Work } from "./evidence/work.ts";
@@ -13,7 +13,7 @@ import type { StopReason } from "./step.ts";
  * What the API server wants of this replica: `absent` if the object is known to be gone, `unknown` until it
  * was read.
  */
-export type Wanted = Desired | "absent" | "unknown";
+export type DesiredState = Desired | "absent" | "unknown";
 
 export interface Desired {
   readonly revision: string;
@@ -39,7 +39,7 @@ export type Exit = { readonly code?: number; readonly signal?: string } | "unkno
 /** What was asked of the running instance: to stop by a deadline, or to end at once. */
 export type Ending = "stopping" | "killing";
 
-export type Run =
+export type RunState =
   | { readonly at: "none" }
   /** The run directory could not be read, so an engine may be running: nothing is started. */
   | { readonly at: "unreadable"; readonly why: string }
@@ -114,7 +114,7 @@ export type ModelState =
       readonly transient: boolean;
       readonly retryAt: number;
       /** Absent where only the step itself can show it. */
-      readonly correctedBy?: CorrectedBy | undefined;
+      readonly correctedBy?: Correction | undefined;
     };
 
 export type OwnClaim =
@@ -179,7 +179,7 @@ export interface Slice {
 /** What the engine's process was doing: stopped by a signal, no thread at work, or computing or waiting for the disk. */
 export type Activity = "stopped" | "asleep" | "busy" | "unknown";
 
-export interface Health {
+export interface HealthRecord {
   readonly lastProbeAt?: number;
   readonly healthyAt?: number;
   readonly failuresInARow: number;
@@ -191,7 +191,7 @@ export interface Health {
 }
 
 /** Of an engine behind the gate, as last asked. */
-export interface Route {
+export interface RouteHealth {
   /** Since when clients cannot reach it; absent while they can. */
   readonly failingSince?: number;
   readonly why?: string;
@@ -208,7 +208,7 @@ export interface Footprint {
   readonly bytes?: number;
 }
 
-export interface LastExit {
+export interface ObservedExit {
   readonly code?: number;
   readonly signal?: string;
   readonly killedByUs: boolean;
@@ -224,7 +224,7 @@ export interface Crashes {
   readonly restarts: number;
   readonly inARow: number;
   readonly backoffUntil?: number;
-  readonly lastExit?: LastExit;
+  readonly lastExit?: ObservedExit;
   /** Set while the last exit is a terminal failure: no restart can cure it. */
   readonly terminal?: TerminalFailure;
 }
@@ -239,8 +239,8 @@ export interface TerminalFailure {
   readonly weights?: string;
 }
 
-export interface Observed {
-  readonly run: Run;
+export interface ObservedReplica {
+  readonly run: RunState;
   readonly record?: RunRecord;
   readonly model: ModelState;
   readonly memory: MemoryState;
@@ -256,9 +256,9 @@ export interface Observed {
   /** The address that it listens on is down: no client reaches it, and no answer would arrive. */
   readonly isCutOff: boolean;
   readonly slice: Slice;
-  readonly health: Health;
+  readonly health: HealthRecord;
   /** Absent where clients reach the engine directly, or the gate was not asked yet. */
-  readonly route?: Route;
+  readonly route?: RouteHealth;
   /** Why its Secrets cannot be used as they are now; it serves with what it has of them. */
   readonly secretProblem?: string;
   readonly request: RequestProof;

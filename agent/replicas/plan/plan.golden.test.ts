@@ -4,20 +4,20 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
-import type { Desired, Observed } from "./observed.ts";
+import type { Desired, ObservedReplica } from "./observed.ts";
 import { planReplica } from "./plan.ts";
-import type { ProgressReason, Step } from "./step.ts";
+import type { ProgressReason, ReplicaStep } from "./step.ts";
 import { nothingKnown, SERVE } from "./testing/facts.ts";
 
 interface Case {
   readonly case: string;
   readonly wanted?: Partial<Desired> | "absent" | "unknown";
-  readonly observed?: Partial<Observed>;
+  readonly observed?: Partial<ObservedReplica>;
 }
 
 interface Input {
   readonly now: number;
-  readonly observed: Partial<Observed>;
+  readonly observed: Partial<ObservedReplica>;
   readonly cases: readonly Case[];
 }
 
@@ -37,7 +37,7 @@ describe.each(inputs)("%s", (name) => {
 });
 
 /** Complete by their types: a new step or reason has to be added here, and then shown by a case. */
-const STEPS: Record<Step["do"], true> = {
+const STEPS: Record<ReplicaStep["do"], true> = {
   detectRuntime: true,
   fetch: true,
   cancelFetch: true,

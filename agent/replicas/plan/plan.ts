@@ -1,7 +1,7 @@
 /** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
 import { endSilentStart, planEnded } from "./ending.ts";
 import { reservationOf } from "./need.ts";
-import type { Desired, Observed, Wanted } from "./observed.ts";
+import type { Desired, DesiredState, ObservedReplica } from "./observed.ts";
 import { planPrepare } from "./prepare.ts";
 import { planServing } from "./serve.ts";
 import type { ReplicaPlan } from "./step.ts";
@@ -14,8 +14,8 @@ const EVICTION_DRAIN_SECONDS = 2;
 
 /** Decides the next steps of one replica. */
 export function planReplica(
-  wanted: Wanted,
-  observed: Observed,
+  wanted: DesiredState,
+  observed: ObservedReplica,
   now: number,
   timings: Timings = defaultTimings,
 ): ReplicaPlan {
@@ -27,19 +27,19 @@ export function planReplica(
 }
 
 /** Why the replica should stop, and by when; undefined if it should serve. */
-function stopWanted(wanted: Wanted, observed: Observed): StopGoal | undefined {
+function stopWanted(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
   const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
   return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
 }
 
 /** The engine would keep serving if the agent kept running. */
-function agentStop(wanted: Wanted, { agentEnds, record }: Observed): StopGoal | undefined {
+function agentStop(wanted: DesiredState, { agentEnds, record }: ObservedReplica): StopGoal | undefined {
   if (agentEnds === undefined) return undefined;
   const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
   return { why: "agentStopped", drainSeconds: known ?? DEFAULT_DRAIN_SECONDS, hasFinalizer: false };
 }
 
-function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
+function ownStop(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
   if (wanted === "unknown") return undefined;
   if (wanted === "absent") {
     const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
@@ -71,7 +71,7 @@ function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGo
 }
 
 /** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */
-function isOtherRevision(desired: Desired, observed: Observed): boolean {
+function isOtherRevision(desired: Desired, observed: ObservedReplica): boolean {
   return (
     observed.run.at !== "none" &&
     observed.record !== undefined &&
@@ -79,7 +79,7 @@ function isOtherRevision(desired: Desired, observed: Observed): boolean {
   );
 }
 
-function planServe(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+function planServe(desired: Desired, observed: ObservedReplica, now: number, timings: Timings): ReplicaPlan {
   const { run } = observed;
   switch (run.at) {
     case "none":
@@ -112,7 +112,7 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
 }
 
 /** A corrected claim, or a footprint above the claim, is reserved at once, without a restart. */
-function withClaim(desired: Desired, observed: Observed, plan: ReplicaPlan): ReplicaPlan {
+function withClaim(desired: Desired, observed: ObservedReplica, plan: ReplicaPlan): ReplicaPlan {
   const { record } = observed;
   const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);
   if (claimBytes === undefined || claimBytes === record?.claimBytes) return plan;

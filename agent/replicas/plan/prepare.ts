@@ -1,11 +1,11 @@
 /** Nothing runs yet: backoff, runtime, weights, address and memory are checked in this order before anything is started. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { needOf } from "./need.ts";
-import type { Desired, ModelState, Observed, RuntimeState } from "./observed.ts";
+import { memoryNeedOf } from "./need.ts";
+import type { Desired, ModelState, ObservedReplica, RuntimeState } from "./observed.ts";
 import type { Because, ReplicaPlan, Withdraw } from "./step.ts";
+import { isStillTerminal } from "./terminal-failures.ts";
 import type { Timings } from "./timings.ts";
-import { isStillTerminal } from "./verdicts.ts";
 
 export type PrepareStep = Because &
   (
@@ -20,16 +20,16 @@ type Plan = ReplicaPlan<PrepareStep>;
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
   desired: Desired,
-  observed: Observed,
+  observed: ObservedReplica,
   now: number,
   timings: Timings,
 ): ReplicaPlan<PrepareStep | Withdraw> {
   const plan =
-    heldBack(observed, now, timings) ??
+    planBackoff(observed, now, timings) ??
     runtimeMissing(observed, now, timings) ??
     modelMissing(observed, now, timings) ??
     addressMissing(observed, timings) ??
-    admitted(desired, observed, now, timings);
+    planAdmission(desired, observed, now, timings);
   // A slice left over from an earlier run would route to a port without a listener.
   return observed.slice.state === "ready" || observed.slice.state === "stale"
     ? {
@@ -39,7 +39,7 @@ export function planPrepare(
     : plan;
 }
 
-function runtimeMissing(observed: Observed, now: number, timings: Timings): Plan | undefined {
+function runtimeMissing(observed: ObservedReplica, now: number, timings: Timings): Plan | undefined {
   const { runtime } = observed;
   const detect: PrepareStep = {
     do: "detectRuntime",
@@ -80,7 +80,7 @@ function runtimeMissing(observed: Observed, now: number, timings: Timings): Plan
   }
 }
 
-function modelMissing(observed: Observed, now: number, timings: Timings): Plan | undefined {
+function modelMissing(observed: ObservedReplica, now: number, timings: Timings): Plan | undefined {
   const { model } = observed;
   const recheckAfterMs = timings.outsideMs;
   switch (model.at) {
@@ -136,7 +136,7 @@ function fetchFailed(model: Extract<ModelState, { at: "failed" }>, now: number, 
   return { ...waiting, steps: [], recheckAfterMs, nextTryAt: model.retryAt };
 }
 
-function addressMissing(observed: Observed, timings: Timings): Plan | undefined {
+function addressMissing(observed: ObservedReplica, timings: Timings): Plan | undefined {
   if (observed.hasAddress) return undefined;
   return {
     phase: "Waiting",
@@ -147,7 +147,7 @@ function addressMissing(observed: Observed, timings: Timings): Plan | undefined 
   };
 }
 
-export function heldBack(observed: Observed, now: number, timings: Timings): Plan | undefined {
+export function planBackoff(observed: ObservedReplica, now: number, timings: Timings): Plan | undefined {
   const { crashes, runtime, model } = observed;
   const exit = crashes.lastExit;
   const { terminal } = crashes;
@@ -172,25 +172,30 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
 }
 
 /** Another runtime or other weights may work where these did not: files on disk are watched. */
-function retryAfterChange({ runtime, model }: Observed, now: number, timings: Timings): PrepareStep[] {
+function retryAfterChange({ runtime, model }: ObservedReplica, now: number, timings: Timings): PrepareStep[] {
   // A checksum mismatch shows only after a whole download, which is not repeated. All else fails at its start.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
     model.at === "absent" || isRetryDue || (model.at === "stored" && model.isReplaced === true);
   const fetch: PrepareStep = { do: "fetch", because: "the weights may have been corrected" };
-  return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
+  return [...redetectRuntime(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
 }
 
 /** An upgraded engine may accept what the previous version refused. */
-export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
+export function redetectRuntime(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
   const isDue =
     runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.correctionMs);
   return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
 /** Fails closed: without a figure for the need or for the budget nothing is started. */
-export function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): Plan {
-  const need = needOf(desired, observed);
+export function planAdmission(
+  desired: Desired,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): Plan {
+  const need = memoryNeedOf(desired, observed);
   if (need.at === "unknown") return waiting(need.code, need.message, timings);
   return (
     memoryMissing(need.bytes, observed, timings) ??
@@ -200,7 +205,7 @@ export function admitted(desired: Desired, observed: Observed, now: number, timi
   );
 }
 
-function memoryMissing(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
+function memoryMissing(needBytes: number, observed: ObservedReplica, timings: Timings): Plan | undefined {
   const { budgetBytes, othersBytes } = observed.memory;
   if (budgetBytes === "unread") {
     return {
@@ -225,7 +230,7 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
 }
 
 /** Within the budget, but other programs use the memory: starting the engine anyway would push them out. */
-function memoryTaken(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
+function memoryTaken(needBytes: number, observed: ObservedReplica, timings: Timings): Plan | undefined {
   const { availableBytes } = observed.memory;
   if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
   const message =
@@ -235,18 +240,18 @@ function memoryTaken(needBytes: number, observed: Observed, timings: Timings): P
 }
 
 /** A replica that fits the budget may still not start while the machine is short of memory. */
-function heldByPressure({ pressure }: Observed, timings: Timings): Plan | undefined {
+function heldByPressure({ pressure }: ObservedReplica, timings: Timings): Plan | undefined {
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
 
-function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): Plan | undefined {
+function launchFailed({ launch, runtime }: ObservedReplica, now: number, timings: Timings): Plan | undefined {
   if (launch.at === "untried") return undefined;
   const { code: reason, message } = launch;
   if (!launch.transient) {
     // The next version of the engine may accept what this one refused.
     if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
       return undefined;
-    const steps = detectAgain(runtime, now, timings);
+    const steps = redetectRuntime(runtime, now, timings);
     return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.correctionMs };
   }
   const wait = launch.retryAt - now;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Activity } from "./observed.ts";
-import { isOurDelay, liveProbe, probeTimeoutMs } from "./probe-step.ts";
+import { isAgentDelay, livenessProbe, probeTimeoutMs } from "./probe-step.ts";
 import { defaultTimings } from "./timings.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -15,7 +15,7 @@ function silenceUntilHung(silent: Activity, failures: number): number {
       silent: failed === 1 ? undefined : silent,
     };
     if (failed > 1) {
-      const probe = liveProbe(health, { failures }, now, defaultTimings);
+      const probe = livenessProbe(health, { failures }, now, defaultTimings);
       if (probe.steps.length === 0) now += probe.dueInMs;
     }
     now += probeTimeoutMs(health, { failures }, TIMEOUT_MS, defaultTimings);
@@ -35,6 +35,6 @@ it("keeps the normal pace for a service that allows more failed probes than usua
 });
 
 it("takes no probe for evidence that timed out late, because the agent itself did not run", () => {
-  expect(isOurDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
-  expect(isOurDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
+  expect(isAgentDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
+  expect(isAgentDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
 });

@@ -1,8 +1,13 @@
 /** A running process that should serve: prove it ready, announce it, watch it, detect a hang. */
 import { endingOf, planEnding, planForcedStop } from "./ending.ts";
-import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
-import type { Desired, Observed } from "./observed.ts";
-import { type DueProbe, liveProbe, startProbe } from "./probe-step.ts";
+import {
+  type EvidenceInput,
+  engineStartLimit,
+  planKill,
+  weightsBytes,
+} from "./evidence/forced-stop-cause.ts";
+import type { Desired, ObservedReplica } from "./observed.ts";
+import { type DueProbe, livenessProbe, startProbe } from "./probe-step.ts";
 import { type Because, isForced, type ReplicaPlan, type ReplicaReason, type Withdraw } from "./step.ts";
 import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
 
@@ -23,7 +28,7 @@ type Plan = ReplicaPlan<ServeStep | Withdraw>;
 /** Plans for a running process whose replica should serve, from when it can be probed or a shared daemon loads its model. */
 export function planServing(
   desired: Desired,
-  observed: Observed,
+  observed: ObservedReplica,
   now: number,
   timings: Timings,
 ): ReplicaPlan {
@@ -40,9 +45,9 @@ export function planServing(
   return serve(frame);
 }
 
-function serve(frame: Frame): ReplicaPlan {
+function serve(frame: EvidenceInput): ReplicaPlan {
   const { observed } = frame;
-  const trouble = planTrouble(frame);
+  const trouble = planKill(frame);
   if (trouble !== undefined) return trouble;
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
@@ -67,7 +72,7 @@ function serve(frame: Frame): ReplicaPlan {
   }
 }
 
-function loading(frame: Frame): Plan {
+function loading(frame: EvidenceInput): Plan {
   const { now, record, timings } = frame;
   // A shared daemon may have the model in its list before it has loaded it.
   const probe: DueProbe =
@@ -79,11 +84,11 @@ function loading(frame: Frame): Plan {
     reason: "LoadingModel",
     message: "the engine is loading its weights",
     steps: [...withdrawStale(frame), ...probe.steps],
-    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - now)),
+    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, engineStartLimit(frame) - now)),
   };
 }
 
-function proving(frame: Frame): Plan {
+function proving(frame: EvidenceInput): Plan {
   const { observed, now, timings } = frame;
   const { request } = observed;
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
@@ -106,13 +111,13 @@ function proving(frame: Frame): Plan {
 }
 
 /** The predecessor's announcement may have outlived it, through an outage of the API server. */
-function withdrawStale({ observed }: Frame): readonly Withdraw[] {
+function withdrawStale({ observed }: EvidenceInput): readonly Withdraw[] {
   const { state } = observed.slice;
   if (state !== "ready" && state !== "stale") return [];
   return [{ do: "withdraw", because: "this engine has not answered a real request yet" }];
 }
 
-function announce(frame: Frame): Plan {
+function announce(frame: EvidenceInput): Plan {
   const { observed, record } = frame;
   if (!observed.wasListed) {
     return publishing(
@@ -139,7 +144,12 @@ function announce(frame: Frame): Plan {
     : publishing(frame, "EndpointRefused", `cannot write the endpoint: ${error}`, [set]);
 }
 
-function publishing(frame: Frame, reason: ReplicaReason, message: string, first: readonly ServeStep[]): Plan {
+function publishing(
+  frame: EvidenceInput,
+  reason: ReplicaReason,
+  message: string,
+  first: readonly ServeStep[],
+): Plan {
   const { timings } = frame;
   const probe = probeStep(frame);
   return {
@@ -151,7 +161,7 @@ function publishing(frame: Frame, reason: ReplicaReason, message: string, first:
   };
 }
 
-function ready(frame: Frame): Plan {
+function ready(frame: EvidenceInput): Plan {
   const { observed } = frame;
   const probe = probeStep(frame);
   const measure = measureStep(frame);
@@ -172,7 +182,7 @@ function ready(frame: Frame): Plan {
 }
 
 /** Only a request shows whether the logged errors concerned one request or affect all that follow. */
-function proveAgainStep(frame: Frame): readonly ServeStep[] {
+function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
   const { observed, timings, now } = frame;
   const { suspicion } = observed;
   if (suspicion.at !== "suspected") return [];
@@ -182,7 +192,10 @@ function proveAgainStep(frame: Frame): readonly ServeStep[] {
 }
 
 /** Rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
-function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; readonly dueInMs: number } {
+function measureStep(frame: EvidenceInput): {
+  readonly steps: readonly ServeStep[];
+  readonly dueInMs: number;
+} {
   const { observed, timings, now } = frame;
   const { footprint } = observed;
   const everyMs = mayHaveChanged(frame) ? timings.footprintMs : timings.idleFootprintMs;
@@ -193,21 +206,21 @@ function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; read
 }
 
 /** Memory grows with requests, and some engines give it back minutes after the last one. Under pressure each figure counts. */
-function mayHaveChanged({ observed, timings }: Frame): boolean {
+function mayHaveChanged({ observed, timings }: EvidenceInput): boolean {
   const { footprint, idleSince, pressure } = observed;
   if (footprint?.bytes === undefined || idleSince === undefined || pressure.at !== "none") return true;
   return footprint.lastAt - idleSince < timings.footprintMs;
 }
 
 /** One that is announced gets the time in which a gate that has exited is started again. */
-function isRouteLost(frame: Frame): boolean {
+function isRouteLost(frame: EvidenceInput): boolean {
   const { observed, now, timings } = frame;
   const { failingSince } = observed.route ?? {};
   if (failingSince === undefined) return false;
   return !mayBeAnnounced(frame) || now >= failingSince + timings.routeMs;
 }
 
-function unrouted(frame: Frame): Plan {
+function unrouted(frame: EvidenceInput): Plan {
   const { route } = frame.observed;
   return withdrawn(frame, {
     reason: "GateUnavailable",
@@ -217,7 +230,7 @@ function unrouted(frame: Frame): Plan {
 }
 
 /** A lost network is not a hung engine. */
-function unreachable(frame: Frame): Plan {
+function unreachable(frame: EvidenceInput): Plan {
   const { movesInMs } = frame.observed;
   return withdrawn(
     frame,
@@ -240,7 +253,7 @@ function unreachable(frame: Frame): Plan {
 
 /** It leaves the Service and is otherwise left alone. */
 function withdrawn(
-  frame: Frame,
+  frame: EvidenceInput,
   { reason, message, because }: Because & { readonly reason: ReplicaReason; readonly message: string },
   changesInMs = Number.POSITIVE_INFINITY,
 ): Plan {
@@ -254,17 +267,17 @@ function withdrawn(
   };
 }
 
-function mayBeAnnounced({ observed: { slice } }: Frame): boolean {
+function mayBeAnnounced({ observed: { slice } }: EvidenceInput): boolean {
   return slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
 }
 
-function probeStep({ observed, desired, now, timings }: Frame): DueProbe {
+function probeStep({ observed, desired, now, timings }: EvidenceInput): DueProbe {
   // A route that fails is asked as often as an engine that does.
   const health =
     observed.route?.failingSince === undefined
       ? observed.health
       : { ...observed.health, failuresInARow: Math.max(1, observed.health.failuresInARow) };
-  return liveProbe(health, desired.probes, now, timings);
+  return livenessProbe(health, desired.probes, now, timings);
 }
 
 function unrecorded(timings: Timings): Plan {

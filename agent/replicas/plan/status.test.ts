@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { InferenceReplicaStatus } from "../../../src/api/inference-replica.ts";
-import type { Observed } from "./observed.ts";
+import type { ObservedReplica } from "./observed.ts";
 import { isSameStatus, replicaStatus } from "./status.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { nothingKnown } from "./testing/facts.ts";
@@ -12,7 +12,7 @@ const plan: ReplicaPlan = {
   steps: [],
 };
 
-function fetching(bytes: number): Observed {
+function fetching(bytes: number): ObservedReplica {
   return { ...nothingKnown(), model: { at: "fetching", bytes, totalBytes: 1_000, bytesPerSecond: 12.7 } };
 }
 
@@ -58,7 +58,7 @@ test("the same state is the same status, whatever the time and the other writer'
 
 test("a restarted agent removes nothing from status that it has not inspected", () => {
   const before: InferenceReplicaStatus = { model: { sizeBytes: 7 } };
-  const unlooked: Observed = { ...nothingKnown(), model: { at: "unknown" } };
+  const unlooked: ObservedReplica = { ...nothingKnown(), model: { at: "unknown" } };
   const time = { now: 0, iso: "2026-01-01T00:00:00Z" };
   expect(replicaStatus(plan, unlooked, before, { generation: 1 }, time).model).toEqual({ sizeBytes: 7 });
   expect(replicaStatus(plan, nothingKnown(), before, { generation: 1 }, time).model).toBeUndefined();
@@ -68,7 +68,12 @@ test("a footprint is shown when it has moved by more than five percent, and is t
   const record = { runId: "a", revision: "r", port: 1, claimBytes: 9, startedAt: 0, drainSeconds: 1 };
   const shown = (bytes: number | undefined, before?: number, pid = 7) => {
     const footprint = bytes === undefined ? {} : { footprint: { lastAt: 0, bytes } };
-    const observed: Observed = { ...nothingKnown(), run: { at: "running", pid: 7 }, record, ...footprint };
+    const observed: ObservedReplica = {
+      ...nothingKnown(),
+      run: { at: "running", pid: 7 },
+      record,
+      ...footprint,
+    };
     const previous = before === undefined ? undefined : { pid, memory: { footprintBytes: before } };
     const time = { now: 0, iso: "2026-01-01T00:00:00Z" };
     return replicaStatus(plan, observed, previous, { generation: 1 }, time).memory;

@@ -1,25 +1,25 @@
 /** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
 
 import { setCondition } from "../../../src/api/conditions.ts";
-import { fitter } from "../../../src/api/crd/fit.ts";
+import { createTrimmer } from "../../../src/api/crd/fit.ts";
 import {
   type InferenceReplicaStatus,
   inferenceReplicaStatusSchema,
   type ReplicaTransition,
 } from "../../../src/api/inference-replica.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
-import type { LastExit, Observed } from "./observed.ts";
+import type { ObservedExit, ObservedReplica } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings } from "./timings.ts";
 
 const PROGRESS_SHARE = 0.05;
-const fitStatus = fitter(inferenceReplicaStatusSchema);
+const fitStatus = createTrimmer(inferenceReplicaStatusSchema);
 /** A footprint is published again when it has changed by more than this fraction. */
 const FOOTPRINT_SHARE = 0.05;
 const SAME_TIME_MS = 1_000;
 
 /** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
-export interface StatusFacts {
+export interface ReplicaStatusFacts {
   readonly generation: number;
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
@@ -34,9 +34,9 @@ export interface StatusFacts {
 /** The complete status to apply. `previous` is what the API server holds; equal means nothing to send. */
 export function replicaStatus(
   plan: ReplicaPlan,
-  observed: Observed,
+  observed: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
-  facts: StatusFacts,
+  facts: ReplicaStatusFacts,
   time: { readonly now: number; readonly iso: string },
 ): InferenceReplicaStatus {
   const { run, record, crashes, model } = observed;
@@ -89,9 +89,9 @@ export function isSameStatus(
 
 /** Progress is published at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
 function progressOf(
-  { model }: Observed,
+  { model }: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
-  facts: StatusFacts,
+  facts: ReplicaStatusFacts,
   now: number,
 ): InferenceReplicaStatus["progress"] {
   if (model.at !== "fetching" || (model.bytes === 0 && model.totalBytes === undefined)) return undefined;
@@ -114,7 +114,7 @@ function progressOf(
 
 /** A new agent that has not inspected the model yet keeps what status says of it. */
 function modelOf(
-  model: Observed["model"],
+  model: ObservedReplica["model"],
   previous: InferenceReplicaStatus | undefined,
 ): InferenceReplicaStatus["model"] {
   if (model.at === "unknown") return previous?.model;
@@ -123,7 +123,7 @@ function modelOf(
     : undefined;
 }
 
-function transitionsOf({ transitions = [] }: StatusFacts): ReplicaTransition[] | undefined {
+function transitionsOf({ transitions = [] }: ReplicaStatusFacts): ReplicaTransition[] | undefined {
   return transitions.length === 0 ? undefined : [...transitions];
 }
 
@@ -134,12 +134,12 @@ function exitOf({
   reason,
   at,
   logTail,
-}: LastExit): InferenceReplicaStatus["lastExit"] {
+}: ObservedExit): InferenceReplicaStatus["lastExit"] {
   return { ...defined("code", code), ...defined("signal", signal), killedByUs, reason, at, logTail };
 }
 
 function memoryOf(
-  observed: Observed,
+  observed: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
 ): InferenceReplicaStatus["memory"] {
   const { record, run } = observed;
@@ -155,7 +155,10 @@ function memoryOf(
 }
 
 /** A new agent that has not inspected the model yet keeps it. */
-function basisOf(model: Observed["model"], previous: InferenceReplicaStatus | undefined): string | undefined {
+function basisOf(
+  model: ObservedReplica["model"],
+  previous: InferenceReplicaStatus | undefined,
+): string | undefined {
   if (model.at !== "stored") return previous?.memory?.claimBasis;
   return model.claim?.at === "estimated" ? model.claim.basis : undefined;
 }

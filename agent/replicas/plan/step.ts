@@ -53,9 +53,9 @@ export interface Because {
 /** Every phase may find an endpoint that must not be announced. */
 export type Withdraw = Because & { readonly do: "withdraw" };
 
-export type Step = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;
+export type ReplicaStep = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;
 
-export interface ReplicaPlan<S extends Step = Step> {
+export interface ReplicaPlan<S extends ReplicaStep = ReplicaStep> {
   readonly phase: ReplicaPhase;
   readonly reason: ReplicaReason;
   readonly message: string;

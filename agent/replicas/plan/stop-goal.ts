@@ -1,7 +1,7 @@
 /** Why a replica should stop and by when, and what of that is kept on disk. Pure. */
 
 import type { EndStep } from "./ending.ts";
-import type { Observed, ProbeSettings, Stop } from "./observed.ts";
+import type { ObservedReplica, ProbeSettings, Stop } from "./observed.ts";
 import type { GracefulStop, ReplicaPlan } from "./step.ts";
 import type { StopStep } from "./stop.ts";
 
@@ -15,7 +15,7 @@ export interface StopGoal {
   readonly isCutOff?: boolean;
 }
 
-export const BECAUSE: Record<GracefulStop, string> = {
+export const STOP_MESSAGES: Record<GracefulStop, string> = {
   deleted: "the replica is being deleted",
   drained: "spec.drain is set",
   unwanted: "the replica no longer exists",
@@ -27,7 +27,12 @@ export const BECAUSE: Record<GracefulStop, string> = {
 };
 
 /** A second request to stop may shorten the time that is left, never lengthen it. */
-export function shortened(before: Stop | undefined, goal: StopGoal, { slice }: Observed, now: number): Stop {
+export function shortenStop(
+  before: Stop | undefined,
+  goal: StopGoal,
+  { slice }: ObservedReplica,
+  now: number,
+): Stop {
   const { startedAt = now, why = goal.why } = before ?? {};
   const asked = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
   const deadlineAt = Math.max(startedAt, asked);
@@ -55,7 +60,7 @@ export function noteStop(
 ): EndStep | StopStep | undefined {
   if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
     const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
-    return { do: "beginStop", why, ...until, because: BECAUSE[why] };
+    return { do: "beginStop", why, ...until, because: STOP_MESSAGES[why] };
   }
   if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
     return undefined;

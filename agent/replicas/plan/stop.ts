@@ -9,18 +9,18 @@ import {
 } from "./ending.ts";
 import { drainEndsAt } from "./evidence/drain-time.ts";
 import { isAnnounced } from "./evidence/exposure.ts";
-import { beginForcedStop, findHang } from "./evidence/trouble.ts";
-import type { Observed, Stop } from "./observed.ts";
-import { liveProbe } from "./probe-step.ts";
+import { beginForcedStop, findHang } from "./evidence/forced-stop-cause.ts";
+import type { ObservedReplica, Stop } from "./observed.ts";
+import { livenessProbe } from "./probe-step.ts";
 import {
   type Because,
   isForced,
   type ReplicaPlan,
   type ReplicaReason,
-  type Step,
+  type ReplicaStep,
   type Withdraw,
 } from "./step.ts";
-import { BECAUSE, noteStop, type StopGoal, shortened } from "./stop-goal.ts";
+import { noteStop, STOP_MESSAGES, type StopGoal, shortenStop } from "./stop-goal.ts";
 import type { Timings } from "./timings.ts";
 
 /** Ending its engine is an `EndStep`; these are steps that a wanted replica never needs. */
@@ -36,7 +36,12 @@ export type StopStep = Because &
 const WITHDRAW: Withdraw = { do: "withdraw", because: "a stopping engine must not receive new connections" };
 
 /** Plans for a replica that should not run. */
-export function planStop(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+export function planStop(
+  goal: StopGoal,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
   const { run } = observed;
   switch (run.at) {
     case "none":
@@ -72,10 +77,10 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
   }
 }
 
-function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+function endRunning(goal: StopGoal, observed: ObservedReplica, now: number, timings: Timings): ReplicaPlan {
   const stop = observed.record?.stop;
   if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
-  const next = shortened(stop, goal, observed, now);
+  const next = shortenStop(stop, goal, observed, now);
   const plan = drain(goal, next, observed, now, timings);
   // A forced stop brings its own `beginStop`.
   if (plan.steps.some((step) => step.do === "beginStop")) return plan;
@@ -83,7 +88,13 @@ function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Ti
   return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
 }
 
-function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+function drain(
+  goal: StopGoal,
+  stop: Stop,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
   if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
   // Do not wait for requests that the engine will never answer.
   const hang = findHang(observed, goal.probes, timings);
@@ -96,7 +107,7 @@ function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timi
     return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
   }
   if (observed.record?.readyAt === undefined) return wait;
-  const probe = liveProbe(observed.health, goal.probes, now, timings);
+  const probe = livenessProbe(observed.health, goal.probes, now, timings);
   const recheckAfterMs = Math.min(wait.recheckAfterMs ?? timings.outsideMs, probe.dueInMs);
   return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
 }
@@ -105,7 +116,7 @@ function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timi
 function awaitWithdrawal(
   goal: StopGoal,
   startedAt: number,
-  { slice }: Observed,
+  { slice }: ObservedReplica,
   now: number,
   timings: Timings,
 ): ReplicaPlan | undefined {
@@ -134,7 +145,7 @@ function isImpatient({ why }: StopGoal): boolean {
 function awaitQuiet(
   goal: StopGoal,
   stop: Stop,
-  { slice, quiet: { since, lastPollAt } }: Observed,
+  { slice, quiet: { since, lastPollAt } }: ObservedReplica,
   now: number,
   timings: Timings,
 ): ReplicaPlan | undefined {
@@ -149,28 +160,28 @@ function awaitQuiet(
   const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
   const poll: StopStep = { do: "pollQuiet", because: "requests may still be in flight" };
   const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, endsAt - now));
-  const message = `waiting for requests in flight: ${BECAUSE[goal.why]}`;
+  const message = `waiting for requests in flight: ${STOP_MESSAGES[goal.why]}`;
   return draining("AwaitingQuiet", message, pollIn <= 0 ? [poll] : [], recheck);
 }
 
 function afterEnd(
   goal: StopGoal,
-  observed: Observed,
+  observed: ObservedReplica,
   last: readonly EndStep[],
   timings: Timings,
 ): ReplicaPlan {
   const withdraw: Withdraw[] = isAnnounced(observed.slice)
     ? [{ do: "withdraw", because: "the engine has exited" }]
     : [];
-  const message = `the engine has exited: ${BECAUSE[goal.why]}`;
+  const message = `the engine has exited: ${STOP_MESSAGES[goal.why]}`;
   return draining("EndingLeftovers", message, [...withdraw, ...last], timings.endingMs);
 }
 
 /** Nothing is running: releases the download, the endpoint, the files and the object. */
-function release(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPlan {
-  const steps: Step[] = [];
+function release(goal: StopGoal, observed: ObservedReplica, timings: Timings): ReplicaPlan {
+  const steps: ReplicaStep[] = [];
   const { slice, model, record } = observed;
-  if (model.at === "fetching") steps.push({ do: "cancelFetch", because: BECAUSE[goal.why] });
+  if (model.at === "fetching") steps.push({ do: "cancelFetch", because: STOP_MESSAGES[goal.why] });
   if (record !== undefined) steps.push({ do: "forgetRun", because: "its reservation is no longer needed" });
   if (slice.state === "ready" || slice.state === "stale" || slice.state === "unknown") {
     steps.push({ do: "withdraw", because: "no engine is running behind the endpoint" });
@@ -190,7 +201,7 @@ function release(goal: StopGoal, observed: Observed, timings: Timings): ReplicaP
         recheckAfterMs: timings.endpointRetryMs,
       };
     case "unwanted":
-      steps.push({ do: "forgetReplica", because: BECAUSE.unwanted });
+      steps.push({ do: "forgetReplica", because: STOP_MESSAGES.unwanted });
       return stopped("NotWanted", "no process of the engine is left", steps);
     case "drained":
       return stopped(
@@ -214,7 +225,11 @@ function release(goal: StopGoal, observed: Observed, timings: Timings): ReplicaP
 }
 
 /** The governor wakes it; the recheck is the fallback. */
-function evicted({ pressure }: Observed, steps: readonly Step[], timings: Timings): ReplicaPlan {
+function evicted(
+  { pressure }: ObservedReplica,
+  steps: readonly ReplicaStep[],
+  timings: Timings,
+): ReplicaPlan {
   const because = pressure.at === "evicted" ? pressure.because : "memory was short";
   const message = `the engine was stopped to free memory (${because}); it starts again when memory has recovered`;
   return { phase: "Evicted", reason: "EvictedForMemory", message, steps, recheckAfterMs: timings.outsideMs };
@@ -223,12 +238,12 @@ function evicted({ pressure }: Observed, steps: readonly Step[], timings: Timing
 function draining(
   reason: ReplicaReason,
   message: string,
-  steps: readonly Step[],
+  steps: readonly ReplicaStep[],
   recheckAfterMs: number,
 ): ReplicaPlan {
   return { phase: "Draining", reason, message, steps, recheckAfterMs };
 }
 
-function stopped(reason: ReplicaReason, message: string, steps: readonly Step[]): ReplicaPlan {
+function stopped(reason: ReplicaReason, message: string, steps: readonly ReplicaStep[]): ReplicaPlan {
   return { phase: "Stopped", reason, message, steps };
 }

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import {
   crashBackoffMs,
   defaultTimings,
+  engineStartDeadline,
   fetchRetryMs,
   requestTimeoutMs,
-  startDeadline,
   startProbeMs,
 } from "./timings.ts";
 
@@ -24,9 +24,9 @@ test("a failed fetch is retried after five seconds, then after ever longer delay
 
 test("the time to become healthy grows with the weights and with progress, but not without end", () => {
   const start = { startedAt: 0, weightsBytes: 40 * GIB, progressAt: undefined };
-  expect(startDeadline(defaultTimings, start)).toBe(140_000);
-  expect(startDeadline(defaultTimings, { ...start, progressAt: 130_000 })).toBe(200_000);
-  expect(startDeadline(defaultTimings, { ...start, progressAt: 9_000_000 })).toBe(560_000);
+  expect(engineStartDeadline(defaultTimings, start)).toBe(140_000);
+  expect(engineStartDeadline(defaultTimings, { ...start, progressAt: 130_000 })).toBe(200_000);
+  expect(engineStartDeadline(defaultTimings, { ...start, progressAt: 9_000_000 })).toBe(560_000);
 });
 
 test("the first real request has time for the weights to come into memory", () => {

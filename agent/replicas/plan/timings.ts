@@ -132,7 +132,7 @@ export const defaultTimings: Timings = {
 };
 
 /** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */
-export function startDeadline(
+export function engineStartDeadline(
   timings: Timings,
   start: {
     readonly startedAt: number;

@@ -1,8 +1,8 @@
 /** The runner's state for people and for the rest of the agent. */
-import type { Observed } from "../plan/observed.ts";
+import type { ObservedReplica } from "../plan/observed.ts";
 import type { ReplicaPlan } from "../plan/step.ts";
 import type { ReplicaSnapshot } from "../ports.ts";
-import { type ReplicaState, type Run, refOf, replicaOf, runOf } from "./state.ts";
+import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf } from "./state.ts";
 
 /** One replica, for metrics and health checks. */
 export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
@@ -34,13 +34,13 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
   };
 }
 
-function pidOf(run: Run | undefined): number | undefined {
+function pidOf(run: EngineRun | undefined): number | undefined {
   const state = run?.instance.state();
   return state?.at === "running" ? state.pid : undefined;
 }
 
 /** A plan as `--dry-run` prints it. */
-export function describePlan(state: ReplicaState, observed: Observed, plan: ReplicaPlan): string {
+export function describePlan(state: ReplicaState, observed: ObservedReplica, plan: ReplicaPlan): string {
   const ref = refOf(state);
   const name = ref === undefined ? state.uid : `${ref.namespace}/${ref.name}`;
   const head = `${name}: ${plan.phase} (${plan.reason}), engine ${observed.run.at}: ${plan.message}`;

@@ -8,11 +8,11 @@ import {
   readEngineFile,
   recordOf,
   removeEngineFile,
-  stopOnDisk,
+  storedStopOf,
   writeEngineFile,
 } from "./engine-record.ts";
-import { readHistory, writeHistory } from "./history.ts";
-import { newRun, setFile } from "./state.ts";
+import { readReplicaHistory, writeHistory } from "./history.ts";
+import { newEngineRun, setFile } from "./state.ts";
 
 const file: EngineFile = {
   version: 1,
@@ -57,10 +57,10 @@ test("a record of the first version is read, and what its engine's instance adde
 test("a history of the first version is read, and one that cannot be read counts as empty", () => {
   const first = { version: 1, restarts: 3, crashesInARow: 2, port: 21_004 };
   writeFileSync(join(folder, "history.json"), JSON.stringify(first));
-  expect(readHistory(folder)).toMatchObject({ ...first, exits: {}, transitions: [] });
+  expect(readReplicaHistory(folder)).toMatchObject({ ...first, exits: {}, transitions: [] });
   for (const text of ["{", "[]", '{"version":2}', '{"version":1,"restarts":-1}']) {
     writeFileSync(join(folder, "history.json"), text);
-    expect(readHistory(folder)).toMatchObject({ restarts: 0, crashesInARow: 0 });
+    expect(readReplicaHistory(folder)).toMatchObject({ restarts: 0, crashesInARow: 0 });
   }
 });
 
@@ -71,7 +71,7 @@ test("a terminal failure is read and written under the keys of earlier agents, w
   // words-allow: names on disk
   for (const failed of [{ hopelessWith: "11669" }, { hopelessWith: "11669", hopelessWeights: "cut off" }]) {
     writeFileSync(path, JSON.stringify({ ...common, ...failed }));
-    const read = readHistory(folder);
+    const read = readReplicaHistory(folder);
     expect(read).toMatchObject({ ...common, terminal: { runtimeVersion: "11669" } });
     writeHistory(folder, read);
     expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ ...common, ...failed });
@@ -86,7 +86,7 @@ test("times are placed on the clock of this process, and never into its future",
 });
 
 test("a wall clock that is set while the agent runs changes no deadline", () => {
-  const run = newRun({} as Instance, file, undefined, { wallMs: 1_000_000, monotonicMs: 100 });
+  const run = newEngineRun({} as Instance, file, undefined, { wallMs: 1_000_000, monotonicMs: 100 });
   const dayLater = 1_000_000 + 86_400_000;
   setFile(run, { ...file, readyAtMs: dayLater + 50 }, { wallMs: dayLater + 50, monotonicMs: 150 });
   expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
@@ -115,7 +115,7 @@ test("the times of a stop outlive the agent, each as far from its beginning as i
   } as const;
   await writeEngineFile(folder, {
     ...file,
-    stop: stopOnDisk(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }),
+    stop: storedStopOf(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }),
   });
   const found = readEngineFile(folder);
   if (found === undefined || found === "unreadable") throw new Error("not read");

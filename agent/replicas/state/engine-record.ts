@@ -114,7 +114,7 @@ function stopOf(
 }
 
 /** The way back: wall times, which survive the agent. */
-export function stopOnDisk(stop: Stop, moment: Moment): NonNullable<EngineFile["stop"]> {
+export function storedStopOf(stop: Stop, moment: Moment): NonNullable<EngineFile["stop"]> {
   const toWall = (at: number): number => moment.wallMs + at - moment.monotonicMs;
   const { why, latestAt, withdrawnAt, because } = stop;
   return {

@@ -57,7 +57,7 @@ const EMPTY: History = {
 };
 
 /** Nothing here is needed for safety, so what cannot be read counts as empty. */
-export function readHistory(dir: string): History {
+export function readReplicaHistory(dir: string): History {
   try {
     const parsed = fileSchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
     if (!parsed.success) return EMPTY;

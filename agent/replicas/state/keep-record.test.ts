@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Instance } from "../../instances/instance.ts";
-import { keepStop } from "../act/ending.ts";
+import { persistStop } from "../act/ending.ts";
 import { forgetRun } from "../act/exits.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, readEngineFile } from "./engine-record.ts";
 import { keepRecord } from "./keep-record.ts";
-import { newRun, type ReplicaState, runOf, setFile } from "./state.ts";
+import { newEngineRun, type ReplicaState, runOf, setFile } from "./state.ts";
 
 const MOMENT = { wallMs: 1_000_000, monotonicMs: 5_000 };
 const FILE: EngineFile = {
@@ -46,7 +46,7 @@ afterEach(() => {
 function running(): ReplicaState {
   const instance = { close: () => {} } as unknown as Instance;
   const log = { info: () => {} };
-  const engine = newRun(instance, FILE, undefined, MOMENT);
+  const engine = newEngineRun(instance, FILE, undefined, MOMENT);
   return { uid: "u", dir, log, engine, written: Promise.resolve() } as unknown as ReplicaState;
 }
 
@@ -59,7 +59,7 @@ function change(state: ReplicaState, claimBytes: number): Promise<void> {
 test("the stop of an engine is on disk when its step ends, and no disk holds up other work meanwhile", async () => {
   const state = running();
   const stop = { why: "drained", startedAt: 5_000, deadlineAt: 9_000 } as const;
-  await keepStop(state, context, stop);
+  await persistStop(state, context, stop);
   expect(readEngineFile(dir)).toMatchObject({ stop: { why: "drained" } });
   expect(blockedFor).toBe(0);
 });

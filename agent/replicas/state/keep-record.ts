@@ -16,7 +16,7 @@ export function keepRecord(state: ReplicaState): Promise<void> {
 }
 
 /** Resolves when nothing is being written: what is removed then does not come back. */
-export async function recordSettled(state: ReplicaState): Promise<void> {
+export async function whenRecordWritten(state: ReplicaState): Promise<void> {
   let { written } = state;
   for (await written; written !== state.written; await written) written = state.written;
 }

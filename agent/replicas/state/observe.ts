@@ -1,18 +1,18 @@
 /** From a replica's state and the host to the one value that the planner reads. Writes nothing: `refresh` has brought it up to date. */
 import type { RunnerContext } from "../context.ts";
 import { desiredOf } from "../plan/desired.ts";
-import type { Crashes, Observed, SliceState, Wanted } from "../plan/observed.ts";
+import type { Crashes, DesiredState, ObservedReplica, SliceState } from "../plan/observed.ts";
 import { availableFor, pressureOn } from "../pressure.ts";
-import { NO_EVIDENCE, type ReplicaState, type Run, refOf, replicaOf, runOf } from "./state.ts";
+import { type EngineRun, NO_EVIDENCE, type ReplicaState, refOf, replicaOf, runOf } from "./state.ts";
 
 /** What the API server wants of it, as far as this process can know. */
-export function wantedOf({ wish }: ReplicaState, context: RunnerContext): Wanted {
+export function desiredStateOf({ wish }: ReplicaState, context: RunnerContext): DesiredState {
   if (wish.at === "gone") return "absent";
   if (wish.at === "unknown") return context.wasListed() ? "absent" : "unknown";
   return desiredOf(wish.replica, wish.drainBy?.at);
 }
 
-export function observe(state: ReplicaState, context: RunnerContext): Observed {
+export function observeReplica(state: ReplicaState, context: RunnerContext): ObservedReplica {
   const run = runOf(state);
   const { engine, weights } = state;
   const available = availableFor(state.uid, context);
@@ -32,9 +32,9 @@ export function observe(state: ReplicaState, context: RunnerContext): Observed {
     },
     pressure: pressureOn(state, context),
     launch: engine.at === "none" ? engine.launch : { at: "untried" },
-    runtime: context.runtimes.state(runtimeOf(state)),
+    runtime: context.runtimes.state(replicaRuntime(state)),
     ...observeAddress(run, context),
-    slice: { ...state.slice, state: sliceNow(state, context) },
+    slice: { ...state.slice, state: currentSlice(state, context) },
     ...{ health, request, work, suspicion, quiet },
     idleSince: run?.idleSince,
     ...(footprint === undefined ? {} : { footprint }),
@@ -47,15 +47,15 @@ export function observe(state: ReplicaState, context: RunnerContext): Observed {
 }
 
 /** The engine that it asks for, or that runs where its replica is not known. */
-export function runtimeOf(state: ReplicaState): string {
+export function replicaRuntime(state: ReplicaState): string {
   return replicaOf(state)?.spec.template.runtime ?? runOf(state)?.file.runtime ?? "";
 }
 
 /** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */
 function observeAddress(
-  run: Run | undefined,
+  run: EngineRun | undefined,
   { ports, timings }: RunnerContext,
-): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
+): Pick<ObservedReplica, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
   if (run?.elsewhereSince === undefined)
     return { hasAddress: ports.address() !== undefined, isBoundElsewhere: false, isCutOff: false };
   const isCutOff = ports.isAddressUp?.(run.file.address) === false;
@@ -65,7 +65,7 @@ function observeAddress(
 }
 
 /** As the API server last acknowledged it. */
-export function sliceNow(state: ReplicaState, context: RunnerContext): SliceState {
+export function currentSlice(state: ReplicaState, context: RunnerContext): SliceState {
   const ref = refOf(state);
   if (ref === undefined || isSuperseded(state, context)) return "missing";
   return context.ports.endpoints.state(ref, runOf(state)?.file);

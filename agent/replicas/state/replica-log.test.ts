@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { keepLines, type LogLine } from "../../../test/fixtures/log-lines.ts";
-import { createRepeated, createReplicaLog } from "./replica-log.ts";
+import { createChangeMonitor, createReplicaLog } from "./replica-log.ts";
 
 test("every line names the replica, as soon as its name is known", () => {
   const lines: LogLine[] = [];
@@ -22,7 +22,7 @@ test("every line names the replica, as soon as its name is known", () => {
 
 test("a finding that repeats is logged once, another one again, and its end once", () => {
   const lines: LogLine[] = [];
-  const repeated = createRepeated(keepLines(lines));
+  const repeated = createChangeMonitor(keepLines(lines));
   repeated.resolved("write the status");
   for (let tries = 0; tries < 3; tries += 1)
     repeated.found("write the status", "timeout", { error: "timeout" });

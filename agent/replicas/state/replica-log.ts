@@ -21,14 +21,14 @@ export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | u
 }
 
 /** Findings that come back with every retry: logged when they are new or different, and once when they are resolved. */
-export interface Repeated {
+export interface ChangeMonitor {
   /** `what` completes "cannot …"; `why` decides whether it is another finding than the last one. True where it is. */
   readonly found: (what: string, why: string, data: object) => boolean;
   readonly resolved: (what: string) => void;
 }
 
 /** One replica's, with its own log. */
-export function createRepeated(log: Log): Repeated {
+export function createChangeMonitor(log: Log): ChangeMonitor {
   const last = new Map<string, string>();
   return {
     found: (what, why, more) => {

@@ -10,22 +10,22 @@ import type { ReplicaCounts } from "../metrics/counts.ts";
 import type { Moment } from "../plan/desired.ts";
 import type { Quiet } from "../plan/evidence/quiet.ts";
 import type { Suspicion } from "../plan/evidence/suspicion.ts";
-import { NO_WORK_SEEN, type Work } from "../plan/evidence/work.ts";
+import { NO_OBSERVED_WORK, type Work } from "../plan/evidence/work.ts";
 import type {
   Footprint,
-  Health,
+  HealthRecord,
   Launch,
   ModelState,
-  Observed,
+  ObservedReplica,
   RequestProof,
-  Route,
+  RouteHealth,
   RunRecord,
   Slice,
 } from "../plan/observed.ts";
 import type { ReplicaPlan } from "../plan/step.ts";
 import { type EngineFile, recordOf } from "./engine-record.ts";
 import type { History } from "./history.ts";
-import type { Repeated } from "./replica-log.ts";
+import type { ChangeMonitor } from "./replica-log.ts";
 
 export interface ReplicaState {
   readonly uid: string;
@@ -34,20 +34,20 @@ export interface ReplicaState {
   readonly log: Log;
   readonly jobs: Jobs;
   readonly counts: ReplicaCounts;
-  readonly repeated: Repeated;
-  wish: Wish;
+  readonly repeated: ChangeMonitor;
+  wish: DesiredReplica;
   engine: EngineState;
-  weights: Weights;
+  weights: WeightsState;
   /** Of the replica's EndpointSlice, from the start of a run on; its state is read when it is needed. */
   slice: Omit<Slice, "state">;
-  past: Past;
-  shown: Shown;
+  past: PastRuns;
+  shown: PublishedState;
   /** The last write of engine.json. */
   written: Promise<void>;
 }
 
 /** What the API server wants of the replica. */
-export type Wish =
+export type DesiredReplica =
   /** An engine was found, and its replica is not known yet. */
   | { readonly at: "unknown" }
   /** kept: from this host's disk, so its status is not known and none is written. seen: from the API server. */
@@ -65,10 +65,10 @@ export type EngineState =
   | { readonly at: "none"; readonly launch: Launch }
   /** Its folder cannot be read, so whether an engine runs is not known. */
   | { readonly at: "unreadable"; readonly why: string }
-  | Run;
+  | EngineRun;
 
 /** One run of an engine, from its start or adoption until nothing of it is left. */
-export interface Run {
+export interface EngineRun {
   readonly at: "run";
   readonly instance: Instance;
   /** Set with `record`, by `setFile` only. */
@@ -76,8 +76,8 @@ export interface Run {
   /** The same on this process's clock, taken over once: a wall clock that is set later changes no deadline. */
   record: RunRecord;
   apiKey: string | undefined;
-  health: Health;
-  route?: Route;
+  health: HealthRecord;
+  route?: RouteHealth;
   /** When its Secrets were last read, on the monotonic clock, and why they cannot be used. */
   secrets: { readonly at: number; readonly problem?: string };
   request: RequestProof;
@@ -111,7 +111,7 @@ export interface WeightFiles {
 }
 
 /** The planner's view, and where the files are. */
-export type Weights =
+export type WeightsState =
   | Exclude<ModelState, { readonly at: "stored" }>
   | (Extract<ModelState, { readonly at: "stored" }> & {
       readonly files: WeightFiles;
@@ -122,7 +122,7 @@ export type Weights =
     });
 
 /** What is kept from run to run. */
-export interface Past {
+export interface PastRuns {
   history: History;
   /** `history.backoffUntilMs` on this process's clock. */
   backoffUntil: number | undefined;
@@ -142,9 +142,9 @@ export interface PressureTimes {
 }
 
 /** The last plan, and what of it was published. */
-export interface Shown {
+export interface PublishedState {
   plan?: ReplicaPlan;
-  observed?: Observed;
+  observed?: ObservedReplica;
   /** Phase and reason of the last Event. */
   event?: { readonly phase: string; readonly reason: string };
   progressWrittenAt?: number;
@@ -154,10 +154,10 @@ export interface Shown {
 export const NO_EVIDENCE = {
   health: { failuresInARow: 0 },
   request: { at: "none" },
-  work: NO_WORK_SEEN,
+  work: NO_OBSERVED_WORK,
   suspicion: { at: "none" },
   quiet: {},
-} as const satisfies Partial<Run>;
+} as const satisfies Partial<EngineRun>;
 
 export const NOTHING_RUNS: EngineState = { at: "none", launch: { at: "untried" } };
 export const NEVER_ANNOUNCED: Omit<Slice, "state"> = { wasExposed: false, mayArrive: false };
@@ -167,20 +167,20 @@ export function replicaOf({ wish }: ReplicaState): InferenceReplica | undefined 
   return wish.at === "unknown" ? undefined : wish.replica;
 }
 
-export function runOf({ engine }: ReplicaState): Run | undefined {
+export function runOf({ engine }: ReplicaState): EngineRun | undefined {
   return engine.at === "run" ? engine : undefined;
 }
 
 /** The API server's answer to our own write. It may be older than what is known, and does not bring back a replica that is gone. */
-export function setAnswer(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
+export function setFromResponse(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
   const at = state.wish.at === "unknown" ? "seen" : state.wish.at;
-  setWish(state, at, newerOf(replicaOf(state), answer), moment);
+  setDesiredObject(state, at, newerOf(replicaOf(state), answer), moment);
 }
 
 /** Takes over the object, and its drain deadline on this process's clock. */
-export function setWish(
+export function setDesiredObject(
   state: ReplicaState,
-  at: Exclude<Wish["at"], "unknown">,
+  at: Exclude<DesiredReplica["at"], "unknown">,
   replica: InferenceReplica,
   { wallMs, monotonicMs }: Moment,
 ): void {
@@ -197,12 +197,12 @@ export function setGone(state: ReplicaState): void {
 }
 
 /** A run of which only the record is known yet. */
-export function newRun(
+export function newEngineRun(
   instance: Instance,
   file: EngineFile,
   apiKey: string | undefined,
   moment: Moment,
-): Run {
+): EngineRun {
   return {
     at: "run",
     instance,
@@ -231,7 +231,7 @@ export function forgetPause(state: ReplicaState, countedMs: number): void {
 }
 
 /** The run's record and its times on the monotonic clock; times that have not changed keep their place. */
-export function setFile(run: Run, file: EngineFile, moment: Moment): void {
+export function setFile(run: EngineRun, file: EngineFile, moment: Moment): void {
   const { file: before, record: known } = run;
   const record = recordOf(file, moment);
   const { readyAt = record.readyAt } = before.readyAtMs === file.readyAtMs ? known : record;

@@ -3,19 +3,19 @@ import { chmod, readlink, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { syncFolder, systemCode } from "../../../src/util/atomic-file.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
-import { type Layout, namesIn } from "./layout.ts";
+import { listFolder, type StoreLayout } from "./layout.ts";
 
 /** Size of a blob, or undefined when it is not there. */
-export async function blobSize(layout: Layout, sha256: string): Promise<number | undefined> {
+export async function blobSize(layout: StoreLayout, sha256: string): Promise<number | undefined> {
   return sizeOf(blobPath(layout, sha256));
 }
 
-export function blobPath(layout: Layout, sha256: string): string {
+export function blobPath(layout: StoreLayout, sha256: string): string {
   return join(layout.blobs, sha256.toLowerCase());
 }
 
 /** Moves a complete, synced part into place; a copy that is there already wins. */
-export async function publishBlob(layout: Layout, sha256: string, partPath: string): Promise<void> {
+export async function publishBlob(layout: StoreLayout, sha256: string, partPath: string): Promise<void> {
   const target = blobPath(layout, sha256);
   await chmod(partPath, 0o444);
   await rename(partPath, target);
@@ -24,7 +24,7 @@ export async function publishBlob(layout: Layout, sha256: string, partPath: stri
 
 /** Makes the links of a view that are missing or point elsewhere; costs one `readlink` per file where none does. */
 export async function publishView(
-  layout: Layout,
+  layout: StoreLayout,
   view: string,
   files: readonly { readonly name: string; readonly sha256: string }[],
 ): Promise<void> {
@@ -48,12 +48,12 @@ export async function publishView(
   await syncFolder(layout.views);
 }
 
-export async function removeBlob(layout: Layout, sha256: string): Promise<void> {
+export async function removeBlob(layout: StoreLayout, sha256: string): Promise<void> {
   await rm(blobPath(layout, sha256), { force: true });
 }
 
 /** Moves content aside, if its blob is still the file of this inode. Engines that have it open keep it. */
-export async function quarantineBlob(layout: Layout, sha256: string, inode: number): Promise<boolean> {
+export async function quarantineBlob(layout: StoreLayout, sha256: string, inode: number): Promise<boolean> {
   const path = blobPath(layout, sha256);
   const info = await stat(path).catch(() => undefined);
   if (info?.ino !== inode) return false;
@@ -63,16 +63,16 @@ export async function quarantineBlob(layout: Layout, sha256: string, inode: numb
   return true;
 }
 
-export async function removeView(layout: Layout, view: string): Promise<void> {
+export async function removeView(layout: StoreLayout, view: string): Promise<void> {
   await rm(join(layout.views, view), { recursive: true, force: true });
 }
 
 /** Every blob with its size and age mark. */
 export async function listBlobs(
-  layout: Layout,
+  layout: StoreLayout,
 ): Promise<{ sha256: string; sizeBytes: number; modifiedMs: number }[]> {
   const found = [];
-  for (const sha256 of await namesIn(layout.blobs)) {
+  for (const sha256 of await listFolder(layout.blobs)) {
     const info = await stat(join(layout.blobs, sha256)).catch(() => undefined);
     if (info !== undefined) found.push({ sha256, sizeBytes: info.size, modifiedMs: info.mtimeMs });
   }

@@ -5,20 +5,25 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { plainUrl } from "../../../src/hub/failure.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import type { Admission } from "../admission.ts";
+import type { DiskAdmission } from "../admission.ts";
 import type { RunningFetch } from "../leftovers.ts";
-import type { Received } from "../remote/attempt.ts";
-import { download, inTurn } from "../remote/download.ts";
+import type { ReceivedFile } from "../remote/attempt.ts";
+import { download, runWhenScheduled } from "../remote/download.ts";
 import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
-import { dropPart, type Part, type PartMemory, partAt } from "../remote/part.ts";
-import type { PeerFlight, PeerTaker } from "../types.ts";
+import { type DownloadPart, dropPart, type PartMemory, partAt } from "../remote/part.ts";
+import type { PeerFetch, PeerFetcher } from "../types.ts";
 import type { Usage } from "../usage.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
-import { type Content, findFinished, rememberFinished } from "./finished.ts";
-import { createFlights } from "./flights.ts";
-import { type Giving, type Growth, keepPrefixes, LEAST_SHARED_BYTES } from "./giving.ts";
-import { contentKey, type Layout, namesIn } from "./layout.ts";
-import { type Asking, mayUse, type Origins } from "./origins.ts";
+import {
+  type ContentSharing,
+  type GrowingContent,
+  keepPrefixes,
+  MIN_SHARED_BYTES,
+} from "./content-sharing.ts";
+import { type Content, findFinished, rememberFinished } from "./finished-downloads.ts";
+import { contentKey, listFolder, type StoreLayout } from "./layout.ts";
+import { type ContentOrigins, mayReuseContent, type OriginCheck } from "./origins.ts";
+import { createSingleFlight } from "./single-flight.ts";
 
 export type FetchContent = (
   file: StoreFile,
@@ -44,20 +49,20 @@ export type DownloadSettings = Omit<
 >;
 
 export interface Sharing {
-  readonly admission: Admission;
-  readonly giving: Giving;
-  readonly peers: PeerTaker | undefined;
-  readonly origins: Origins;
+  readonly admission: DiskAdmission;
+  readonly giving: ContentSharing;
+  readonly peers: PeerFetcher | undefined;
+  readonly origins: ContentOrigins;
   readonly usage: Pick<Usage, "beginFetch">;
 }
 
 export function createFetchContent(
-  layout: Layout,
+  layout: StoreLayout,
   settings: DownloadSettings,
   { admission, giving, peers, origins, usage }: Sharing,
   mismatch: "keep" | "remove",
 ): FetchContent {
-  const flights = createFlights<Content & { readonly secret: string | undefined }>();
+  const flights = createSingleFlight<Content & { readonly secret: string | undefined }>();
   const join: typeof flights.join = (...run) => {
     const flight = flights.join(...run);
     // Its turn may be there by this caller's namespace.
@@ -110,10 +115,10 @@ export function createFetchContent(
 }
 
 async function findStored(
-  layout: Layout,
+  layout: StoreLayout,
   file: StoreFile,
   key: string,
-  ask: Asking & Pick<Parameters<FetchContent>[1], "take"> & { readonly origins: Origins },
+  ask: OriginCheck & Pick<Parameters<FetchContent>[1], "take"> & { readonly origins: ContentOrigins },
 ): Promise<Content | undefined> {
   const { sha256 } = file;
   if (sha256 === undefined) {
@@ -121,12 +126,12 @@ async function findStored(
     return known && ask.take(known);
   }
   if ((await blobSize(layout, sha256)) === undefined) return undefined;
-  const isGiven = await mayUse(await ask.origins.of(sha256), file, ask);
+  const isGiven = await mayReuseContent(await ask.origins.of(sha256), file, ask);
   return isGiven ? ask.take({ sha256, validator: {} }) : undefined;
 }
 
 function admitFor(
-  admission: Admission,
+  admission: DiskAdmission,
   key: string,
   file: StoreFile,
   sparesPrefetched: boolean,
@@ -142,7 +147,7 @@ async function fly(
     origins,
     running,
   }: Pick<Sharing, "giving" | "peers" | "origins"> & {
-    readonly layout: Layout;
+    readonly layout: StoreLayout;
     readonly running: RunningFetch;
   },
   file: StoreFile & { readonly source: string },
@@ -153,10 +158,10 @@ async function fly(
   const shared = isShared(file) ? file : undefined;
   const address = plainUrl(file.url);
   const isPublic = !context.source.hasCredentials;
-  let growth: Growth | undefined;
+  let growth: GrowingContent | undefined;
   let isPublished = false;
   try {
-    const received = await inTurn(file, context, () => {
+    const received = await runWhenScheduled(file, context, () => {
       const from = { sources: [file.source], addresses: [address], isPublic };
       growth = shared && giving.grow(shared.sha256, part.path, from);
       const flight = shared && growth && peers?.begin(shared, growth.since);
@@ -182,17 +187,17 @@ async function fly(
 
 /** The origin decides what the content is; without a checksum of it nothing that a peer gives can be judged. */
 function isShared<T extends StoreFile>(file: T): file is T & { readonly sha256: string } {
-  const isLarge = file.sizeBytes === undefined || file.sizeBytes >= LEAST_SHARED_BYTES;
+  const isLarge = file.sizeBytes === undefined || file.sizeBytes >= MIN_SHARED_BYTES;
   return file.sha256 !== undefined && isLarge;
 }
 
 /** From peers while they are the better choice, else from the origin. */
 async function bring(
   file: StoreFile,
-  part: Part,
+  part: DownloadPart,
   context: DownloadContext,
-  flight: PeerFlight | undefined,
-): Promise<Received> {
+  flight: PeerFetch | undefined,
+): Promise<ReceivedFile> {
   const memory: PartMemory = { sizeBytes: 0 };
   if (flight === undefined) return download(file, part, context, memory);
   try {
@@ -223,7 +228,7 @@ const SET_ASIDE = "download-";
 
 /** A download with the wrong checksum is kept for inspection, in place of the one before it: never served, removed by the sweep. */
 async function afterMismatch(
-  layout: Layout,
+  layout: StoreLayout,
   file: StoreFile,
   key: string,
   mismatch: "keep" | "remove",
@@ -235,7 +240,7 @@ async function afterMismatch(
   const name = `${SET_ASIDE}${file.sha256?.toLowerCase()}`;
   if (mismatch === "keep") {
     await makeFolder(layout.quarantine);
-    for (const other of await namesIn(layout.quarantine))
+    for (const other of await listFolder(layout.quarantine))
       if (other.startsWith(SET_ASIDE)) await rm(join(layout.quarantine, other), { force: true });
     await rename(part.path, join(layout.quarantine, name));
   }

@@ -7,7 +7,7 @@ import { systemCode } from "../../../src/util/atomic-file.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
 import type { ModelRequest } from "../types.ts";
 
-export interface Layout {
+export interface StoreLayout {
   readonly dir: string;
   /** Content by checksum. */
   readonly blobs: string;
@@ -30,7 +30,7 @@ export interface Layout {
   readonly pins: string;
 }
 
-export function layoutOf(dir: string): Layout {
+export function storeLayoutOf(dir: string): StoreLayout {
   return {
     dir,
     blobs: join(dir, "blobs", "sha256"),
@@ -47,13 +47,13 @@ export function layoutOf(dir: string): Layout {
 }
 
 /** Also before each fetch and repair: users delete folders under a running agent. */
-export async function makeFolders(layout: Layout): Promise<void> {
+export async function makeFolders(layout: StoreLayout): Promise<void> {
   const { blobs, refs, views, partial, prefixes, origins } = layout;
   for (const folder of [blobs, refs, views, partial, prefixes, origins]) await makeFolder(folder);
 }
 
 /** Of a folder that is not there: none. */
-export async function namesIn(folder: string): Promise<readonly string[]> {
+export async function listFolder(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder);
   } catch (error) {

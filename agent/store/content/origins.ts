@@ -8,11 +8,11 @@ import { type OpenSource, readValidator } from "../../../src/hub/source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import { createTurns } from "../../../src/util/serial.ts";
+import { createSerializer } from "../../../src/util/serializer.ts";
 import type { Refs } from "../refs.ts";
 import type { StoreFile } from "../remote/download-context.ts";
-import { type RetryLimits, retrying } from "../remote/retrying.ts";
-import { type Layout, namesIn } from "./layout.ts";
+import { type RetryLimits, withRetries } from "../remote/retry.ts";
+import { listFolder, type StoreLayout } from "./layout.ts";
 
 const originSchema = z.object({
   version: z.literal(1),
@@ -24,7 +24,7 @@ const originSchema = z.object({
 
 export type Origin = Pick<z.infer<typeof originSchema>, "isPublic" | "addresses">;
 
-export interface Origins {
+export interface ContentOrigins {
   /** Before the content is published, so that none is without its origin. */
   readonly note: (sha256: string, address: string, isPublic: boolean) => Promise<void>;
   /** Content that an earlier version stored counts as if it took credentials. */
@@ -34,8 +34,8 @@ export interface Origins {
 /** More sources of one content than these are asked again. */
 const MAX_ADDRESSES = 16;
 
-export function createOrigins(layout: Layout, refs: Pick<Refs, "all">): Origins {
-  const inTurn = createTurns();
+export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): ContentOrigins {
+  const inTurn = createSerializer();
   return {
     note: (sha256, address, isPublic) =>
       inTurn(async () => {
@@ -63,13 +63,13 @@ export function createOrigins(layout: Layout, refs: Pick<Refs, "all">): Origins 
 }
 
 /** Removes those of content that is gone. */
-export async function sweepOrigins(layout: Layout): Promise<void> {
-  const stored = new Set(await namesIn(layout.blobs));
-  for (const name of await namesIn(layout.origins))
+export async function sweepOrigins(layout: StoreLayout): Promise<void> {
+  const stored = new Set(await listFolder(layout.blobs));
+  for (const name of await listFolder(layout.origins))
     if (!stored.has(name)) await rm(join(layout.origins, name), { force: true });
 }
 
-export interface Asking extends RetryLimits {
+export interface OriginCheck extends RetryLimits {
   readonly source: OpenSource;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -79,10 +79,10 @@ export interface Asking extends RetryLimits {
  * Content that took credentials is given to a request for the same file, or for one of the same place that its list states
  * the checksum of, if the origin accepts the request's own credentials. A checksum beside another source proves nothing.
  */
-export async function mayUse(
+export async function mayReuseContent(
   { isPublic, addresses }: Origin,
   file: Pick<StoreFile, "url" | "isListed">,
-  asking: Asking,
+  asking: OriginCheck,
 ): Promise<boolean> {
   if (isPublic) return true;
   const isSame = addresses.includes(plainUrl(file.url));
@@ -93,11 +93,11 @@ export async function mayUse(
 /** What the origin says of the file; undefined where it refuses, or does not answer: the download then says what is wrong. */
 export async function readFromOrigin(
   { url }: { readonly url: URL },
-  asking: Asking,
+  asking: OriginCheck,
 ): Promise<Validator | undefined> {
   const { source, signal } = asking;
   try {
-    const found = await retrying(() => readValidator(source, url, signal), asking, asking);
+    const found = await withRetries(() => readValidator(source, url, signal), asking, asking);
     return found === "notModified" ? {} : found;
   } catch (error) {
     signal.throwIfAborted();
@@ -106,7 +106,7 @@ export async function readFromOrigin(
   }
 }
 
-async function read(layout: Layout, sha256: string): Promise<Origin | undefined> {
+async function read(layout: StoreLayout, sha256: string): Promise<Origin | undefined> {
   try {
     const parsed = originSchema.safeParse(JSON.parse(await readFile(join(layout.origins, sha256), "utf8")));
     return parsed.success ? parsed.data : undefined;

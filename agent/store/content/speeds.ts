@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import { openKeptJson } from "./kept-json.ts";
+import { openPersistedJson } from "./persisted-json.ts";
 
 const fileSchema = z.object({
   version: z.literal(1),
@@ -22,7 +22,7 @@ const MOST_ENTRIES = 1_000;
 /** Unreadable speeds are dropped and measured again. */
 export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
   const unreadable = "cannot read the measured speeds; they will be measured again";
-  const file = await openKeptJson(path, fileSchema, log, unreadable);
+  const file = await openPersistedJson(path, fileSchema, log, unreadable);
   const reported = new Map(Object.entries(file.before?.tokensPerSecond ?? {}));
   const exact = new Map(reported);
   return {

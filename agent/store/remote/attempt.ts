@@ -1,6 +1,6 @@
 /** One attempt at a file: requests what is missing, appends it, and checks that it is whole. */
 import { dirname } from "node:path";
-import type { Answer } from "../../../src/hub/client.ts";
+import type { SourceResponse } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
@@ -8,10 +8,10 @@ import { diskFull, readDiskSpace } from "../disk.ts";
 import { type Body, bodyFailure, planBody, resumeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { firstBytesCheck } from "./first-bytes.ts";
-import { type OpenPart, openPart, type Part, type PartMemory, writeMeta } from "./part.ts";
+import { type DownloadPart, type OpenPart, openPart, type PartMemory, writeMeta } from "./part.ts";
 import { PrefixHash } from "./prefix-hash.ts";
 import { canShare, createRanges } from "./ranges.ts";
-import { sink } from "./sink.ts";
+import { writeResponse } from "./response-writer.ts";
 
 /** Bytes of its part that a download frees after it filled the disk. */
 const GIVE_BACK_BYTES = 64 << 20;
@@ -21,7 +21,7 @@ interface Attempt extends DownloadContext {
   readonly memory: PartMemory;
 }
 
-export interface Received {
+export interface ReceivedFile {
   readonly sha256: string;
   readonly sizeBytes: number;
   readonly validator: Validator;
@@ -33,12 +33,12 @@ export interface Received {
 const ADMIT_EVERY_BYTES = 64 << 20;
 
 /** Throws SourceFailure for failures of server or network, MetalbridgeError for those of the disk. */
-export async function receive(
+export async function receiveFile(
   file: StoreFile,
-  part: Part,
+  part: DownloadPart,
   context: DownloadContext,
   memory: PartMemory,
-): Promise<Received> {
+): Promise<ReceivedFile> {
   const hasChecksum = file.sha256 !== undefined;
   const trust = { url: plainUrl(file.url), boot: context.boot, hasChecksum };
   const opened = await openPart(part, trust, { memory, signal: context.signal });
@@ -49,17 +49,17 @@ export async function receive(
   try {
     return await continueFrom(opened, file, part, { ...context, remember, memory });
   } catch (error) {
-    throw await giveBackIfFull(error, opened, part, file);
+    throw await truncateIfDiskFull(error, opened, part, file);
   } finally {
     await opened.file.close();
   }
 }
 
 /** With the disk at zero nothing else on this machine can write: gives some back, and keeps the rest for the next attempt. */
-export async function giveBackIfFull(
+export async function truncateIfDiskFull(
   error: unknown,
   { file }: OpenPart,
-  part: Part,
+  part: DownloadPart,
   { name }: Pick<StoreFile, "name">,
 ): Promise<unknown> {
   if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") return error;
@@ -72,9 +72,9 @@ export async function giveBackIfFull(
 async function continueFrom(
   opened: OpenPart,
   file: StoreFile,
-  part: Part,
+  part: DownloadPart,
   context: Attempt,
-): Promise<Received> {
+): Promise<ReceivedFile> {
   const headers = resumeHeaders(opened, file.sha256 !== undefined);
   const answer = await context.source.open(file.url, { headers, signal: context.signal });
   try {
@@ -99,12 +99,12 @@ async function continueFrom(
 }
 
 async function receiveBody(
-  answer: Answer,
+  answer: SourceResponse,
   body: Extract<Body, { at: "bytes" }>,
   opened: OpenPart,
-  target: { readonly file: StoreFile; readonly part: Part },
+  target: { readonly file: StoreFile; readonly part: DownloadPart },
   context: Attempt,
-): Promise<Received> {
+): Promise<ReceivedFile> {
   const { file, part } = target;
   const { startsAt, totalBytes, validator } = body;
   if (totalBytes !== undefined) await context.admit(totalBytes - startsAt);
@@ -132,7 +132,7 @@ async function receiveBody(
   const end = totalBytes ?? Number.POSITIVE_INFINITY;
   let written = 0;
   try {
-    const ended = sink(answer.body, {
+    const ended = writeResponse(answer.body, {
       file: opened.file,
       hash: opened.hash,
       startsAt,
@@ -203,7 +203,7 @@ async function finish(
   },
   sizeBytes: number,
   memory: PartMemory,
-): Promise<Received> {
+): Promise<ReceivedFile> {
   if (sizeBytes === 0) throw permanent("SourceEmpty", `${file.name} has zero bytes`);
   if (body.totalBytes !== undefined && sizeBytes !== body.totalBytes) {
     throw transient("SourceTruncated", brokeOff(file, sizeBytes, body.totalBytes));

@@ -1,6 +1,6 @@
 /** What to request to resume a part, and what the body of the answer then is. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import type { Answer } from "../../../src/hub/client.ts";
+import type { SourceResponse } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
 import { parseLength, type Validator, validatorOf } from "../../../src/hub/validator.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
@@ -35,7 +35,7 @@ export function rangeHeaders(
 }
 
 /** Judges status and headers; throws AttemptFailure for answers without the file in them. */
-export function planBody({ url, status, headers }: Answer, part: OpenPart): Body {
+export function planBody({ url, status, headers }: SourceResponse, part: OpenPart): Body {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity" && status < 300) {
     throw permanent(

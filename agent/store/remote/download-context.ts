@@ -2,7 +2,7 @@
 import type { RemoteFile } from "../../../src/hub/resolve.ts";
 import type { OpenSource } from "../../../src/hub/source.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import type { Pace, Queue, Tenants } from "./host-limits.ts";
+import type { DownloadQueue, RateLimiter, Tenants } from "./host-limits.ts";
 import type { PrefixHash } from "./prefix-hash.ts";
 import type { RangeLimits } from "./ranges.ts";
 
@@ -32,8 +32,8 @@ export interface DownloadContext {
   readonly boot: string;
   readonly ranges: RangeLimits;
   /** Absent: no limit of bandwidth. */
-  readonly pace?: Pace | undefined;
-  readonly queue: Queue;
+  readonly pace?: RateLimiter | undefined;
+  readonly queue: DownloadQueue;
   /** The namespaces that the download is for; empty for the operator's own. */
   readonly tenants: Tenants;
   readonly source: OpenSource;

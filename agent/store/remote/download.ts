@@ -1,15 +1,15 @@
 /** Downloads one file into its part: resumes, follows the validator, retries within limits. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { plainUrl, SourceFailure } from "../../../src/hub/failure.ts";
-import { type Received, receive } from "./attempt.ts";
+import { type ReceivedFile, receiveFile } from "./attempt.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
-import type { Part, PartMemory } from "./part.ts";
-import { pause, pauseMs } from "./retrying.ts";
+import type { DownloadPart, PartMemory } from "./part.ts";
+import { pauseBeforeRetryMs, waitBeforeRetry } from "./retry.ts";
 
 const PROGRESS_BYTES = 1 << 20;
 
 /** Runs once it is the file's turn among the downloads of this host. */
-export async function inTurn<T>(
+export async function runWhenScheduled<T>(
   file: StoreFile,
   context: DownloadContext,
   run: () => Promise<T>,
@@ -27,10 +27,10 @@ export async function inTurn<T>(
 /** The whole file in its part, synced and hashed. Every attempt that brings at least 1 MiB resets the count of failures. */
 export async function download(
   file: StoreFile,
-  part: Part,
+  part: DownloadPart,
   context: DownloadContext,
   memory: PartMemory,
-): Promise<Received> {
+): Promise<ReceivedFile> {
   let failures = 0;
   for (;;) {
     context.signal.throwIfAborted();
@@ -39,20 +39,20 @@ export async function download(
       highest = Math.max(highest, bytes);
       context.onProgress(bytes, totalBytes);
     };
-    const outcome = await receive(file, part, { ...context, onProgress }, memory).catch(
+    const outcome = await receiveFile(file, part, { ...context, onProgress }, memory).catch(
       (error: unknown) => error,
     );
-    if (!(outcome instanceof Error)) return outcome as Received;
+    if (!(outcome instanceof Error)) return outcome as ReceivedFile;
     context.signal.throwIfAborted();
     if (!(outcome instanceof SourceFailure)) throw outcome;
     failures = outcome.gainedBytes >= PROGRESS_BYTES ? 1 : failures + 1;
     if (!outcome.isTransient || failures >= context.attempts) throw explained(outcome, failures);
-    const waitMs = pauseMs(failures, context.firstBackoffMs, outcome.retryAfterMs);
+    const waitMs = pauseBeforeRetryMs(failures, context.firstBackoffMs, outcome.retryAfterMs);
     context.log.warn(
       { url: plainUrl(file.url), code: outcome.error.code, bytes: highest, waitMs },
       `download interrupted: ${outcome.message}; retrying`,
     );
-    await pause(waitMs, context);
+    await waitBeforeRetry(waitMs, context);
   }
 }
 

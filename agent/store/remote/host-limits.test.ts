@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPace, createQueue } from "./host-limits.ts";
+import { createDownloadQueue, createRateLimiter } from "./host-limits.ts";
 
 /** A clock that a test moves. */
 function steppedClock() {
@@ -32,7 +32,7 @@ const signal = new AbortController().signal;
 
 test("all who read share the bandwidth, steadily, and an idle time is not made up for", async () => {
   const clock = steppedClock();
-  const pace = createPace(1_000, clock);
+  const pace = createRateLimiter(1_000, clock);
   const read: number[] = [];
   const reader = async () => {
     for (;;) {
@@ -45,7 +45,7 @@ test("all who read share the bandwidth, steadily, and an idle time is not made u
   for (let ms = 0; ms < 1_000; ms += 10) await clock.step(10);
   expect(read).toEqual([100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
 
-  const later = createPace(1_000, clock);
+  const later = createRateLimiter(1_000, clock);
   await clock.step(60_000);
   expect(later(4, signal)).toBeUndefined();
   expect(later(4, signal)).toBeInstanceOf(Promise);
@@ -53,7 +53,7 @@ test("all who read share the bandwidth, steadily, and an idle time is not made u
 
 test("waiting for bandwidth ends with the download", async () => {
   const clock = steppedClock();
-  const pace = createPace(1, clock);
+  const pace = createRateLimiter(1, clock);
   const controller = new AbortController();
   const waiting = pace(1_000, controller.signal);
   controller.abort(new Error("replica deleted"));
@@ -62,7 +62,7 @@ test("waiting for bandwidth ends with the download", async () => {
 });
 
 test("downloads beyond the limit start in their order, know how many go first, and may leave the queue", async () => {
-  const queue = createQueue(2);
+  const queue = createDownloadQueue(2);
   const said: string[] = [];
   const enter = (name: string, of = signal) =>
     queue
@@ -94,7 +94,7 @@ test("downloads beyond the limit start in their order, know how many go first, a
 });
 
 test("a tenant whose downloads never end leaves half of the places to tenants that have none", async () => {
-  const queue = createQueue(4, 2);
+  const queue = createDownloadQueue(4, 2);
   const started: string[] = [];
   const enter = (tenant: string) =>
     queue
@@ -125,7 +125,7 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
 });
 
 test("a download that another tenant joins while it is queued starts by that one's place", async () => {
-  const queue = createQueue(4, 2);
+  const queue = createDownloadQueue(4, 2);
   const none = () => undefined;
   const [first] = await Promise.all([1, 2].map(() => queue.enter(() => ["drip"], signal, none)));
   const tenants = ["drip"];
@@ -160,7 +160,7 @@ test("whoever enters, leaves and gives up: every place is given, the reserve to 
       places,
       fc.array(step, { maxLength: 40, size: "max" }),
       async ([most, reserved], steps) => {
-        const queue = createQueue(most, reserved);
+        const queue = createDownloadQueue(most, reserved);
         const waiting: { readonly tenant: string; readonly giveUp: AbortController }[] = [];
         const running: { readonly tenant: string; readonly leave: () => void }[] = [];
         const placesOf = (tenant: string) => running.filter((one) => one.tenant === tenant).length;

@@ -1,25 +1,25 @@
 /** What all downloads of one host share: bandwidth, and how many there may be at once. */
 import type { Clock } from "../../../src/util/ports.ts";
-import { pause } from "./retrying.ts";
+import { waitBeforeRetry } from "./retry.ts";
 
 /** Counts bytes that were read; a promise means: wait for it before reading on. It rejects with the signal's reason. */
-export type Pace = (bytes: number, signal: AbortSignal) => Promise<void> | undefined;
+export type RateLimiter = (bytes: number, signal: AbortSignal) => Promise<void> | undefined;
 
 /** Shorter waits cost more than they smooth. */
 const SHORTEST_WAIT_MS = 5;
 
 /** So many bytes per second for all who read together; unused bandwidth is not saved up for a burst. */
-export function createPace(bytesPerSecond: number, clock: Clock): Pace {
+export function createRateLimiter(bytesPerSecond: number, clock: Clock): RateLimiter {
   let freeAt = Number.NEGATIVE_INFINITY;
   return (bytes, signal) => {
     const now = clock.monotonicMs();
     freeAt = Math.max(freeAt, now) + (bytes * 1_000) / bytesPerSecond;
     const waitMs = freeAt - now;
-    return waitMs < SHORTEST_WAIT_MS ? undefined : pause(waitMs, { clock, signal });
+    return waitMs < SHORTEST_WAIT_MS ? undefined : waitBeforeRetry(waitMs, { clock, signal });
   };
 }
 
-export interface Queue {
+export interface DownloadQueue {
   /** Downloads whose turn it is. */
   readonly running: () => number;
   /**
@@ -49,7 +49,7 @@ interface Waiting {
  * tenant whose downloads never end cannot keep the others from starting. A download that several tenants want starts as soon
  * as one of them has a place, and takes that one's.
  */
-export function createQueue(most: number, reserved = 0): Queue {
+export function createDownloadQueue(most: number, reserved = 0): DownloadQueue {
   const waiting: Waiting[] = [];
   const places = new Map<string, number>();
   let running = 0;

@@ -21,7 +21,7 @@ const metaSchema = z.strictObject({
   contiguousBytes: z.number().int().nonnegative().optional(),
 });
 
-export interface Part {
+export interface DownloadPart {
   readonly path: string;
   readonly metaPath: string;
 }
@@ -36,7 +36,7 @@ export interface OpenPart {
 export const READ_BYTES = 256 << 10;
 
 /** The part file of one content, named by its key. */
-export function partAt(folder: string, key: string): Part {
+export function partAt(folder: string, key: string): DownloadPart {
   return { path: join(folder, `${key}.part`), metaPath: join(folder, `${key}.json`) };
 }
 
@@ -55,7 +55,7 @@ export interface PartMemory {
  * whole chunk is dropped.
  */
 export async function openPart(
-  part: Part,
+  part: DownloadPart,
   trust: { url: string; boot: string; hasChecksum: boolean; wholeChunks?: boolean },
   { memory, signal }: { readonly memory: PartMemory; readonly signal: AbortSignal },
 ): Promise<OpenPart> {
@@ -90,16 +90,16 @@ async function keepWholeChunks(file: FileHandle, memory: PartMemory): Promise<vo
   memory.sizeBytes = size - rest;
 }
 
-export async function writeMeta(part: Part, meta: z.infer<typeof metaSchema>): Promise<void> {
+export async function writeMeta(part: DownloadPart, meta: z.infer<typeof metaSchema>): Promise<void> {
   await writeFileAtomic(part.metaPath, JSON.stringify(meta));
 }
 
-export async function dropPart(part: Part): Promise<void> {
+export async function dropPart(part: DownloadPart): Promise<void> {
   await rm(part.path, { force: true });
   await rm(part.metaPath, { force: true });
 }
 
-async function readMeta(part: Part): Promise<z.infer<typeof metaSchema> | undefined> {
+async function readMeta(part: DownloadPart): Promise<z.infer<typeof metaSchema> | undefined> {
   try {
     const parsed = metaSchema.safeParse(JSON.parse(await readFile(part.metaPath, "utf8")));
     return parsed.success ? parsed.data : undefined;
@@ -110,7 +110,11 @@ async function readMeta(part: Part): Promise<z.infer<typeof metaSchema> | undefi
 }
 
 /** Removes what may have holes, and then the note of it: what the next attempt appends is contiguous. */
-async function dropHoles(part: Part, file: FileHandle, meta: z.infer<typeof metaSchema>): Promise<void> {
+async function dropHoles(
+  part: DownloadPart,
+  file: FileHandle,
+  meta: z.infer<typeof metaSchema>,
+): Promise<void> {
   const { contiguousBytes = 0, ...rest } = meta;
   const { size } = await file.stat();
   if (size > contiguousBytes) await file.truncate(contiguousBytes);

@@ -1,14 +1,14 @@
 /** Further connections for a file whose first one is slow: each fetches ranges of it into the same part. */
 import type { FileHandle } from "node:fs/promises";
-import type { Answer } from "../../../src/hub/client.ts";
+import type { SourceResponse } from "../../../src/hub/client.ts";
 import { plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
 import { totalBytesOf, type Validator, validatorOf } from "../../../src/hub/validator.ts";
 import { bodyFailure, rangeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { hashRange, READ_BYTES } from "./part.ts";
 import type { PrefixHash } from "./prefix-hash.ts";
+import { writeResponse } from "./response-writer.ts";
 import { createSegments, type Segment, type Segments } from "./segments.ts";
-import { sink } from "./sink.ts";
 
 export interface RangeLimits {
   /** Connections for one file, the first included. */
@@ -61,7 +61,11 @@ const BLOCK_BYTES = 128 << 10;
 const MAX_TAKEN_OVER = 2;
 
 /** Whether the server sends ranges, and one of another version of the file would be noticed. */
-export function canShare({ status, headers }: Answer, { etag }: Validator, { sha256 }: StoreFile): boolean {
+export function canShare(
+  { status, headers }: SourceResponse,
+  { etag }: Validator,
+  { sha256 }: StoreFile,
+): boolean {
   const hasRanges = status === 206 || headers["accept-ranges"] === "bytes";
   return hasRanges && (sha256 !== undefined || (etag !== undefined && !etag.startsWith("W/")));
 }
@@ -180,7 +184,7 @@ async function fetchRange(
   const answer = await context.source.open(file.url, { headers, signal });
   try {
     checkRange(answer, segment, job);
-    await sink(answer.body, {
+    await writeResponse(answer.body, {
       ...{ file: handle, startsAt: segment.at, blockBytes: BLOCK_BYTES },
       pace: (bytes) => context.pace?.(bytes, signal),
       limit: () => segment.end,
@@ -198,7 +202,7 @@ async function fetchRange(
 }
 
 /** Throws OtherVersion, or SourceFailure for an answer without the range. */
-function checkRange(answer: Answer, segment: Segment, { validator, totalBytes }: RangeJob): void {
+function checkRange(answer: SourceResponse, segment: Segment, { validator, totalBytes }: RangeJob): void {
   const { url, status, headers } = answer;
   const { etag } = validatorOf(headers);
   const total = totalBytesOf(answer);

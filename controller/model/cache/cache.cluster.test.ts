@@ -30,7 +30,7 @@ import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fix
 import { runContainer } from "../../../test/fixtures/run-container.ts";
 import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
-import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
 import { fetchJobName, weightsOnVolume } from "../../workload/model-cache.ts";
 import { inNamespace } from "./fixtures/namespace.ts";
 import { claimOf } from "./fixtures/volumes.ts";
@@ -293,7 +293,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect(await list(JOBS)).toEqual([]);
 
     const model = { metadata: { name: "other" }, spec: { source: "pvc://weights/m.gguf" } } as Model;
-    const wish = cacheWish(
+    const wish = desiredCacheOf(
       { ...model, spec: { ...model.spec, hardware: { accelerator: "cpu" } } },
       [],
       parseControllerConfig({}),

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { defaultRemedy } from "../../../src/api/errors.ts";
 import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
-import { describeFailure, startTrouble, type Trouble } from "./job.ts";
+import { type CacheProblem, describeFailure, podStartProblem } from "./job.ts";
 
 test("whatever a pod and a Job say, 1,000 characters of it are shown", () => {
-  const isShort = ({ code, message }: Trouble) => {
+  const isShort = ({ code, message }: CacheProblem) => {
     const remedy = `; ${defaultRemedy(code).summary}`;
     return message.endsWith(remedy) && message.length <= 1_000 + remedy.length;
   };
@@ -18,7 +18,7 @@ test("whatever a pod and a Job say, 1,000 characters of it are shown", () => {
         status,
       });
       const state = { waiting: { reason: "ErrImagePull", message } };
-      const waiting = startTrouble(pod({ containerStatuses: [{ name: "fetch", state }] }));
+      const waiting = podStartProblem(pod({ containerStatuses: [{ name: "fetch", state }] }));
       expect(waiting).toSatisfy(isShort);
       const failed = { type: "Failed", status: "True", reason: "BackoffLimitExceeded", message };
       const job = { metadata: { name: "j" }, status: { conditions: [failed] } } as unknown as Job;

@@ -12,18 +12,18 @@ import { truncate } from "../../../src/util/text.ts";
 import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 
 /** A cause from the catalog; the message says what to do as well. */
-export interface Trouble {
+export interface CacheProblem {
   readonly code: ErrorCode;
   readonly message: string;
 }
 
 /** With the catalog's remedy behind it, without its command: that has placeholders. */
-export function troubleOf(code: ErrorCode, message: string): Trouble {
+export function cacheProblem(code: ErrorCode, message: string): CacheProblem {
   return { code, message: `${truncate(message, 1_000)}; ${defaultRemedy(code).summary}` };
 }
 
 /** Undefined while it runs. `atMs` is wall-clock time of the API server. */
-export function endOf({
+export function jobEndOf({
   status,
 }: Job): { readonly at: "complete" | "failed"; readonly atMs: number } | undefined {
   for (const { type, status: holds, lastTransitionTime = "" } of status?.conditions ?? []) {
@@ -49,9 +49,9 @@ export function newestResult<T extends FetchResult>(
 }
 
 /** Why a Job failed: by the result of its last pod, else by what Kubernetes says of both. */
-export function describeFailure(result: FetchResult | undefined, job?: Job, pod?: Pod): Trouble {
+export function describeFailure(result: FetchResult | undefined, job?: Job, pod?: Pod): CacheProblem {
   if (result !== undefined && !isFetched(result))
-    return troubleOf(result.code, (result as FetchFailed).message);
+    return cacheProblem(result.code, (result as FetchFailed).message);
   const end = pod === undefined ? undefined : fetchEnd(pod);
   const failed = job?.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
   const parts = [
@@ -63,11 +63,11 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
       : `its last pod ended with ${end.reason ?? "an error"}, exit code ${end.exitCode}`,
     pod?.status?.reason === undefined ? undefined : `${pod.status.reason}: ${pod.status.message ?? ""}`,
   ];
-  return troubleOf("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
+  return cacheProblem("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
 }
 
 /** Failure of the newest pod that has failed. */
-export function lastFailure(pods: readonly Pod[]): Trouble | undefined {
+export function lastFailure(pods: readonly Pod[]): CacheProblem | undefined {
   const last = newest(pods.filter(({ status }) => status?.phase === "Failed"));
   const isFailure = (result: FetchResult) => !isFetched(result);
   return last && describeFailure(newestResult([last], isFailure), undefined, last);
@@ -81,27 +81,27 @@ const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
 
 /** The Job has failed, and only other credentials can help. */
 export function needsOtherSecret(model: Model, job: Job, pods: readonly Pod[]): boolean {
-  if (model.spec.sourceSecretRef === undefined || endOf(job)?.at !== "failed") return false;
+  if (model.spec.sourceSecretRef === undefined || jobEndOf(job)?.at !== "failed") return false;
   return OF_SECRET.has(describeFailure(newestResult(pods, (one) => !isFetched(one))).code);
 }
 
 /** What keeps the pod from starting, where that is not just time. */
-export function startTrouble({ status }: Pod): Trouble | undefined {
+export function podStartProblem({ status }: Pod): CacheProblem | undefined {
   const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return unschedulable(scheduled.message ?? "");
   const { reason = "", message = "" } = stateOf(status)?.waiting ?? {};
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError)/.test(reason))
-    return troubleOf("DownloadImageUnavailable", `${reason}: ${message}`);
+    return cacheProblem("DownloadImageUnavailable", `${reason}: ${message}`);
   // The only thing that the container's configuration refers to is the source's Secret.
-  if (reason === "CreateContainerConfigError") return troubleOf("SourceSecretInvalid", message);
+  if (reason === "CreateContainerConfigError") return cacheProblem("SourceSecretInvalid", message);
   return undefined;
 }
 
 /** A volume that is about to be provisioned is no trouble: the scheduler retries once it is there. */
-function unschedulable(message: string): Trouble | undefined {
+function unschedulable(message: string): CacheProblem | undefined {
   if (/unbound immediate PersistentVolumeClaims/i.test(message)) return undefined;
   const isVolume = /volume|persistent|pvc/i.test(message);
-  return troubleOf(isVolume ? "UnbindableModelCache" : "DownloadUnschedulable", message);
+  return cacheProblem(isVolume ? "UnbindableModelCache" : "DownloadUnschedulable", message);
 }
 
 /** How the container that downloads ended; a mesh may have put others beside it. */
@@ -110,7 +110,7 @@ export function fetchEnd({ status }: Pod) {
 }
 
 /** The download has exited, and another container, such as the proxy of a mesh, keeps the pod running. */
-export function isHeldOpen(pod: Pod): boolean {
+export function isHeldBySidecar(pod: Pod): boolean {
   const others = pod.status?.containerStatuses?.filter(({ name }) => name !== FETCH_CONTAINER) ?? [];
   return fetchEnd(pod) !== undefined && others.some(({ state }) => state?.running !== undefined);
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../workload/cache-eligibility.ts";
-import { buildFetchJob, downloadKey, type VolumeWish } from "../../workload/model-cache.ts";
+import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
+import { buildFetchJob, type CacheVolumeSpec, downloadKey } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { type CacheObservation, planCache, RECHECK_MS } from "./plan.ts";
 
@@ -18,8 +18,8 @@ function model(uid = "u", status?: ModelStatus): Model {
   return { metadata: { name: "m", namespace: "n", uid, generation: 1 }, spec, ...(status && { status }) };
 }
 
-function wishOf(of: Model): VolumeWish {
-  const wish = cacheWish(of, [], settings);
+function wishOf(of: Model): CacheVolumeSpec {
+  const wish = desiredCacheOf(of, [], settings);
   if (wish.at !== "volume") throw new Error("not on a volume");
   return wish;
 }
@@ -280,7 +280,7 @@ describe("a volume that one node mounts", () => {
   const once = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
   const onOneNode = (more: Partial<CacheObservation> = {}) => {
     const of = more.model ?? model();
-    const wish = cacheWish(of, [], once);
+    const wish = desiredCacheOf(of, [], once);
     if (wish.at !== "volume") throw new Error("not on a volume");
     return plan({ wish, settings: once, model: of, ...more });
   };

@@ -14,28 +14,28 @@ import {
   ANNOTATION_IMAGE_KEY,
   ANNOTATION_SECRET_VERSION,
   type CacheSettings,
+  type CacheVolumeSpec,
   type Download,
   downloadKey,
   imageKey,
-  type VolumeWish,
 } from "../../workload/model-cache.ts";
 import {
+  type CacheProblem,
+  cacheProblem,
   describeFailure,
-  endOf,
   fetchEnd,
-  isHeldOpen,
+  isHeldBySidecar,
+  jobEndOf,
   lastFailure,
   needsOtherSecret,
   newest,
   newestResult,
-  startTrouble,
-  type Trouble,
-  troubleOf,
+  podStartProblem,
 } from "./job.ts";
 import type { DownloadProgress } from "./progress.ts";
-import { delayAfter, isResized, retryDelay, sizeOf } from "./retry.ts";
+import { claimCapacityOf, delayAfter, isResized, retryDelay } from "./retry.ts";
 
-export type SeenClaim =
+export type ObservedClaim =
   /** Its watch has not listed yet. */
   | { readonly at: "unknown" }
   | { readonly at: "absent" }
@@ -43,18 +43,18 @@ export type SeenClaim =
 
 export interface CacheObservation {
   readonly model: Model;
-  readonly wish: VolumeWish;
+  readonly wish: CacheVolumeSpec;
   readonly settings: CacheSettings;
   /** Commit that the Model is pinned to. */
   readonly revision: string | undefined;
-  readonly claim: SeenClaim;
+  readonly claim: ObservedClaim;
   /** Why a claim that is not bound will not be. */
-  readonly claimTrouble: Trouble | undefined;
+  readonly claimTrouble: CacheProblem | undefined;
   readonly job: Job | undefined;
   /** Of this Job. */
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
-  readonly jobTrouble: Trouble | undefined;
+  readonly jobTrouble: CacheProblem | undefined;
   /** Current version of the source's Secret, where the Job failed because its credentials were refused. */
   readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
@@ -70,7 +70,7 @@ export type CacheStep =
 
 export interface CacheState {
   readonly status: NonNullable<ModelStatus["cache"]>;
-  readonly trouble?: Trouble | undefined;
+  readonly trouble?: CacheProblem | undefined;
   /** What the Job reported, where it has just ended; else the Model's status has it. */
   readonly fetched?: Fetched | undefined;
 }
@@ -87,7 +87,7 @@ export interface CachePlan {
 
 /** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
 export const RECHECK_MS = 15_000;
-const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
+const WITHOUT_IMAGE = cacheProblem("ModelCacheNotConfigured", "the controller was started without --image");
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
@@ -108,7 +108,8 @@ function planDownload(seen: CacheObservation): CachePlan {
   if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
   const place = { ...placeOf(wish), key, ...failuresOf(model, key) };
   if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
-  if (isFilledByPods(seen) && (job === undefined || endOf(job)?.at === "failed")) return filledByPods(place);
+  if (isFilledByPods(seen) && (job === undefined || jobEndOf(job)?.at === "failed"))
+    return filledByPods(place);
   const delayed = isJobOf(key, job) ? undefined : planDelay(seen, place);
   if (delayed !== undefined) return delayed;
   if (job !== undefined) return planJob(seen, job, place);
@@ -118,7 +119,7 @@ function planDownload(seen: CacheObservation): CachePlan {
     key,
     attempt: (place.attempts ?? 0) + 1,
     revision,
-    capacity: sizeOf(claim),
+    capacity: claimCapacityOf(claim),
   };
   const state = waiting(place, "StartingDownload", "creating the download Job");
   return { state, steps: [{ do: "createJob", download }] };
@@ -169,7 +170,7 @@ function filledByPods(place: Place): CachePlan {
 /** What a status says whatever its phase. */
 type Place = Omit<CacheState["status"], "phase" | "reason" | "message">;
 
-function placeOf({ claimName, folder }: VolumeWish): Place {
+function placeOf({ claimName, folder }: CacheVolumeSpec): Place {
   return { claimName, folder };
 }
 
@@ -201,7 +202,7 @@ function planAbsent(seen: CacheObservation, place: Place): CachePlan {
   const { claimName, isOurs } = wish;
   if (isOurs && settings.image === undefined) return pending(placeOf(wish), WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
-  if (!isOurs) return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
+  if (!isOurs) return pending(place, cacheProblem("VolumeClaimNotFound", `claim ${where} does not exist`));
   if (place.filledBy === "Pods" && isSizedByModel(model, wish) && !isSourceKnown)
     return { state: waiting(place, "ReadingSource", "reading how large the weights are"), steps: [] };
   return {
@@ -212,19 +213,19 @@ function planAbsent(seen: CacheObservation, place: Place): CachePlan {
 
 function troubleOfClaim(
   { metadata, status }: PersistentVolumeClaim,
-  { source }: VolumeWish,
-): Trouble | undefined {
+  { source }: CacheVolumeSpec,
+): CacheProblem | undefined {
   const { name, deletionTimestamp } = metadata;
   if (deletionTimestamp !== undefined)
-    return troubleOf("VolumeClaimNotFound", `claim ${name} is being deleted`);
+    return cacheProblem("VolumeClaimNotFound", `claim ${name} is being deleted`);
   if (status?.phase === "Lost")
-    return troubleOf("UnbindableModelCache", `the volume of claim ${name} no longer exists`);
+    return cacheProblem("UnbindableModelCache", `the volume of claim ${name} no longer exists`);
   // A claim of a pvc:// source has the weights already, so nothing of ours is its first consumer.
   if (status?.phase === "Bound" || source.kind !== "pvc") return undefined;
-  return troubleOf("VolumeClaimPending", `claim ${name} is not bound to a volume`);
+  return cacheProblem("VolumeClaimPending", `claim ${name} is not bound to a volume`);
 }
 
-function isBound(seen: SeenClaim): boolean {
+function isBound(seen: ObservedClaim): boolean {
   return seen.at === "present" && seen.claim.status?.phase === "Bound";
 }
 
@@ -235,7 +236,7 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
       state: waiting(place, "WaitingForDownload", `Job ${metadata.name} is being deleted`),
       steps: [],
     };
-  const end = endOf(job);
+  const end = jobEndOf(job);
   const isOwn = metadata.ownerReferences?.some(({ uid }) => uid === seen.model.metadata.uid) ?? false;
   const isSameSpec =
     metadata.annotations?.[ANNOTATION_GENERATION] === String(seen.model.metadata.generation ?? 0);
@@ -250,8 +251,8 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
 
 function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Place): CachePlan {
   const { metadata } = job;
-  const end = endOf(job);
-  const held = end === undefined ? newest(seen.pods.filter(isHeldOpen)) : undefined;
+  const end = jobEndOf(job);
+  const held = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
   if (held !== undefined) return planHeldOpen(seen, job, held, place);
   // The watch of pods may be behind that of Jobs: the results are in its next events.
   if (end === undefined || seen.pods.some(isLive)) {
@@ -294,7 +295,7 @@ function planHeldOpen(seen: CacheObservation, job: Job, pod: Pod, place: Place):
 /** The Model whose Job it is reads the result first; then it is another one's turn. */
 function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, because: string): CachePlan {
   const { metadata } = job;
-  const end = endOf(job);
+  const end = jobEndOf(job);
   const waitMs = end && Math.min(RECHECK_MS, end.atMs + RECHECK_MS - nowMs);
   if (waitMs !== undefined && waitMs <= 0) return restart(place, job, because);
   const message = `waiting for Job ${metadata.name}, which downloads files of the source for another Model`;
@@ -316,11 +317,11 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
     };
     return { state: { status: withoutAbsent(status), trouble: failure }, steps: [], running };
   }
-  const trouble = (pod === undefined ? jobTrouble : startTrouble(pod)) ?? failure;
+  const trouble = (pod === undefined ? jobTrouble : podStartProblem(pod)) ?? failure;
   const state =
     trouble === undefined
       ? waiting(place, "StartingDownload", "waiting for the pod of the download Job")
-      : troubled(withoutAbsent({ ...place, ...known }), trouble, "Pending");
+      : problemState(withoutAbsent({ ...place, ...known }), trouble, "Pending");
   return { state, steps: [], running, recheckAfterMs: pod === undefined ? RECHECK_MS : undefined };
 }
 
@@ -356,14 +357,14 @@ function planFailed(
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
   const waitsForSecret = needsOtherSecret(model, job, pods);
-  return { state: troubled(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
+  return { state: problemState(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
 }
 
 function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place {
   return place;
 }
 
-function restart(place: Place, job: Job, because: string, trouble?: Trouble): CachePlan {
+function restart(place: Place, job: Job, because: string, trouble?: CacheProblem): CachePlan {
   const message = `replacing Job ${job.metadata.name}: ${because}`;
   return {
     state: { ...waiting(place, "StartingDownload", message), trouble },
@@ -371,12 +372,12 @@ function restart(place: Place, job: Job, because: string, trouble?: Trouble): Ca
   };
 }
 
-function pending(place: Place, trouble: Trouble, recheckAfterMs?: number): CachePlan {
-  return { state: troubled(place, trouble, "Pending"), steps: [], recheckAfterMs };
+function pending(place: Place, trouble: CacheProblem, recheckAfterMs?: number): CachePlan {
+  return { state: problemState(place, trouble, "Pending"), steps: [], recheckAfterMs };
 }
 
 /** The state of a cache that cannot continue for now. */
-export function troubled(place: Place, trouble: Trouble, phase: "Pending" | "Failed"): CacheState {
+export function problemState(place: Place, trouble: CacheProblem, phase: "Pending" | "Failed"): CacheState {
   return { status: { ...place, phase, reason: trouble.code, message: trouble.message }, trouble };
 }
 

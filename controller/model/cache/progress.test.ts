@@ -7,7 +7,7 @@ import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
-import { createProgress } from "./progress.ts";
+import { createDownloadFollower } from "./progress.ts";
 
 const pod = (namespace: string, uid: string): Pod => ({
   metadata: { name: uid, namespace, uid },
@@ -21,7 +21,7 @@ function follow(open: () => Readable) {
     opened.push(open());
     return { ok: true, value: opened.at(-1) };
   };
-  const progress = createProgress({
+  const progress = createDownloadFollower({
     ...{ connection: { stream } as unknown as Pick<KubeConnection, "stream">, clock: systemClock },
     ...{ log: quietLog, signal: new AbortController().signal, onProgress: () => undefined },
   });

@@ -10,7 +10,7 @@ export interface DownloadProgress {
   readonly totalBytes?: number | undefined;
 }
 
-export interface Progress {
+export interface DownloadFollower {
   /** The last line of a pod; undefined before the first. */
   readonly of: (pod: Pod) => DownloadProgress | undefined;
   /** Follows the log of a running pod for a Model; idempotent. */
@@ -18,7 +18,7 @@ export interface Progress {
   readonly forget: (pod: Pod | undefined) => void;
 }
 
-export interface ProgressOptions {
+export interface DownloadFollowerOptions {
   readonly connection: Pick<KubeConnection, "stream">;
   readonly clock: Clock;
   readonly log: Log;
@@ -43,7 +43,7 @@ const MAX_LINE_BYTES = 64 << 10;
 /** Maximum bytes of one log. A download of a day writes a third of that. */
 const MAX_LOG_BYTES = 16 << 20;
 
-export function createProgress(options: ProgressOptions): Progress {
+export function createDownloadFollower(options: DownloadFollowerOptions): DownloadFollower {
   const followed = new Map<string, Followed>();
   return {
     of: ({ metadata }) => followed.get(metadata.uid ?? "")?.last,
@@ -65,7 +65,7 @@ export function createProgress(options: ProgressOptions): Progress {
 }
 
 /** Ends with the container or with the connection; then the last line stands until the pod ends. Never rejects. */
-async function read(options: ProgressOptions, pod: Pod, one: Followed, model: string): Promise<void> {
+async function read(options: DownloadFollowerOptions, pod: Pod, one: Followed, model: string): Promise<void> {
   const { connection, clock, log, onProgress } = options;
   const { namespace, name } = pod.metadata;
   const signal = AbortSignal.any([options.signal, one.stop.signal]);

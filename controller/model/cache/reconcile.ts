@@ -13,15 +13,15 @@ import {
   buildFetchJob,
   buildFetchPolicy,
   type CacheSettings,
+  type CacheVolumeSpec,
   type Download,
   fetchJobName,
-  type VolumeWish,
 } from "../../workload/model-cache.ts";
 import { secretVersionOf } from "../credentials.ts";
-import { isKnown } from "../inspections.ts";
-import { endOf, needsOtherSecret, type Trouble, troubleOf } from "./job.ts";
-import { type CacheObservation, type CachePlan, type CacheStep, planCache, troubled } from "./plan.ts";
-import { readClaimTrouble, readJobTrouble } from "./troubles.ts";
+import { isInspected } from "../inspections.ts";
+import { type CacheProblem, cacheProblem, jobEndOf, needsOtherSecret } from "./job.ts";
+import { type CacheObservation, type CachePlan, type CacheStep, planCache, problemState } from "./plan.ts";
+import { readClaimProblem, readJobProblem } from "./problems.ts";
 import type { Downloads } from "./watches.ts";
 
 export interface CachePorts {
@@ -38,7 +38,7 @@ export interface CachePorts {
 export async function reconcileCache(
   ports: CachePorts,
   model: Model,
-  wish: VolumeWish,
+  wish: CacheVolumeSpec,
   revision: string | undefined,
 ): Promise<Pick<CachePlan, "state" | "recheckAfterMs" | "waitsForSecret">> {
   const { retries, clock } = ports;
@@ -50,7 +50,7 @@ export async function reconcileCache(
     const trouble = await apply(ports, model, wish, step);
     if (trouble === undefined) continue;
     const { phase: _, reason: __, message: ___, ...place } = plan.state.status;
-    return { state: troubled(place, trouble, "Pending"), recheckAfterMs: retryMs(true) };
+    return { state: problemState(place, trouble, "Pending"), recheckAfterMs: retryMs(true) };
   }
   retryMs(false);
   return plan;
@@ -59,7 +59,7 @@ export async function reconcileCache(
 async function observe(
   { client, downloads, settings, clock }: CachePorts,
   model: Model,
-  wish: VolumeWish,
+  wish: CacheVolumeSpec,
   revision: string | undefined,
 ): Promise<CacheObservation> {
   const { namespace } = model.metadata;
@@ -73,12 +73,12 @@ async function observe(
   const isPending = claim.at === "present" && claim.claim.status?.phase === "Pending";
   const job = downloads.job(keys.job);
   const pods = job === undefined ? [] : downloads.podsOf(job);
-  const isWithoutPod = job !== undefined && pods.length === 0 && endOf(job) === undefined;
+  const isWithoutPod = job !== undefined && pods.length === 0 && jobEndOf(job) === undefined;
   return {
     ...{ model, wish, settings, revision, claim, job, pods, nowMs: clock.nowMs() },
-    isSourceKnown: isKnown(model),
-    claimTrouble: isPending ? await readClaimTrouble(client, claim.claim) : undefined,
-    jobTrouble: isWithoutPod ? await readJobTrouble(client, job) : undefined,
+    isSourceKnown: isInspected(model),
+    claimTrouble: isPending ? await readClaimProblem(client, claim.claim) : undefined,
+    jobTrouble: isWithoutPod ? await readJobProblem(client, job) : undefined,
     secretVersion:
       job !== undefined && needsOtherSecret(model, job, pods)
         ? await secretVersionOf(client, model)
@@ -90,9 +90,9 @@ async function observe(
 async function apply(
   { client, settings, log }: CachePorts,
   model: Model,
-  wish: VolumeWish,
+  wish: CacheVolumeSpec,
   step: CacheStep,
-): Promise<Trouble | undefined> {
+): Promise<CacheProblem | undefined> {
   switch (step.do) {
     case "createClaim":
       return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, wish, settings));
@@ -120,7 +120,7 @@ async function apply(
 async function createJob(
   { client, settings, log }: Pick<CachePorts, "client" | "settings" | "log">,
   download: Download,
-): Promise<Trouble | undefined> {
+): Promise<CacheProblem | undefined> {
   const policy = buildFetchPolicy(download, settings);
   const live = await client.get(NETWORK_POLICIES, policy.metadata);
   if (live.ok && !isOurs(live.value)) return taken(NETWORK_POLICIES, live.value.metadata.name);
@@ -141,7 +141,7 @@ async function create<T extends KubeObject>(
   client: KubeClient,
   kind: Kind<T>,
   object: T,
-): Promise<Trouble | undefined> {
+): Promise<CacheProblem | undefined> {
   const { name } = object.metadata;
   const result = await client.create(kind, object);
   if (result.ok) return undefined;
@@ -155,12 +155,12 @@ function isOurs({ metadata }: KubeObject): boolean {
   return metadata.labels?.[LABEL_MODEL_CACHE] !== undefined;
 }
 
-function taken<T extends KubeObject>({ kind }: Kind<T>, name: string): Trouble {
-  return troubleOf("ObjectNameTaken", `a ${kind} named ${name} exists that Metalbridge did not create`);
+function taken<T extends KubeObject>({ kind }: Kind<T>, name: string): CacheProblem {
+  return cacheProblem("ObjectNameTaken", `a ${kind} named ${name} exists that Metalbridge did not create`);
 }
 
-function refusal(what: string, failure: ApiFailure): Trouble {
+function refusal(what: string, failure: ApiFailure): CacheProblem {
   const rejection = rejectionOf(what, failure);
   if (rejection === undefined) throw new ApiCallFailed(what, failure);
-  return troubleOf(rejection.code, `${what}: ${rejection.message}`);
+  return cacheProblem(rejection.code, `${what}: ${rejection.message}`);
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../workload/cache-eligibility.ts";
+import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
 import { buildFetchJob } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { planCache } from "./plan.ts";
@@ -29,7 +29,7 @@ function pass(
     spec: { source: "hf://org/repo/m.gguf", hardware: { accelerator: "cpu" } },
     status: { observedGeneration: 1, cache },
   } as Model;
-  const wish = cacheWish(model, [], settings);
+  const wish = desiredCacheOf(model, [], settings);
   if (wish.at !== "volume") throw new Error("not on a volume");
   const message = JSON.stringify({ code, message: "no space left", isRetryable: false });
   const pod = {

@@ -1,7 +1,7 @@
 /** When a failed download Job is retried: after its delay, or once its claim has another size. Pure. */
 import type { Job } from "../../../src/kube/workload-objects.ts";
 import { ANNOTATION_CAPACITY } from "../../workload/model-cache.ts";
-import type { SeenClaim } from "./plan.ts";
+import type { ObservedClaim } from "./plan.ts";
 
 const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;
@@ -17,13 +17,13 @@ export function retryDelay(attempts: number, failedAtMs: number, nowMs: number):
 }
 
 /** Since the Job was made. */
-export function isResized(seen: SeenClaim, { metadata }: Job): boolean {
+export function isResized(seen: ObservedClaim, { metadata }: Job): boolean {
   const before = metadata.annotations?.[ANNOTATION_CAPACITY];
-  return before !== undefined && before !== sizeOf(seen);
+  return before !== undefined && before !== claimCapacityOf(seen);
 }
 
 /** Quantity. A claim that is bound later has mostly what it asked for. */
-export function sizeOf(seen: SeenClaim): string | undefined {
+export function claimCapacityOf(seen: ObservedClaim): string | undefined {
   if (seen.at !== "present") return undefined;
   const { spec, status } = seen.claim;
   return status?.capacity?.storage ?? spec.resources?.requests?.storage;

@@ -2,10 +2,10 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { cacheWish } from "../../workload/cache-eligibility.ts";
-import { buildFetchJob, downloadKey, type VolumeWish } from "../../workload/model-cache.ts";
+import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
+import { buildFetchJob, type CacheVolumeSpec, downloadKey } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
-import { endOf } from "./job.ts";
+import { jobEndOf } from "./job.ts";
 import { type CacheObservation, type CacheStep, planCache } from "./plan.ts";
 
 const NOW = Date.parse("2026-01-02T03:04:05Z");
@@ -27,8 +27,8 @@ function modelOf(name: string, status?: ModelStatus): Model {
   return { metadata: { name, namespace: "n", uid: name, generation: 1 }, spec, ...(status && { status }) };
 }
 
-function wishOf(of: Model): VolumeWish {
-  const wish = cacheWish(of, [], settings);
+function wishOf(of: Model): CacheVolumeSpec {
+  const wish = desiredCacheOf(of, [], settings);
   if (wish.at !== "volume") throw new Error("not on a volume");
   return wish;
 }
@@ -74,7 +74,7 @@ function simulate(order: readonly string[], failing: readonly string[]) {
     live = { job: buildFetchJob(step.download, settings), pods: [] };
   };
   for (let nowMs = NOW; nowMs < NOW + 60 * MINUTE; nowMs += STEP_MS) {
-    if (live.job !== undefined && endOf(live.job) === undefined) live = ended(live.job, failing, nowMs);
+    if (live.job !== undefined && jobEndOf(live.job) === undefined) live = ended(live.job, failing, nowMs);
     for (const name of order) {
       const status = { observedGeneration: 1, cache: statuses.get(name) };
       const { state, steps } = plan(modelOf(name, status), { ...live, nowMs });

@@ -3,23 +3,23 @@ import { LABEL_MODEL_CACHE } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
-import type { Watched } from "../../../src/kube/watch/catch-up.ts";
+import type { WatchedReflector } from "../../../src/kube/watch/catch-up.ts";
 import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import type { CacheOptions, WatchedPaths } from "../../watches/caches.ts";
 import { createGrouping } from "../../watches/grouping.ts";
-import type { SeenClaim } from "./plan.ts";
-import { createProgress, type Progress } from "./progress.ts";
+import type { ObservedClaim } from "./plan.ts";
+import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
 
 export interface Downloads {
   readonly job: (key: string) => Job | undefined;
   readonly podsOf: (job: Job) => readonly Pod[];
-  readonly claim: (key: string, isOurs: boolean) => SeenClaim;
-  readonly progress: Progress;
+  readonly claim: (key: string, isOurs: boolean) => ObservedClaim;
+  readonly progress: DownloadFollower;
   /** The Model is passed again whenever one of these changes; replaces what it named before. */
   readonly follow: (model: string, about: Interest | undefined) => void;
-  readonly watches: readonly (Watched & Pick<Reflector<never>, "whenSynced">)[];
+  readonly watches: readonly (WatchedReflector & Pick<Reflector<never>, "whenSynced">)[];
 }
 
 /** Keys (`namespace/name`) of what a Model's download consists of. */
@@ -46,7 +46,7 @@ export function startDownloads({ onModel, ...options }: DownloadOptions): Downlo
     const name = metadata.labels?.[LABEL_JOB];
     return name === undefined ? [] : [keyOf({ namespace: metadata.namespace, name })];
   });
-  const progress = createProgress({ ...options, onProgress: onModel });
+  const progress = createDownloadFollower({ ...options, onProgress: onModel });
   const notify = (index: ReadonlyMap<string, ReadonlySet<string>>, key: string): void => {
     for (const model of index.get(key) ?? []) onModel(model);
   };
@@ -98,7 +98,7 @@ function createForeignClaims(options: CacheOptions, onChange: (key: string) => v
     { readonly stop: AbortController; readonly claims: Reflector<PersistentVolumeClaim> }
   >();
   return {
-    see: (key: string): SeenClaim => {
+    see: (key: string): ObservedClaim => {
       const { claims } = watched.get(key) ?? {};
       return claims === undefined || !claims.isSynced() ? { at: "unknown" } : seenOf(claims.get(key));
     },
@@ -122,7 +122,7 @@ function createForeignClaims(options: CacheOptions, onChange: (key: string) => v
   };
 }
 
-function seenOf(claim: PersistentVolumeClaim | undefined): SeenClaim {
+function seenOf(claim: PersistentVolumeClaim | undefined): ObservedClaim {
   return claim === undefined ? { at: "absent" } : { at: "present", claim };
 }
 

@@ -5,15 +5,15 @@ import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { isTerminating } from "../failure.ts";
 import type { ServiceStep } from "../steps.ts";
-import { meetForeign } from "./create.ts";
-import { KINDS, ownerOf, type Run, reject, type StepPorts, settle } from "./run.ts";
+import { handleForeignObject } from "./create.ts";
+import { type ApplyRun, KINDS, ownerOf, recordResult, reject, type StepPorts } from "./run.ts";
 
 type ApplyStep = Extract<ServiceStep, { readonly do: "apply" }>;
 
 const MARK_DIGITS = 16;
 
 /** An object of another owner is left alone; `Run.restored` names one that another client had edited. */
-export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): Promise<void> {
+export async function applyObject(ports: StepPorts, run: ApplyRun, step: ApplyStep): Promise<void> {
   const kind = KINDS[step.what] as Kind<KubeObject>;
   const wanted = marked(step.object);
   const what = `${kind.kind} ${wanted.metadata.name}`;
@@ -27,7 +27,7 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
   if (!result.ok) {
     if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
     else if (current !== undefined && isImmutable(result.error)) await replace(ports, run, kind, current);
-    else settle(run, `apply ${what}`, result);
+    else recordResult(run, `apply ${what}`, result);
   } else if (result.value.sent) {
     run.applied.set(step.what, result.value.object);
     if (wasEdited(current, result.value.object, wanted)) run.restored.push(what);
@@ -35,12 +35,12 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
 }
 
 /** What cannot be restored field by field; a later pass recreates the object. */
-async function replace({ client }: StepPorts, run: Run, kind: Kind<KubeObject>, current: KubeObject) {
+async function replace({ client }: StepPorts, run: ApplyRun, kind: Kind<KubeObject>, current: KubeObject) {
   const what = `${kind.kind} ${current.metadata.name}`;
   const { uid } = current.metadata;
   const options = uid === undefined ? {} : { uid };
   const removed = await client.remove(kind, current.metadata, { ...options, propagation: "Background" });
-  settle(run, `delete ${what}`, removed);
+  recordResult(run, `delete ${what}`, removed);
   if (!removed.ok) return;
   run.restored.push(what);
   run.isBehind = true;
@@ -55,14 +55,14 @@ const NOT_OURS = Symbol("an object of another owner");
 /** What the cache does not show: an apply would take over whatever has the name. */
 async function readLive(
   { client }: StepPorts,
-  run: Run,
+  run: ApplyRun,
   kind: Kind<KubeObject>,
   wanted: KubeObject,
 ): Promise<KubeObject | undefined | typeof NOT_OURS> {
   const live = await client.get(kind, wanted.metadata);
   if (live.ok && ownerOf(live.value) === ownerOf(wanted)) return live.value;
   if (!live.ok && live.error.kind === "notFound") return undefined;
-  if (live.ok) meetForeign(run, kind, live.value, wanted);
+  if (live.ok) handleForeignObject(run, kind, live.value, wanted);
   else reject(run, `read ${kind.kind} ${wanted.metadata.name}`, live.error);
   return NOT_OURS;
 }

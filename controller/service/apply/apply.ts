@@ -4,7 +4,15 @@ import type { OwnedKind, ServiceStep } from "../steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { addFinalizer, removeFinalizer } from "./finalizer.ts";
-import { KINDS, newRun, type Outcome, type Run, reject, type StepPorts, settle } from "./run.ts";
+import {
+  type ApplyOutcome,
+  type ApplyRun,
+  KINDS,
+  newApplyRun,
+  recordResult,
+  reject,
+  type StepPorts,
+} from "./run.ts";
 
 type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
 
@@ -13,10 +21,13 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
  * its name only once it is known to be ours. Replicas are removed before others are created, so that there are
  * never more than planned. Then the rest.
  */
-export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
+export async function applyServiceSteps(
+  ports: StepPorts,
+  steps: readonly ServiceStep[],
+): Promise<ApplyOutcome> {
   const owned = steps.filter(isOwned);
   const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
-  const run = newRun(planned);
+  const run = newApplyRun(planned);
   for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
   if (run.isBehind || run.rejections.length > 0) return run;
   const parts = [
@@ -43,7 +54,7 @@ function isReplicaEnd(step: OwnedStep): boolean {
   return step.what === "replica" && step.do === "remove";
 }
 
-async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<void> {
+async function applyOwned(ports: StepPorts, run: ApplyRun, step: OwnedStep): Promise<void> {
   switch (step.do) {
     case "create":
       return isHeldBack(run, step.what) ? undefined : create(ports, run, step.what, step.object);
@@ -61,24 +72,24 @@ async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<
 /** Of no use without it. */
 const NEED_SERVICE = new Set<OwnedKind>(["replica", "slice", "deployment"]);
 
-function isHeldBack({ obstacle, isWithoutService }: Run, what: OwnedKind): boolean {
+function isHeldBack({ obstacle, isWithoutService }: ApplyRun, what: OwnedKind): boolean {
   return obstacle.at !== "none" || (isWithoutService && NEED_SERVICE.has(what));
 }
 
 async function change(
   ports: StepPorts,
-  run: Run,
+  run: ApplyRun,
   step: OwnedStep,
   operations: readonly JsonPatchOp[],
 ): Promise<void> {
   const kind = KINDS[step.what] as Kind<KubeObject>;
   const result = await ports.client.jsonPatch(kind, step.object.metadata, operations);
-  settle(run, `change ${kind.kind} ${step.object.metadata.name}`, result);
+  recordResult(run, `change ${kind.kind} ${step.object.metadata.name}`, result);
 }
 
 async function remove(
   { client, log }: StepPorts,
-  run: Run,
+  run: ApplyRun,
   step: Extract<OwnedStep, { do: "remove" }>,
 ): Promise<void> {
   const kind = KINDS[step.what] as Kind<KubeObject>;

@@ -4,12 +4,12 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import { isTerminating } from "../failure.ts";
 import type { Owned, OwnedKind } from "../steps.ts";
-import { KINDS, ownerOf, type Run, reject, type StepPorts } from "./run.ts";
+import { type ApplyRun, KINDS, ownerOf, reject, type StepPorts } from "./run.ts";
 
 /** Leaves objects of other owners alone. */
 export async function create<K extends OwnedKind>(
   ports: StepPorts,
-  run: Run,
+  run: ApplyRun,
   what: K,
   object: Owned[K],
 ): Promise<void> {
@@ -44,7 +44,7 @@ export async function create<K extends OwnedKind>(
 /** The object was created by an earlier pass, or by another client. */
 async function meetExisting<K extends OwnedKind>(
   { client }: StepPorts,
-  run: Run,
+  run: ApplyRun,
   what: K,
   object: Owned[K],
 ): Promise<void> {
@@ -61,11 +61,16 @@ async function meetExisting<K extends OwnedKind>(
   }
   if (!live.ok || ownerOf(live.value) === ownerOf(object)) run.isBehind = true;
   else if (what === "kubeService") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
-  else meetForeign(run, kind, live.value, object);
+  else handleForeignObject(run, kind, live.value, object);
 }
 
 /** An object of another owner has the name: it is left alone. */
-export function meetForeign(run: Run, kind: Kind<KubeObject>, live: KubeObject, wanted: KubeObject): void {
+export function handleForeignObject(
+  run: ApplyRun,
+  kind: Kind<KubeObject>,
+  live: KubeObject,
+  wanted: KubeObject,
+): void {
   const { name } = wanted.metadata;
   // Leftovers of another uid of this service are cleaned up separately.
   if (isOfThisName(live, wanted)) {
@@ -79,7 +84,7 @@ export function meetForeign(run: Run, kind: Kind<KubeObject>, live: KubeObject, 
 /**
  * A slice names the host of the replica that exists, so it waits if this pass did not create that replica.
  */
-function isOfMissingReplica({ planned, created }: Run, { metadata }: KubeObject): boolean {
+function isOfMissingReplica({ planned, created }: ApplyRun, { metadata }: KubeObject): boolean {
   if (!planned.has(metadata.name)) return false;
   const replica = created.find((one) => one.metadata.name === metadata.name);
   return replica?.spec.template.hostName !== metadata.labels?.[LABEL_HOST];

@@ -10,28 +10,31 @@ import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
 import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
-import { guards } from "../corrections.ts";
+import { versionGuards } from "../corrections.ts";
 import { ApiCallFailed } from "../failure.ts";
 import { hasNameOf } from "../observe.ts";
-import { KINDS, KINDS_OF_PODS, type Run, type StepPorts, settle } from "./run.ts";
+import { type ApplyRun, KINDS, KINDS_OF_PODS, recordResult, type StepPorts } from "./run.ts";
 
 /** Added before anything is created. */
 export async function addFinalizer(
   { client }: StepPorts,
-  run: Run,
+  run: ApplyRun,
   { metadata }: InferenceService,
 ): Promise<void> {
   const value = [...(metadata.finalizers ?? []), FINALIZER_SERVICE];
-  const operations: JsonPatchOp[] = [...guards(metadata), { op: "add", path: "/metadata/finalizers", value }];
+  const operations: JsonPatchOp[] = [
+    ...versionGuards(metadata),
+    { op: "add", path: "/metadata/finalizers", value },
+  ];
   const result = await client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
-  settle(run, `add the finalizer of ${metadata.name}`, result);
+  recordResult(run, `add the finalizer of ${metadata.name}`, result);
   if (!result.ok && run.rejections.length === 0) run.isBehind = true;
 }
 
 /** The caches may miss recent creates, so the API server is asked before the finalizer is removed. */
 export async function removeFinalizer(
   ports: StepPorts,
-  run: Run,
+  run: ApplyRun,
   { metadata }: InferenceService,
 ): Promise<void> {
   if (await hasBelongings(ports, metadata)) {
@@ -40,11 +43,11 @@ export async function removeFinalizer(
   }
   const value = (metadata.finalizers ?? []).filter((name) => name !== FINALIZER_SERVICE);
   const operations: JsonPatchOp[] = [
-    ...guards(metadata),
+    ...versionGuards(metadata),
     { op: "replace", path: "/metadata/finalizers", value },
   ];
   const result = await ports.client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
-  settle(run, `remove the finalizer of ${metadata.name}`, result);
+  recordResult(run, `remove the finalizer of ${metadata.name}`, result);
   if (result.ok) ports.log.info({}, "service is gone");
 }
 

@@ -20,7 +20,7 @@ export function rejectionOf(what: string, failure: ApiFailure): Rejection | unde
 }
 
 /** The pass is retried soon, and only for as long as it fails: only a retry shows whether the cause was corrected. */
-export class NotAllTaken extends Error {
+export class PartialRejection extends Error {
   readonly retryWithinMs = 3_000;
 
   constructor(rejections: readonly Rejection[]) {

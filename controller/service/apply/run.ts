@@ -16,7 +16,7 @@ import {
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { ApiCallFailed } from "../failure.ts";
-import type { Removal } from "../hosts/rollout/types.ts";
+import type { ReplicaRemoval } from "../hosts/rollout/types.ts";
 import type { Owned, OwnedKind } from "../steps.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
 
@@ -43,7 +43,7 @@ export type Obstacle =
   | { readonly at: "nameTaken"; readonly message: string }
   | { readonly at: "terminating" };
 
-export interface Outcome {
+export interface ApplyOutcome {
   readonly obstacle: Obstacle;
   /** Objects that the API server rejected; the rest was created as far as possible without them. */
   readonly rejections: readonly Rejection[];
@@ -51,7 +51,7 @@ export interface Outcome {
   readonly created: readonly InferenceReplica[];
   readonly made: readonly InferenceReplica[];
   /** Replicas that were deleted; they stop once they are drained. */
-  readonly removed: readonly Removal[];
+  readonly removed: readonly ReplicaRemoval[];
   /** Objects that another client had edited, as in `Deployment chat`. */
   readonly restored: readonly string[];
   /** What this pass has changed, as the API server has it now: the caches have not heard of it yet. */
@@ -60,7 +60,7 @@ export interface Outcome {
   readonly isBehind: boolean;
 }
 
-export interface Run {
+export interface ApplyRun {
   /** Names of the replicas that this pass creates. */
   readonly planned: ReadonlySet<string>;
   obstacle: Obstacle;
@@ -72,7 +72,7 @@ export interface Run {
   isWithoutService: boolean;
   created: InferenceReplica[];
   made: InferenceReplica[];
-  removed: Removal[];
+  removed: ReplicaRemoval[];
   restored: string[];
   readonly applied: Map<OwnedKind, KubeObject>;
   isBehind: boolean;
@@ -86,20 +86,20 @@ export interface StepPorts {
 }
 
 /** Nothing done yet. */
-export function newRun(planned: ReadonlySet<string>): Run {
+export function newApplyRun(planned: ReadonlySet<string>): ApplyRun {
   const nothing = { rejections: [], created: [], made: [], removed: [], restored: [], applied: new Map() };
   return { planned, obstacle: { at: "none" }, isWithoutService: false, isBehind: false, ...nothing };
 }
 
 /** Not found is success; a conflict is rechecked. */
-export function settle(run: Run, what: string, result: ApiResult<unknown>): void {
+export function recordResult(run: ApplyRun, what: string, result: ApiResult<unknown>): void {
   if (result.ok || result.error.kind === "notFound") return;
   if (result.error.kind === "conflict") run.isBehind = true;
   else reject(run, what, result.error);
 }
 
 /** Throws where the API server did not reject the call: then only the whole pass can be retried. */
-export function reject(run: Run, what: string, failure: ApiFailure): void {
+export function reject(run: ApplyRun, what: string, failure: ApiFailure): void {
   const rejection = rejectionOf(what, failure);
   if (rejection === undefined) throw new ApiCallFailed(what, failure);
   run.rejections.push(rejection);

@@ -13,20 +13,20 @@ import { readRefusals } from "../../scheduler/refusals.ts";
 import type { Caches } from "../../watches/caches.ts";
 import { type LiveService, soonest } from "../path.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
-import { draftService, type Findings, type ServiceDraft } from "./plan/plan.ts";
-import type { MacPorts } from "./ports.ts";
+import { draftService, type RolloutFindings, type ServiceDraft } from "./plan/plan.ts";
+import type { HostsPathPorts } from "./ports.ts";
 import { readHealth } from "./rollout/health.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 
 /** What a pass begins with. */
-export interface DraftNow {
+export interface CurrentDraft {
   readonly draft: ServiceDraft;
   readonly preempted: ReadonlyMap<number, PreemptedSlot>;
   readonly recheckAfterMs: number | undefined;
 }
 
 /** The current demands of a service; used before the first pass too, so that the queue is complete. */
-export function draftNow(ports: MacPorts, { key, service, own }: LiveService): DraftNow {
+export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: LiveService): CurrentDraft {
   const { clock, scheduler, caches, memory } = ports;
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
@@ -60,11 +60,11 @@ function observe(caches: Caches, service: InferenceService, own: LiveService["ow
 }
 
 function findingsOn(
-  { scheduler, memory, moving }: MacPorts,
+  { scheduler, memory, moving }: HostsPathPorts,
   key: string,
   replicas: readonly InferenceReplica[],
   moment: Moment,
-): { readonly findings: Findings; readonly recheckAfterMs: number | undefined } {
+): { readonly findings: RolloutFindings; readonly recheckAfterMs: number | undefined } {
   const refusals = readRefusals(scheduler.refusals(key), replicas, moment.monotonicMs);
   scheduler.setRefusals(key, refusals.book);
   const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
@@ -85,7 +85,7 @@ function findingsOn(
 
 /** Priority and protection of running replicas follow the service, which may have changed. */
 function noteClaims(
-  { scheduler }: MacPorts,
+  { scheduler }: HostsPathPorts,
   service: InferenceService,
   replicas: readonly InferenceReplica[],
   moment: Moment,

@@ -3,15 +3,15 @@
  * seen.
  */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { HealthBook } from "./rollout/health.ts";
+import type { HealthHistory } from "./rollout/health.ts";
 
 /** A write that the watch has not shown for this long is forgotten. */
 const UNSEEN_MS = 60_000;
 
 /** Times are monotonic. */
 export interface ServiceMemory {
-  readonly health: (service: string) => HealthBook;
-  readonly setHealth: (service: string, book: HealthBook) => void;
+  readonly health: (service: string) => HealthHistory;
+  readonly setHealth: (service: string, book: HealthHistory) => void;
   readonly forget: (service: string) => void;
   readonly noteCreated: (replica: InferenceReplica, now: number) => void;
   readonly noteRemoved: (replica: InferenceReplica, now: number) => void;
@@ -31,7 +31,7 @@ interface Written {
 }
 
 export function createServiceMemory(): ServiceMemory {
-  const books = new Map<string, HealthBook>();
+  const books = new Map<string, HealthHistory>();
   const created = new Map<string, Written>();
   const removed = new Map<string, Written>();
   return {

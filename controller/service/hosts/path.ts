@@ -9,39 +9,39 @@ import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
 import { type ReportedEvent, reportOn } from "../../watches/events.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
-import { applySteps } from "../apply/apply.ts";
-import type { Outcome } from "../apply/run.ts";
-import { NO_BELONGINGS } from "../observe.ts";
+import { applyServiceSteps } from "../apply/apply.ts";
+import type { ApplyOutcome } from "../apply/run.ts";
+import { NO_OWNED_OBJECTS } from "../observe.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
 import type { ServiceStep } from "../steps.ts";
 import { planTeardown } from "../teardown.ts";
-import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
-import { draftNow } from "./draft.ts";
+import { assumedClaims, noteWritten, settleClaims } from "./assumed-claims.ts";
+import { currentDraftOf } from "./draft.ts";
 import { planService, type ServiceDraft, wantedReplicas } from "./plan/plan.ts";
-import type { MacPorts } from "./ports.ts";
-import { isReady, ordinalOf } from "./rollout/slots.ts";
-import { stayingReplicas } from "./rollout/staying.ts";
-import { earnedForMs } from "./status/priority.ts";
+import type { HostsPathPorts } from "./ports.ts";
+import { blockedReplicas } from "./rollout/blocked-replicas.ts";
+import { isServingReplica, ordinalOf } from "./rollout/slots.ts";
+import { earnedClassLeftMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
 
 const BEHIND_MS = 1_000;
 const REFRESH_MS = 60_000;
 
-export function createMacPath(ports: MacPorts): ServicePath {
+export function createHostsPath(ports: HostsPathPorts): ServicePath {
   return {
     on: "Hosts",
     prepare: (live) => {
-      draftNow(ports, live);
+      currentDraftOf(ports, live);
     },
     reconcile: (live) => reconcile(ports, live),
     release: (key, isGone) => release(ports, key, isGone),
-    serving: ({ replicas }) => replicas.filter(isReady).length,
+    serving: ({ replicas }) => replicas.filter(isServingReplica).length,
     leave: ({ replicas, slices }) =>
-      planTeardown({ ...NO_BELONGINGS, replicas, slices }, "the service runs as pods now"),
+      planTeardown({ ...NO_OWNED_OBJECTS, replicas, slices }, "the service runs as pods now"),
   };
 }
 
-function release(ports: MacPorts, key: string, isGone: boolean): void {
+function release(ports: HostsPathPorts, key: string, isGone: boolean): void {
   const { scheduler, memory, clock, onQueueChanged } = ports;
   if (isGone) {
     scheduler.forgetService(key, clock.monotonicMs());
@@ -51,14 +51,14 @@ function release(ports: MacPorts, key: string, isGone: boolean): void {
   } else if (scheduler.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
 }
 
-async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult> {
+async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<PathResult> {
   const { scheduler, clock } = ports;
   const { key, service } = live;
-  const { draft, preempted, recheckAfterMs } = draftNow(ports, live);
+  const { draft, preempted, recheckAfterMs } = currentDraftOf(ports, live);
   // All pending demands are planned together, so that none takes the room of one ahead of it in the queue.
   ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
-  const staying = stayingReplicas(draft, unplaced);
+  const staying = blockedReplicas(draft, unplaced);
   setStays(ports, key, staying, [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
     scheduler.hasRoom(
@@ -84,7 +84,7 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
     recheckAfterMs,
     // Figures of a long queue are refreshed periodically; decisions are written at once.
     unplaced.length > 0 ? REFRESH_MS : undefined,
-    earnedForMs(service, clock.nowMs()),
+    earnedClassLeftMs(service, clock.nowMs()),
   ];
   return {
     status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
@@ -105,15 +105,15 @@ function isImpossible({ resolution }: ServiceDraft): boolean {
 
 /** Replicas about to be created count for placement from here on. */
 async function applyAssuming(
-  ports: MacPorts,
+  ports: HostsPathPorts,
   service: InferenceService,
   steps: readonly ServiceStep[],
   placed: readonly Placed[],
-): Promise<Outcome> {
-  const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
+): Promise<ApplyOutcome> {
+  const claims = assumedClaims(steps, service, placed, momentOf(ports.clock));
   for (const claim of claims) ports.scheduler.assume(claim, ports.clock.monotonicMs());
   try {
-    const outcome = await applySteps(ports, steps);
+    const outcome = await applyServiceSteps(ports, steps);
     settleClaims(ports, claims, outcome);
     return outcome;
   } catch (error) {
@@ -123,7 +123,7 @@ async function applyAssuming(
 }
 
 function setStays(
-  { stays, onStaysChanged }: MacPorts,
+  { stays, onStaysChanged }: HostsPathPorts,
   key: string,
   found: ReadonlyMap<string, string>,
   hosts: readonly string[],
@@ -135,7 +135,7 @@ function setStays(
 function reportReplicas(
   { record }: ControllerPorts,
   service: InferenceService,
-  { made, removed }: Outcome,
+  { made, removed }: ApplyOutcome,
   placed: readonly Placed[],
 ): void {
   const events: ReportedEvent[] = [];

@@ -1,14 +1,14 @@
 /** What the Mac path works with. */
 
-import type { Stays } from "../../host/stays.ts";
+import type { DrainBlockers } from "../../host/drain-blockers.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
 import type { ServiceMemory } from "./memory.ts";
 
-export interface MacPorts extends ControllerPorts {
+export interface HostsPathPorts extends ControllerPorts {
   readonly scheduler: ControllerScheduler;
   readonly memory: ServiceMemory;
-  readonly stays: Stays;
+  readonly stays: DrainBlockers;
   /** The reasons why replicas stay on these draining hosts have changed. */
   readonly onStaysChanged: (hosts: readonly string[]) => void;
   /** Hosts, claims or demands have changed: run placement again. */

@@ -8,7 +8,7 @@ import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram, startProgram } from "../../../test/cli/program.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
-import { revisionOf, withRevision } from "../../workload/revision.ts";
+import { podRevisionOf, withRevision } from "../../workload/revision.ts";
 import { looksAt } from "./fixtures/look.ts";
 
 const why = whyNoSimulatedNodes();
@@ -67,7 +67,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     const older = await asAnOlderController("stays");
     await vi.waitFor(async () => {
       const [pod, ...others] = await podsOf("stays");
-      expect([pod && revisionOf(pod), others.length]).toEqual([older, 0]);
+      expect([pod && podRevisionOf(pod), others.length]).toEqual([older, 0]);
     }, WAIT);
     const before = await uidsOf("stays");
 
@@ -77,7 +77,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     await patch("isvc/stays", { spec: { replicas: 2 } });
     await until("stays", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 2 });
     expect(await uidsOf("stays")).toEqual(expect.arrayContaining(before));
-    expect((await podsOf("stays")).map(revisionOf)).toEqual([older, older]);
+    expect((await podsOf("stays")).map(podRevisionOf)).toEqual([older, older]);
 
     await patch("isvc/stays", { spec: { contextSize: 2048 } });
     await until("stays", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 3 });
@@ -147,6 +147,6 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     const options = { manager: MANAGER_CONTROLLER, current: undefined };
     const result = await bench.client.apply(DEPLOYMENTS, object, options);
     if (!result.ok) throw new Error(result.error.message);
-    return revisionOf(older);
+    return podRevisionOf(older);
   }
 });

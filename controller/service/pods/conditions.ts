@@ -10,17 +10,17 @@ import { errorCatalog } from "../../../src/api/errors.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { PhaseStatus } from "../phase.ts";
-import { readyText, type StatusInput, wantedPods } from "./facts.ts";
+import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
 
-export function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
+export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
   const { service, pods } = input;
   const { phase, reason, message } = verdict;
   const isReady = phase === "Ready";
   const available: ConditionUpdate =
     pods.ready > 0
-      ? { type: "Available", status: "True", reason: "InferenceReady", message: readyText(input) }
+      ? { type: "Available", status: "True", reason: "InferenceReady", message: readyPodsText(input) }
       : { type: "Available", status: "False", reason: unavailableReason(verdict), message };
   const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
   const updates: ConditionUpdate[] = [
@@ -48,7 +48,7 @@ function unavailableReason({ phase, reason }: PhaseStatus): string {
     : "NoReadyReplicas";
 }
 
-function degraded({ resolution, model, rejections }: StatusInput, verdict: PhaseStatus): ConditionUpdate {
+function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { phase, reason, message } = verdict;
   const isReading =
     resolution.at === "blocked" &&
@@ -64,7 +64,7 @@ function degraded({ resolution, model, rejections }: StatusInput, verdict: Phase
   return { type: "Degraded", status: "False", reason: "AsExpected", message: "" };
 }
 
-function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
+function placed(input: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { pods, resolution, obstacle } = input;
   const type = "Placed";
   const want = wantedPods(input);
@@ -76,7 +76,7 @@ function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
 }
 
 /** Only where a rollout may have to wait. */
-function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] {
+function rolloutDeferred({ service, deferral }: PodsStatusInput): ConditionUpdate[] {
   const { rolloutPolicy, maxPodLifetimeIdleTimeoutSeconds } = service.spec;
   const type = "RolloutDeferred";
   if (deferral !== undefined) return [{ type, status: "True", ...deferral }];
@@ -85,7 +85,7 @@ function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] 
 }
 
 /** What the HorizontalPodAutoscaler reports; only with spec.autoscaling. */
-function scalingActive({ service, autoscaler }: StatusInput): ConditionUpdate[] {
+function scalingActive({ service, autoscaler }: PodsStatusInput): ConditionUpdate[] {
   const { autoscaling, suspend, replicas } = service.spec;
   const type = "ScalingActive";
   if (autoscaling === undefined) return [];
@@ -101,7 +101,7 @@ function scalingActive({ service, autoscaler }: StatusInput): ConditionUpdate[] 
   return [{ type, status, reason, message: truncate(`${message}${hint}`, MAX_MESSAGE) }];
 }
 
-function honored({ resolution }: StatusInput): ConditionUpdate {
+function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   const type = "SpecHonored";
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
     return { type, status: "False", reason: resolution.code, message: resolution.message };
@@ -114,7 +114,7 @@ function honored({ resolution }: StatusInput): ConditionUpdate {
 }
 
 /** What clients reach without a key. */
-function keyRequired({ service, resolution, pods }: StatusInput): ConditionUpdate {
+function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionUpdate {
   const type = "KeyRequired";
   if (service.spec.auth === undefined) return { type, status: "False", reason: "NoAuth", message: NO_AUTH };
   if (pods.keyless.length > 0) {
@@ -136,7 +136,7 @@ function keyRequired({ service, resolution, pods }: StatusInput): ConditionUpdat
 }
 
 /** Whether an engine computes on the CPU although its pod has a GPU. */
-function fallback(input: StatusInput): ConditionUpdate {
+function fallback(input: PodsStatusInput): ConditionUpdate {
   const { service, resolution, offload } = input;
   const type = "CPUFallback";
   if (resolution.at === "blocked")
@@ -160,7 +160,7 @@ function fallback(input: StatusInput): ConditionUpdate {
   return judged(input, offload.known);
 }
 
-function judged({ service, model }: StatusInput, known: readonly PodOffload[]): ConditionUpdate {
+function judged({ service, model }: PodsStatusInput, known: readonly PodOffload[]): ConditionUpdate {
   const type = "CPUFallback";
   const isIntended = (service.spec.gpuLayers ?? model?.spec.hardware?.gpu?.layers ?? -1) >= 0;
   const bad = known.filter(

@@ -1,6 +1,6 @@
 /** Settings for services that run as pods, with their defaults. */
 import { z } from "zod";
-import type { LinuxSettings } from "../../workload/contract.ts";
+import type { PodsSettings } from "../../workload/contract.ts";
 import type { CacheSettings } from "../../workload/model-cache.ts";
 
 export const podsConfigSchema = z.strictObject({
@@ -46,14 +46,14 @@ export const podsConfigSchema = z.strictObject({
     .optional(),
 });
 
-export function linuxSettings({
+export function podsSettingsOf({
   engineImages,
   engineRegistry,
   hostsOnly: _,
   probeNodes: __,
   probeRuntimeClassName: ___,
   ...fetch
-}: z.output<typeof podsConfigSchema> & CacheSettings): LinuxSettings {
+}: z.output<typeof podsConfigSchema> & CacheSettings): PodsSettings {
   return {
     fetch,
     images: Object.fromEntries(engineImages),

@@ -6,32 +6,32 @@ import type { Deployment, HorizontalPodAutoscaler } from "../../../src/kube/work
 import type { PodsResolved } from "../../workload/resolve.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
-import type { NodesSeen } from "./nodes.ts";
+import type { ObservedNodes } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
-import type { PodsSeen } from "./pods.ts";
+import type { ObservedPods } from "./pods.ts";
 import type { Deferral } from "./rollout.ts";
 
-export interface StatusInput {
+export interface PodsStatusInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
   readonly resolution: PodsResolved | Blocked;
   /** As the cache shows it: undefined until it exists. */
   readonly deployment: Deployment | undefined;
-  readonly pods: PodsSeen;
+  readonly pods: ObservedPods;
   /** As the cache shows it. */
   readonly autoscaler?: HorizontalPodAutoscaler | undefined;
   readonly deferral: Deferral | undefined;
   /** Undefined: the engine is not asked, or has no GPU. */
   readonly offload: Offload | undefined;
   /** Undefined without placement.mode Auto. */
-  readonly nodes?: NodesSeen | undefined;
+  readonly nodes?: ObservedNodes | undefined;
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
 }
 
 /** Pods wanted now: of the autoscaler where there is one. */
-export function wantedPods({ service, resolution, deployment }: StatusInput): number {
+export function wantedPods({ service, resolution, deployment }: PodsStatusInput): number {
   const { suspend, replicas } = service.spec;
   if (suspend) return 0;
   if (resolution.at === "resolved" && resolution.workload.autoscaler !== undefined)
@@ -39,6 +39,6 @@ export function wantedPods({ service, resolution, deployment }: StatusInput): nu
   return replicas;
 }
 
-export function readyText(input: StatusInput): string {
+export function readyPodsText(input: PodsStatusInput): string {
   return `${input.pods.ready} of ${wantedPods(input)} replicas ready`;
 }

@@ -8,7 +8,7 @@ import { ANNOTATION_IN_FLIGHT, PORT_NAME } from "../../../src/api/group.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { askInFlight } from "./in-flight.ts";
+import { readPodsInFlight } from "./in-flight.ts";
 
 /** No key is needed, so no Secret is read. */
 const NO_CLIENT = {} as KubeClient;
@@ -50,7 +50,9 @@ test("of any number of pods 16 are asked at once, and an answer with a line over
       lengths = given;
       const pods = given.map((_, number) => podAt(port, number));
       const expected = given.map((chars, number) => [`chat-${number}`, chars <= MAX ? number : undefined]);
-      expect(await askInFlight(NO_CLIENT, service, pods)).toEqual(new Map(expected as [string, number][]));
+      expect(await readPodsInFlight(NO_CLIENT, service, pods)).toEqual(
+        new Map(expected as [string, number][]),
+      );
     }),
     { numRuns: 30 },
   );
@@ -72,7 +74,7 @@ test("metrics of megabytes are read for their gauges, up to 4 MiB", async () => 
   });
   await once(engine, "listening");
   const { port } = engine.address() as AddressInfo;
-  expect(await askInFlight(NO_CLIENT, service, [podAt(port, 0), podAt(port, 1)])).toEqual(
+  expect(await readPodsInFlight(NO_CLIENT, service, [podAt(port, 0), podAt(port, 1)])).toEqual(
     new Map([
       ["chat-0", 5],
       ["chat-1", undefined],

@@ -22,7 +22,7 @@ interface Probe {
   readonly isProtected: boolean;
 }
 
-export async function askInFlight(
+export async function readPodsInFlight(
   client: KubeClient,
   service: InferenceService,
   pods: readonly Pod[],

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { KubeEvent } from "../../../src/kube/objects.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { isMounting, mountTroubleIn } from "./mounts.ts";
+import { isMounting, mountProblemIn } from "./mounts.ts";
 
 const event = (reason: string, note: string, resourceVersion = "1") =>
   ({ metadata: { name: "e", resourceVersion }, reason, note, eventTime: "" }) as KubeEvent;
@@ -38,7 +38,7 @@ test.each<[events: KubeEvent[], code: string | undefined, message?: RegExp]>([
   ],
   [[event("FailedMount", "mount failed: exit status 32")], "VolumeNotMounted", /exit status 32/],
 ])("%j means %s", (events, code, message = /./) => {
-  const trouble = mountTroubleIn("chat-2", events);
+  const trouble = mountProblemIn("chat-2", events);
   expect(trouble?.code).toBe(code);
   if (code !== undefined) expect(trouble?.message).toMatch(message);
 });

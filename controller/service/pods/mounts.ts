@@ -4,10 +4,10 @@ import type { KubeEvent } from "../../../src/kube/objects.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { PodTrouble } from "./pods.ts";
+import type { PodProblem } from "./pods.ts";
 
-export interface MountTrouble {
-  readonly trouble?: PodTrouble;
+export interface MountProblem {
+  readonly trouble?: PodProblem;
   /** The Events of a pod that waits are read again then: they change nothing that is watched. */
   readonly recheckAfterMs?: number;
 }
@@ -18,11 +18,11 @@ const RECHECK_MS = 15_000;
 const MAX_TEXT = 1_000;
 
 /** Why the pod that has waited longest for its volumes still waits. Never rejects. */
-export async function readMountTrouble(
+export async function readMountProblem(
   client: KubeClient,
   pods: readonly Pod[],
   nowMs: number,
-): Promise<MountTrouble> {
+): Promise<MountProblem> {
   const [first] = pods.filter(isMounting).sort((a, b) => boundAtMs(a) - boundAtMs(b));
   if (first === undefined) return {};
   const remainingMs = boundAtMs(first) + PATIENCE_MS - nowMs;
@@ -32,7 +32,7 @@ export async function readMountTrouble(
     namespace: first.metadata.namespace ?? "default",
     fieldSelector: `regarding.uid=${first.metadata.uid}`,
   });
-  const trouble = listed.ok ? mountTroubleIn(first.metadata.name, listed.value.items) : undefined;
+  const trouble = listed.ok ? mountProblemIn(first.metadata.name, listed.value.items) : undefined;
   return { recheckAfterMs: RECHECK_MS, trouble };
 }
 
@@ -51,7 +51,7 @@ export function isMounting({ metadata, spec, status }: Pod): boolean {
 }
 
 /** The newest of these Events; undefined where none is about a volume. */
-export function mountTroubleIn(pod: string, events: readonly KubeEvent[]): PodTrouble | undefined {
+export function mountProblemIn(pod: string, events: readonly KubeEvent[]): PodProblem | undefined {
   const [last] = events
     .filter(({ reason }) => reason === "FailedAttachVolume" || reason === "FailedMount")
     .sort((a, b) => versionOf(b) - versionOf(a));

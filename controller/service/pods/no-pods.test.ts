@@ -4,7 +4,7 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
 import { classifyModel } from "../../model/classify.ts";
-import { hostsOnlyWish } from "../../workload/cache-eligibility.ts";
+import { desiredCacheOnHosts } from "../../workload/cache-eligibility.ts";
 import { noPodsStatus } from "./no-pods.ts";
 
 const serviceWith = (spec: object) =>
@@ -50,7 +50,7 @@ test.each<[string, object, readonly (typeof inPods)[], "read" | "refused"]>([
   ["on a volume", { source: "pvc://weights/m.gguf" }, [onHosts], "refused"],
 ])("a Model %s: %s", (_, spec, services, expected) => {
   const model = modelWith(spec);
-  const task = classifyModel(model, hostsOnlyWish(model, services));
+  const task = classifyModel(model, desiredCacheOnHosts(model, services));
   if (expected === "refused") expect(task).toMatchObject({ at: "refused", code: "PodsDisabled" });
   else expect(task.at).toBe("remote");
 });

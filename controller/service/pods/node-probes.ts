@@ -12,7 +12,13 @@ import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Caches } from "../../watches/caches.ts";
-import { fitPod, nodeTrouble, type PodEnd, type PodPlan, readFitPod } from "../../workload/one-shot-pod.ts";
+import {
+  fitProbePod,
+  type PodEnd,
+  type ProbePodPlan,
+  probeNodeFailure,
+  readFitPod,
+} from "../../workload/one-shot-pod.ts";
 import { ApiCallFailed } from "../failure.ts";
 
 export interface NodeProbesOptions {
@@ -70,7 +76,8 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
         const node = caches.nodes.get(name);
         const failed = failedAtMs.get(name);
         const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
-        if (isEarly || node === undefined || !canAnswer(readNode(node), probing.runtimeClassName)) continue;
+        if (isEarly || node === undefined || !isProbeUseful(readNode(node), probing.runtimeClassName))
+          continue;
         if (!hasReport(caches, name)) queue.enqueue(name);
       }
     },
@@ -78,7 +85,7 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
 }
 
 /** Whether a probe could tell more than the node's labels. NVIDIA's driver keeps the size of its GPUs in no file. */
-export function canAnswer(node: NodeRead, runtimeClassName: string | undefined): boolean {
+export function isProbeUseful(node: NodeRead, runtimeClassName: string | undefined): boolean {
   if (nodeMachine(node).at === "known" || node.gpus?.isSliced) return false;
   return runtimeClassName !== undefined || !hasNvidia(node);
 }
@@ -87,7 +94,7 @@ export function canAnswer(node: NodeRead, runtimeClassName: string | undefined):
  * The report that an answer becomes, or why it is none: one that leaves its node unknown would prevent the next probe. What is
  * free changes, and no pod stays to update it.
  */
-export function reportIn(
+export function reportFromProbe(
   node: NodeRead,
   answer: string,
 ): { readonly report: string } | { readonly why: string } {
@@ -116,7 +123,7 @@ async function pass(
   const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
   if (hasReport(caches, name)) return remove(client, ref);
   const node = caches.nodes.get(name);
-  const trouble = nodeTrouble(node);
+  const trouble = probeNodeFailure(node);
   if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
   if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
   const pod = await podOn(client, ref, node, probing);
@@ -137,12 +144,12 @@ async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
 /** One that an earlier leader started is taken over. */
 async function podOn(
   client: KubeClient,
-  on: Pick<PodPlan, "name" | "namespace">,
+  on: Pick<ProbePodPlan, "name" | "namespace">,
   node: Node,
   { image, imagePullSecrets, runtimeClassName }: Probing,
 ): Promise<Pod> {
   const pullSecrets = imagePullSecrets.map((name) => ({ name }));
-  const wanted = fitPod({
+  const wanted = fitProbePod({
     ...{ ...on, node: node.metadata.name, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS },
     runtimeClassName: hasNvidia(readNode(node)) ? runtimeClassName : undefined,
   });
@@ -160,7 +167,7 @@ async function outcomeOf(client: KubeClient, node: NodeRead, end: PodEnd): Promi
 
 /** Undefined where it is published; else why not. */
 async function publish(client: KubeClient, node: NodeRead, text: string): Promise<string | undefined> {
-  const read = reportIn(node, text);
+  const read = reportFromProbe(node, text);
   if ("why" in read) return read.why;
   const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, read.report);
   if (!written.ok) throw failed("write the report", written.error);

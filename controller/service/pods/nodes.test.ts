@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { createMatcher } from "../../../fitness/catalog/match.ts";
 import { readCatalog } from "../../../fitness/catalog/record.ts";
 import { readNode } from "../../../fitness/scoring/node.ts";
-import { needOf } from "../../../fitness/scoring/replica-fit.ts";
-import { canAnswer, reportIn } from "./node-probes.ts";
-import { choiceOf, judgeNodes, nodesCondition, type Settling, settle } from "./nodes.ts";
+import { replicaNeedOf } from "../../../fitness/scoring/replica-fit.ts";
+import { isProbeUseful, reportFromProbe } from "./node-probes.ts";
+import { judgeNodes, type NodeChoiceInput, nodeChoiceOf, nodesCondition, settleNodeChoice } from "./nodes.ts";
 import { isMakingRoom } from "./pods.ts";
 
 const { records } = readCatalog(
@@ -13,7 +13,7 @@ const { records } = readCatalog(
 );
 const match = createMatcher(records);
 const SOURCE = "hf://bartowski/Qwen2.5-32B-Instruct-GGUF/Qwen2.5-32B-Instruct-Q4_K_M.gguf";
-const need = needOf({ source: SOURCE, match, settings: { contextSize: 8192 } });
+const need = replicaNeedOf({ source: SOURCE, match, settings: { contextSize: 8192 } });
 const CUDA = { accelerator: "cuda", gpus: 1 } as const;
 const gpu = (name: string, product: string, gib: number | undefined, count = 1) =>
   readNode({
@@ -37,7 +37,7 @@ const NODES = [
 
 test("prefers nodes by score, keeps out what is too small, and leaves the unknown to the scheduler", () => {
   const judged = judgeNodes(need, CUDA, NODES);
-  const { avoid, prefer } = choiceOf(judged);
+  const { avoid, prefer } = nodeChoiceOf(judged);
   expect(avoid).toEqual(["small.example"]);
   expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example", "slow.example"]);
   expect(prefer.every(({ weight }) => weight >= 1 && weight <= 100 && weight % 5 === 0)).toBe(true);
@@ -64,9 +64,9 @@ test.each([
 
 test("a model that the catalog does not have is kept off nodes by its header, and no node is preferred", () => {
   const claimBytes = () => 30 * 1024 ** 3;
-  const own = needOf({ source: "https://models.example/mine.gguf", match, settings: {}, claimBytes });
+  const own = replicaNeedOf({ source: "https://models.example/mine.gguf", match, settings: {}, claimBytes });
   const judged = judgeNodes(own, CUDA, NODES);
-  expect(choiceOf(judged)).toEqual({ avoid: ["small.example"], prefer: [] });
+  expect(nodeChoiceOf(judged)).toEqual({ avoid: ["small.example"], prefer: [] });
   expect(nodesCondition({ at: "judged", judged }).message).toContain(
     "fits: fast, slow; the catalog does not have the model, so they are not scored",
   );
@@ -75,24 +75,24 @@ test("a model that the catalog does not have is kept off nodes by its header, an
 test("pods that leave a node are kept off it and off those that are no better, however many are too small", () => {
   const small = Array.from({ length: 300 }, (_, index) => gpu(`s${index}`, "NVIDIA-GeForce-RTX-4090", 16));
   const judged = judgeNodes(need, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
-  const { avoid, prefer } = choiceOf(judged, new Set(["third"]), new Set(["slow"]));
+  const { avoid, prefer } = nodeChoiceOf(judged, new Set(["third"]), new Set(["slow"]));
   expect(avoid).toHaveLength(256);
   expect(avoid).toEqual(expect.arrayContaining(["slow.example", "third.example"]));
   expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example"]);
   const few = judgeNodes(need, CUDA, NODES);
-  expect(choiceOf(few, new Set(["fast"]), new Set(["slow"]))).toEqual({
+  expect(nodeChoiceOf(few, new Set(["fast"]), new Set(["slow"]))).toEqual({
     avoid: ["fast.example", "slow.example", "small.example"],
     prefer: [],
   });
 });
 
 const JUDGED = judgeNodes(need, CUDA, NODES);
-const CHOSEN = choiceOf(JUDGED);
+const CHOSEN = nodeChoiceOf(JUDGED);
 const NOW = "2026-01-01T00:00:00Z";
-const AWAY = choiceOf(JUDGED, new Set(["slow"]));
+const AWAY = nodeChoiceOf(JUDGED, new Set(["slow"]));
 const WIDER = { avoid: ["fast.example", "small.example"], prefer: [] };
 /** Pods serve by a choice that is still the right one, and nothing else changes. */
-const CALM: Settling = {
+const CALM: NodeChoiceInput = {
   ...{ before: CHOSEN, fresh: CHOSEN, isTemplateSame: true, judged: JUDGED, leaving: new Set() },
   pods: {
     ...{ isServing: true, isWaiting: false, isRoomMade: false, hasOld: false, isRollingOut: false },
@@ -100,8 +100,11 @@ const CALM: Settling = {
   },
   ...{ move: undefined, hasMoveStrategy: false, nowMs: Date.parse(NOW) },
 };
-const settled = ({ pods, ...rest }: Omit<Partial<Settling>, "pods"> & { pods?: Partial<Settling["pods"]> }) =>
-  settle({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
+const settled = ({
+  pods,
+  ...rest
+}: Omit<Partial<NodeChoiceInput>, "pods"> & { pods?: Partial<NodeChoiceInput["pods"]> }) =>
+  settleNodeChoice({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
 
 test("a choice changes with the template, or where pods wait and a node that they are kept off holds them now", () => {
   const other = { ...CHOSEN, prefer: [] };
@@ -193,7 +196,7 @@ test("a pod that is being deleted makes room, as does one that others are preemp
 
 test("no move begins while pods wait, or during a rollout", () => {
   const leaving = new Set(["slow"]);
-  const begin = (pods: Partial<Settling["pods"]>) => settled({ fresh: AWAY, leaving, pods });
+  const begin = (pods: Partial<NodeChoiceInput["pods"]>) => settled({ fresh: AWAY, leaving, pods });
   expect(begin({ isWaiting: true })).toEqual({ choice: CHOSEN, givenUp: "NoNode" });
   expect(begin({ hasOld: true, isRollingOut: true })).toEqual({ choice: CHOSEN, givenUp: "RollingOut" });
 });
@@ -205,7 +208,7 @@ test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves
     status: { allocatable: { "amd.com/gpu": "1", memory: "64Gi" } },
   });
   const asked = (runtimeClassName?: string) =>
-    [nvidia, amd, gpu("known", "NVIDIA-H200", 141)].map((node) => canAnswer(node, runtimeClassName));
+    [nvidia, amd, gpu("known", "NVIDIA-H200", 141)].map((node) => isProbeUseful(node, runtimeClassName));
   expect([asked(), asked("nvidia")]).toEqual([
     [false, true, false],
     [true, true, false],
@@ -221,13 +224,13 @@ test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves
     });
   const unknown = { why: "no label says how much memory its GPUs have" };
   const found = { vendor: "amd", name: "MI300X", count: 1, unified: false };
-  const whole = reportIn(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
+  const whole = reportFromProbe(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
   expect(JSON.parse("report" in whole ? whole.report : "")).toMatchObject({
     memory: { totalBytes: 2 ** 36 },
     gpus: [{ name: "MI300X" }],
   });
   expect(whole).not.toMatchObject({ report: expect.stringContaining("availableBytes") });
-  expect(reportIn(amd, answer([found]))).toEqual(unknown);
-  expect(reportIn(amd, answer([]))).toEqual(unknown);
-  expect(reportIn(amd, "{")).toEqual({ why: "its node report is not JSON" });
+  expect(reportFromProbe(amd, answer([found]))).toEqual(unknown);
+  expect(reportFromProbe(amd, answer([]))).toEqual(unknown);
+  expect(reportFromProbe(amd, "{")).toEqual({ why: "its node report is not JSON" });
 });

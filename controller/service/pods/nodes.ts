@@ -1,6 +1,6 @@
 /** placement.mode Auto: which nodes the pods of a service are kept away from, which they prefer, and when that changes. Pure. */
 import { z } from "zod";
-import { type NodeRead, nodeMachineFor, type PodOn } from "../../../fitness/scoring/node.ts";
+import { type NodeRead, nodeMachineFor, type PodAccelerator } from "../../../fitness/scoring/node.ts";
 import { fitReplica, type ReplicaFit, type ReplicaNeed } from "../../../fitness/scoring/replica-fit.ts";
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import { ANNOTATION_NODE_CHOICE, ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
@@ -9,7 +9,7 @@ import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { MOVE_MS } from "../../live-eviction/moving.ts";
+import { MOVE_MS } from "../../live-eviction/move-tracker.ts";
 import type { NodeChoice } from "../../workload/contract.ts";
 
 export interface JudgedNode {
@@ -19,7 +19,11 @@ export interface JudgedNode {
 }
 
 /** By name, without nodes that lack the GPUs: the scheduler knows those. */
-export function judgeNodes(need: ReplicaNeed, pod: PodOn, nodes: readonly NodeRead[]): readonly JudgedNode[] {
+export function judgeNodes(
+  need: ReplicaNeed,
+  pod: PodAccelerator,
+  nodes: readonly NodeRead[],
+): readonly JudgedNode[] {
   return nodes
     .flatMap((node) => {
       const { name, hostname } = node;
@@ -40,7 +44,7 @@ const WEIGHT_STEP = 5;
 const NONE: ReadonlySet<string> = new Set();
 
 /** By name: `leaving`, nodes that its pods leave for better ones; `notTo`, nodes that are no better than those. */
-export function choiceOf(
+export function nodeChoiceOf(
   judged: readonly JudgedNode[],
   leaving: ReadonlySet<string> = NONE,
   notTo: ReadonlySet<string> = NONE,
@@ -97,12 +101,12 @@ const moveSchema: z.ZodType<NodeMove> = z.object({
 });
 
 /** What an earlier pass has chosen; undefined where none has, or where the annotation was edited. */
-export function chosenBefore(current: Deployment | undefined): NodeChoice | undefined {
+export function previousNodeChoice(current: Deployment | undefined): NodeChoice | undefined {
   return annotated(current, ANNOTATION_NODE_CHOICE, choiceSchema);
 }
 
 /** Undefined where no choice is being rolled out, or where the annotation was edited. */
-export function moveUnderWay(current: Deployment | undefined): NodeMove | undefined {
+export function nodeMoveInProgress(current: Deployment | undefined): NodeMove | undefined {
   return annotated(current, ANNOTATION_NODE_MOVE, moveSchema);
 }
 
@@ -115,7 +119,7 @@ function annotated<T>(current: Deployment | undefined, name: string, schema: z.Z
   }
 }
 
-export interface Settling {
+export interface NodeChoiceInput {
   readonly before: NodeChoice | undefined;
   readonly fresh: NodeChoice;
   /** With the earlier choice the template would be what it is. */
@@ -144,7 +148,7 @@ export interface Settling {
   readonly nowMs: number;
 }
 
-export interface Settled {
+export interface SettledNodeChoice {
   readonly choice: NodeChoice;
   /** No pod stops before another is ready, GPUs or not. */
   readonly move?: NodeMove;
@@ -158,7 +162,7 @@ export interface Settled {
  * wait and a node that they are kept off would hold them now, and where live eviction moves pods. Scores that move are no reason,
  * nor are nodes that join or leave.
  */
-export function settle(input: Settling): Settled {
+export function settleNodeChoice(input: NodeChoiceInput): SettledNodeChoice {
   const { before, fresh, isTemplateSame, judged, leaving } = input;
   if (before === undefined || !isTemplateSame) return { choice: fresh };
   const move = moveOf(input);
@@ -172,17 +176,21 @@ export function settle(input: Settling): Settled {
 }
 
 /** Until no old pod is left. Where the annotation is lost, the service's own strategy would stop what serves. */
-function moveOf({ move, hasMoveStrategy, pods, nowMs }: Settling): NodeMove | undefined {
+function moveOf({ move, hasMoveStrategy, pods, nowMs }: NodeChoiceInput): NodeMove | undefined {
   if (!pods.hasOld) return undefined;
   const isLost = move === undefined && hasMoveStrategy && pods.isServing;
   return isLost ? { since: isoSeconds(nowMs) } : move;
 }
 
-function keptBy(choice: NodeChoice, move: NodeMove | undefined): Settled {
+function keptBy(choice: NodeChoice, move: NodeMove | undefined): SettledNodeChoice {
   return { choice, move };
 }
 
-function begin({ fresh, pods, nowMs }: Settling, before: NodeChoice, move: NodeMove | undefined): Settled {
+function begin(
+  { fresh, pods, nowMs }: NodeChoiceInput,
+  before: NodeChoice,
+  move: NodeMove | undefined,
+): SettledNodeChoice {
   const kept = keptBy(before, move);
   if (findsNoNode(pods)) return { ...kept, givenUp: "NoNode" };
   if (move === undefined && pods.isRollingOut) return { ...kept, givenUp: "RollingOut" };
@@ -192,7 +200,11 @@ function begin({ fresh, pods, nowMs }: Settling, before: NodeChoice, move: NodeM
 type Returnable = NodeMove & { readonly before: NodeChoice };
 
 /** A move to this choice, or the return to it: each has its time. */
-function goOn({ judged, pods, nowMs }: Settling, choice: NodeChoice, move: Returnable): Settled {
+function goOn(
+  { judged, pods, nowMs }: NodeChoiceInput,
+  choice: NodeChoice,
+  move: Returnable,
+): SettledNodeChoice {
   const { since, before: home } = move;
   // The annotation may be edited, and clocks differ.
   const leftMs = Math.min(MOVE_MS, Date.parse(since) + MOVE_MS - nowMs);
@@ -209,16 +221,16 @@ function goOn({ judged, pods, nowMs }: Settling, choice: NodeChoice, move: Retur
   return { choice: home, move: { since: now, before: home }, givenUp };
 }
 
-function findsNoNode({ isWaiting, isRoomMade }: Settling["pods"]): boolean {
+function findsNoNode({ isWaiting, isRoomMade }: NodeChoiceInput["pods"]): boolean {
   return isWaiting && !isRoomMade;
 }
 
 /** Undefined: no other choice would help. */
 function whileWaiting(
-  { fresh, judged, pods, nowMs }: Settling,
+  { fresh, judged, pods, nowMs }: NodeChoiceInput,
   before: NodeChoice,
   move: NodeMove | undefined,
-): Settled | undefined {
+): SettledNodeChoice | undefined {
   if (!pods.isWaiting) return undefined;
   const freed = judged.filter(
     ({ hostname, fit }) =>
@@ -234,14 +246,14 @@ export function isChosenByUser({ nodeSelector, affinity }: InferenceServiceSpec)
   return nodeSelector !== undefined || affinity?.nodeAffinity !== undefined;
 }
 
-export type NodesSeen =
+export type ObservedNodes =
   | { readonly at: "chosenByUser" }
   | { readonly at: "judged"; readonly judged: readonly JudgedNode[] };
 
 const MOST_NAMED = 3;
 
 /** Which nodes, with score and basis, and why the others are not preferred. */
-export function nodesCondition(seen: NodesSeen): ConditionUpdate {
+export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
   const type = "NodesScored";
   if (seen.at === "chosenByUser") {
     const message = "spec.nodeSelector or spec.affinity chooses the nodes; placement.mode Auto adds nothing";

@@ -4,7 +4,7 @@ import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import { ENGINE_CONTAINER } from "../../workload/container.ts";
-import { engineOf, isReady } from "./pods.ts";
+import { engineOf, isReadyPod } from "./pods.ts";
 
 export type ParseOffload = (log: string) => Offloaded | undefined;
 
@@ -79,7 +79,7 @@ export function createOffloadReader(options: OffloadOptions): OffloadReader {
   return {
     look: (key, pods, parse) => {
       const before = services.get(key);
-      const ready = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && isReady(pod));
+      const ready = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && isReadyPod(pod));
       const starts = new Map(ready.map((pod) => [startOf(pod), before?.get(startOf(pod)) ?? "reading"]));
       services.set(key, starts);
       for (const pod of ready) {

@@ -1,6 +1,6 @@
 /** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
 
-import { needOf } from "../../../fitness/scoring/replica-fit.ts";
+import { replicaNeedOf } from "../../../fitness/scoring/replica-fit.ts";
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -13,31 +13,31 @@ import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
-import { revisionOf } from "../../workload/revision.ts";
-import { ONE_MORE } from "../../workload/strategy.ts";
-import { applySteps } from "../apply/apply.ts";
+import { podRevisionOf } from "../../workload/revision.ts";
+import { SURGE_ONE } from "../../workload/strategy.ts";
+import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../failure.ts";
-import { NO_BELONGINGS } from "../observe.ts";
+import { NO_OWNED_OBJECTS } from "../observe.ts";
 import { type LiveService, modelKeyOf, type PathResult, type ServicePath, soonest } from "../path.ts";
 import { planTeardown } from "../teardown.ts";
-import { askInFlight } from "./in-flight.ts";
-import { readMountTrouble } from "./mounts.ts";
+import { readPodsInFlight } from "./in-flight.ts";
+import { readMountProblem } from "./mounts.ts";
+import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
 import {
-  choiceOf,
-  chosenBefore,
   isChosenByUser,
   judgeNodes,
-  moveUnderWay,
   type NodeMove,
-  type NodesSeen,
-  settle,
+  nodeChoiceOf,
+  nodeMoveInProgress,
+  type ObservedNodes,
+  previousNodeChoice,
+  settleNodeChoice,
 } from "./nodes.ts";
-import { nodeTrouble, readEndTrouble } from "./nodes-away.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
-import { isMakingRoom, type PodsSeen, readPods } from "./pods.ts";
+import { isMakingRoom, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { isLive, planRollout, podsToAsk, type Rollout } from "./rollout.ts";
+import { isLive, planPodsRollout, podsToProbe, type Rollout } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const BEHIND_MS = 1_000;
@@ -56,7 +56,7 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
     serving: ({ pods }) => readPods(pods).ready,
     leave: ({ deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors }) =>
       planTeardown(
-        { ...NO_BELONGINGS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },
+        { ...NO_OWNED_OBJECTS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },
         "the service runs on hosts now",
       ),
   };
@@ -72,7 +72,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
     resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
-  const { obstacle, rejections, restored, applied, isBehind } = await applySteps(
+  const { obstacle, rejections, restored, applied, isBehind } = await applyServiceSteps(
     ports,
     planPods({
       ...{ service, own, model, resolution: withRollout(resolution, rollout) },
@@ -138,19 +138,19 @@ function inputOf({ caches, linux }: PodsPorts, { service, own }: LiveService): P
 /** With what their nodes say, and what only Events say: while a pod waits for its volumes, and after its node has stopped it. */
 async function seePods({ caches, client, clock }: PodsPorts, own: readonly Pod[]) {
   const seen = readPods(own);
-  const { trouble: mounting, recheckAfterMs } = await readMountTrouble(client, own, clock.nowMs());
-  const known = nodeTrouble(own, caches.nodes.get) ?? seen.trouble ?? mounting;
-  return { pods: { ...seen, trouble: known ?? (await readEndTrouble(client, own)) }, recheckAfterMs };
+  const { trouble: mounting, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
+  const known = podNodeProblem(own, caches.nodes.get) ?? seen.trouble ?? mounting;
+  return { pods: { ...seen, trouble: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
 }
 
 interface Seen {
-  readonly pods: PodsSeen;
+  readonly pods: ObservedPods;
   readonly live: LiveService;
 }
 
 interface OnNodes {
   readonly resolution: PodsResolved | Blocked;
-  readonly nodes?: NodesSeen;
+  readonly nodes?: ObservedNodes;
   readonly recheckAfterMs?: number | undefined;
 }
 
@@ -163,7 +163,7 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
     return { resolution };
   if (isChosenByUser(service.spec)) return { resolution, nodes: { at: "chosenByUser" } };
   const { need: pod } = resolution;
-  const need = needOf({
+  const need = replicaNeedOf({
     ...{ source: model.spec.source, quantization: model.status?.gguf?.quantization, match: matchModel },
     ...{ settings: pod.settings, claimBytes: pod.claimBytes },
   });
@@ -172,27 +172,27 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
   nodeProbes.ask(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const { own, key } = live;
   const [deployment] = own.deployments;
-  const before = chosenBefore(deployment);
+  const before = previousNodeChoice(deployment);
   const kept = before && resolvePods({ ...input, nodes: before });
-  const last = deployment && revisionOf(deployment.spec.template);
+  const last = deployment && podRevisionOf(deployment.spec.template);
   const departures = moving.from(key).filter(({ by }) => by === "pod");
   const leaving = new Set(departures.map(({ machine }) => machine));
-  const { choice, move, givenUp, recheckAfterMs } = settle({
-    ...{ before, judged, leaving, move: moveUnderWay(deployment), nowMs: clock.nowMs() },
+  const { choice, move, givenUp, recheckAfterMs } = settleNodeChoice({
+    ...{ before, judged, leaving, move: nodeMoveInProgress(deployment), nowMs: clock.nowMs() },
     hasMoveStrategy:
-      !isDeepEqual(resolution.workload.deployment.spec.strategy, ONE_MORE) &&
-      isDeepEqual(deployment?.spec.strategy, ONE_MORE),
-    fresh: choiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
+      !isDeepEqual(resolution.workload.deployment.spec.strategy, SURGE_ONE) &&
+      isDeepEqual(deployment?.spec.strategy, SURGE_ONE),
+    fresh: nodeChoiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
     isTemplateSame:
       kept?.at === "resolved" &&
       deployment !== undefined &&
-      revisionOf(kept.workload.deployment.spec.template) === last,
+      podRevisionOf(kept.workload.deployment.spec.template) === last,
     pods: {
       isServing: pods.ready > 0,
       isWaiting: pods.unscheduled !== undefined,
       isRoomMade: own.pods.some(isMakingRoom),
       on: own.pods.filter(isLive).flatMap(({ spec }) => spec.nodeName ?? []),
-      hasOld: own.pods.some((one) => isLive(one) && revisionOf(one) !== last),
+      hasOld: own.pods.some((one) => isLive(one) && podRevisionOf(one) !== last),
       isRollingOut: deployment !== undefined && isRollingOut(deployment),
     },
   });
@@ -211,7 +211,7 @@ function isRollingOut({ metadata, status = {} }: Deployment): boolean {
 }
 
 const WHY_GIVEN_UP = {
-  NoNode: ({ unscheduled }: PodsSeen) =>
+  NoNode: ({ unscheduled }: ObservedPods) =>
     `the pod finds no other node, and stays: ${unscheduled?.message ?? ""}`,
   NotReady: () => "no other pod was Ready within 30 minutes; the one that serves stays",
   RollingOut: () => "a rollout is in progress; the pod stays on its node",
@@ -230,7 +230,7 @@ function withMove(resolution: PodsResolved | Blocked, move: NodeMove): PodsResol
   const annotations = { ...metadata.annotations, [ANNOTATION_NODE_MOVE]: JSON.stringify(move) };
   const deployment = {
     ...resolution.workload.deployment,
-    ...{ metadata: { ...metadata, annotations }, spec: { ...spec, strategy: ONE_MORE } },
+    ...{ metadata: { ...metadata, annotations }, spec: { ...spec, strategy: SURGE_ONE } },
   };
   return { ...resolution, workload: { ...resolution.workload, deployment } };
 }
@@ -242,9 +242,9 @@ async function rollOut(
 ): Promise<Rollout> {
   const input = { spec: service.spec, wanted, current: own.deployments[0], pods: own.pods };
   const nowMs = clock.nowMs();
-  const asked = podsToAsk(input, nowMs);
-  const inFlight = asked.length === 0 ? new Map() : await askInFlight(client, service, asked);
-  const rollout = planRollout(input, inFlight, nowMs);
+  const asked = podsToProbe(input, nowMs);
+  const inFlight = asked.length === 0 ? new Map() : await readPodsInFlight(client, service, asked);
+  const rollout = planPodsRollout(input, inFlight, nowMs);
   if (rollout.isForced) {
     const note =
       "old pods are replaced: they did not become idle in time, so their last requests are drained";
@@ -275,7 +275,7 @@ function offloadOf(
   return typeof offloaded === "function" ? offloads.look(key, pods, offloaded) : undefined;
 }
 
-function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: PodsSeen): void {
+function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: ObservedPods): void {
   const { priority, sinceMs } = unscheduled ?? {};
   const isWaiting = priority !== undefined && sinceMs !== undefined;
   onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));

@@ -6,10 +6,10 @@ import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
-import { revisionOf } from "../../workload/revision.ts";
+import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
 import { stepsOfKubeService } from "../kube-service.ts";
-import type { Belongings } from "../observe.ts";
+import type { OwnedObjects } from "../observe.ts";
 import { stepsOfRevisions } from "../revisions.ts";
 import type { Owned, OwnedKind, ServiceStep } from "../steps.ts";
 import { removals } from "../teardown.ts";
@@ -17,7 +17,7 @@ import { isLoading } from "./pods.ts";
 
 export interface PodsPlanInput {
   readonly service: InferenceService;
-  readonly own: Belongings;
+  readonly own: OwnedObjects;
   readonly model: Model | undefined;
   readonly resolution: PodsResolved | Blocked;
   /** The Prometheus operator is installed. */
@@ -47,16 +47,16 @@ function revisionSteps({ service, own, model, resolution }: PodsPlanInput): Serv
   if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
   const { workload, runtime } = resolution;
   return stepsOfRevisions({
-    ...{ service, revisions: own.revisions, hash: revisionOf(workload.deployment.spec.template) ?? "" },
+    ...{ service, revisions: own.revisions, hash: podRevisionOf(workload.deployment.spec.template) ?? "" },
     data: () => toPodsRevisionData(service, runtime, model),
-    running: own.pods.map(revisionOf),
+    running: own.pods.map(podRevisionOf),
   });
 }
 
 /** Without spec.disruption a start costs no further writes. */
 function protectStartup(
   service: InferenceService,
-  { pods }: Belongings,
+  { pods }: OwnedObjects,
   workload: PodsResolved["workload"],
 ): PodsResolved["workload"] {
   if (service.spec.disruption?.protectStartup !== true || !pods.some(isLoading)) return workload;
@@ -65,7 +65,7 @@ function protectStartup(
 
 function stepsOfWorkload(
   workload: PodsResolved["workload"],
-  own: Belongings,
+  own: OwnedObjects,
   hasPodMonitors: boolean,
 ): ServiceStep[] {
   const { deployment, autoscaler, disruptionBudget, networkPolicy, podMonitor } = workload;

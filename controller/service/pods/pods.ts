@@ -27,7 +27,7 @@ export interface Unscheduled {
   readonly sinceMs: number;
 }
 
-export interface PodTrouble {
+export interface PodProblem {
   /** Of an init container that fetches the weights: what it reported. */
   readonly code: ErrorCode;
   readonly message: string;
@@ -35,13 +35,13 @@ export interface PodTrouble {
   readonly remedy?: string | undefined;
 }
 
-export interface PodsSeen {
+export interface ObservedPods {
   /** Ready and not being deleted. */
   readonly ready: number;
   /** Not being deleted. */
   readonly live: number;
   readonly unscheduled?: Unscheduled;
-  readonly trouble?: PodTrouble | undefined;
+  readonly trouble?: PodProblem | undefined;
   /** Pods whose init containers are fetching the weights. */
   readonly fetching: number;
   /** Names of those whose engines ask for no API key. */
@@ -52,14 +52,14 @@ const MAX_TEXT = 1_000;
 const ENDED = new Set(["Succeeded", "Failed"]);
 
 /** Total: what a pod lacks says nothing. */
-export function readPods(pods: readonly Pod[]): PodsSeen {
+export function readPods(pods: readonly Pod[]): ObservedPods {
   const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   const unscheduled = unscheduledOf(live.filter(isUnscheduled));
   // Those that have finished are replaced already: what is wrong with the replacements says more.
   const byEnd = [...live.filter((pod) => !hasEnded(pod)), ...live.filter((pod) => isLastEnd(pod, live))];
   const trouble = byEnd.map(troubleOf).find((one) => one !== undefined);
   return {
-    ready: live.filter(isReady).length,
+    ready: live.filter(isReadyPod).length,
     live: live.filter((pod) => !hasEnded(pod)).length,
     fetching: live.filter(isFetching).length,
     keyless: live.filter((pod) => !hasEnded(pod) && !hasKey(pod)).map(({ metadata }) => metadata.name),
@@ -68,7 +68,7 @@ export function readPods(pods: readonly Pod[]): PodsSeen {
   };
 }
 
-export function isReady(pod: Pod): boolean {
+export function isReadyPod(pod: Pod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
 }
 
@@ -78,7 +78,7 @@ export function hasEnded({ status }: Pod): boolean {
 
 /** It has finished, and no later pod is ready: what stopped it may still be the case. */
 export function isLastEnd(pod: Pod, pods: readonly Pod[]): boolean {
-  return hasEnded(pod) && !pods.some((other) => isReady(other) && createdMs(other) > createdMs(pod));
+  return hasEnded(pod) && !pods.some((other) => isReadyPod(other) && createdMs(other) > createdMs(pod));
 }
 
 /** The engine of a pod, as its node reports it. */
@@ -193,7 +193,7 @@ export function requestsOf({ spec }: Pod): [string, string][] {
   );
 }
 
-function troubleOf(pod: Pod): PodTrouble | undefined {
+function troubleOf(pod: Pod): PodProblem | undefined {
   const { name } = pod.metadata;
   const { phase, reason, message = "" } = pod.status ?? {};
   // Only Events say why its node has stopped it.
@@ -214,7 +214,7 @@ function troubleOf(pod: Pod): PodTrouble | undefined {
   return troubles.find((one) => one !== undefined);
 }
 
-function containerTrouble(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodTrouble | undefined {
+function containerTrouble(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodProblem | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
   const where = `${container.name} of ${pod.metadata.name}`;
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))

@@ -1,6 +1,6 @@
 /** Services whose pods wait for a device, in the order in which kube-scheduler tries them: by priority, then age. */
 
-export interface Waiting {
+export interface QueuedService {
   /** `namespace/name`. */
   readonly key: string;
   readonly priority: number;
@@ -10,7 +10,7 @@ export interface Waiting {
 
 export interface PodsQueue {
   /** Services whose position has changed, without this one. Undefined: it waits no longer. */
-  readonly set: (key: string, waiting: Waiting | undefined) => readonly string[];
+  readonly set: (key: string, waiting: QueuedService | undefined) => readonly string[];
   /** 1 is next; undefined where it does not wait. */
   readonly positionOf: (key: string) => number | undefined;
   readonly length: () => number;
@@ -18,7 +18,7 @@ export interface PodsQueue {
 
 /** Creation times are whole seconds: within one, those that were seen first come first. */
 export function createPodsQueue(): PodsQueue {
-  let order: readonly Waiting[] = [];
+  let order: readonly QueuedService[] = [];
   return {
     set: (key, waiting) => {
       const was = order.find((one) => one.key === key);
@@ -38,10 +38,10 @@ export function createPodsQueue(): PodsQueue {
   };
 }
 
-function isSame(a: Waiting | undefined, b: Waiting | undefined): boolean {
+function isSame(a: QueuedService | undefined, b: QueuedService | undefined): boolean {
   return a?.priority === b?.priority && a?.sinceMs === b?.sinceMs;
 }
 
-function byTurn(a: Waiting, b: Waiting): number {
+function byTurn(a: QueuedService, b: QueuedService): number {
   return b.priority - a.priority || a.sinceMs - b.sinceMs;
 }

@@ -4,7 +4,7 @@ import { inferenceServiceSchema } from "../../../src/api/inference-service/index
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../../test/golden/golden.ts";
 import { strategyOf } from "../../workload/strategy.ts";
-import { planRollout, podsToAsk } from "./rollout.ts";
+import { planPodsRollout, podsToProbe } from "./rollout.ts";
 
 interface Case {
   readonly spec?: object;
@@ -73,9 +73,9 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
     pods: pods.map(podOf),
   };
   const inFlight = new Map(pods.map(({ name = "pod", inFlight }) => [name, inFlight] as const));
-  const { deployment: applied, ...rest } = planRollout(input, inFlight, nowMs);
+  const { deployment: applied, ...rest } = planPodsRollout(input, inFlight, nowMs);
   return {
-    asks: podsToAsk(input, nowMs).map(({ metadata }) => metadata.name),
+    asks: podsToProbe(input, nowMs).map(({ metadata }) => metadata.name),
     applies: {
       ...applied.metadata.annotations,
       paused: applied.spec.paused ?? false,

@@ -11,11 +11,11 @@ import {
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { revisionOf } from "../../workload/revision.ts";
-import { hasDevices, ONE_MORE, renewalStrategy } from "../../workload/strategy.ts";
-import { engineOf, hasEnded, isReady } from "./pods.ts";
+import { podRevisionOf } from "../../workload/revision.ts";
+import { hasDevices, renewalStrategy, SURGE_ONE } from "../../workload/strategy.ts";
+import { engineOf, hasEnded, isReadyPod } from "./pods.ts";
 
-export interface RolloutInput {
+export interface PodsRolloutInput {
   readonly spec: InferenceServiceSpec;
   /** As built from the spec. */
   readonly wanted: Deployment;
@@ -46,12 +46,12 @@ const ASK_EVERY_MS = 5_000;
 const LONGEST_RECHECK_MS = 86_400_000;
 
 /** Pods whose requests in flight planRollout needs to know. */
-export function podsToAsk(input: RolloutInput, nowMs: number): readonly Pod[] {
+export function podsToProbe(input: PodsRolloutInput, nowMs: number): readonly Pod[] {
   const { limitMs, old } = changeOf(input, nowMs);
   return limitMs === undefined ? [] : old.filter(mayServe);
 }
 
-export function planRollout(input: RolloutInput, inFlight: InFlight, nowMs: number): Rollout {
+export function planPodsRollout(input: PodsRolloutInput, inFlight: InFlight, nowMs: number): Rollout {
   const { deployment, old, limitMs, sinceMs, dueInMs } = changeOf(input, nowMs);
   const due = dueInMs === undefined ? {} : { recheckAfterMs: Math.min(dueInMs, LONGEST_RECHECK_MS) };
   const busy =
@@ -77,19 +77,19 @@ interface Change {
   readonly dueInMs?: number | undefined;
 }
 
-function changeOf({ spec, wanted, current, pods }: RolloutInput, nowMs: number): Change {
-  const { strategy = ONE_MORE } = wanted.spec;
+function changeOf({ spec, wanted, current, pods }: PodsRolloutInput, nowMs: number): Change {
+  const { strategy = SURGE_ONE } = wanted.spec;
   const live = pods.filter(isLive);
   const last = current?.spec.template;
   const kept = withRenewal(wanted.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
   const isSettled =
-    live.length >= (current?.spec.replicas ?? 1) && live.every((pod) => isReady(pod) && isOf(pod, kept));
+    live.length >= (current?.spec.replicas ?? 1) && live.every((pod) => isReadyPod(pod) && isOf(pod, kept));
   const dueMs = isSettled ? dueTime(spec, live) : undefined;
   const isDue = dueMs !== undefined && dueMs <= nowMs;
   // The time that it was due, not the present: the same in every pass until the cache shows it.
   const template = isDue ? withRenewal(kept, isoSeconds(dueMs)) : kept;
   const old = live.filter((pod) => !isOf(pod, template));
-  const isRenewal = old.length > 0 && old.every((pod) => revisionOf(pod) === revisionOf(template));
+  const isRenewal = old.length > 0 && old.every((pod) => podRevisionOf(pod) === podRevisionOf(template));
   const since = current?.metadata.annotations?.[ANNOTATION_WAITING_SINCE];
   const isReleased = since === undefined && last !== undefined && isOf(last, template);
   return {
@@ -148,7 +148,7 @@ type Templated = Pick<PodTemplate, "metadata">;
 
 function isOf(one: Templated, template: Templated): boolean {
   const renewalOf = ({ metadata }: Templated) => metadata?.annotations?.[ANNOTATION_RENEWED_AT];
-  return revisionOf(one) === revisionOf(template) && renewalOf(one) === renewalOf(template);
+  return podRevisionOf(one) === podRevisionOf(template) && renewalOf(one) === renewalOf(template);
 }
 
 /** Before its startup probe has succeeded no client has been sent to an engine. */

@@ -5,18 +5,18 @@ import type { InferenceServiceStatus } from "../../../src/api/inference-service/
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { revisionOf } from "../../workload/revision.ts";
+import { podRevisionOf } from "../../workload/revision.ts";
 import { isZero } from "../../workload/strategy.ts";
 import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
-import { endpointOf } from "../kube-service.ts";
+import { serviceUrlOf } from "../kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../phase.ts";
-import { conditionsOf } from "./conditions.ts";
-import { readyText, type StatusInput, wantedPods } from "./facts.ts";
+import { podsConditions } from "./conditions.ts";
+import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
 
 const MAX_MESSAGE = 4096;
 
-export function planPodsStatus(input: StatusInput, nowIso: string): InferenceServiceStatus {
+export function planPodsStatus(input: PodsStatusInput, nowIso: string): InferenceServiceStatus {
   const { service, model, resolution, deployment, pods, queuePosition } = input;
   const verdict = verdictOf(input);
   const want = wantedPods(input);
@@ -41,30 +41,30 @@ export function planPodsStatus(input: StatusInput, nowIso: string): InferenceSer
     desiredReplicas: want,
     ready: `${pods.ready}/${want}`,
     selector: `${LABEL_SERVICE}=${service.metadata.name}`,
-    endpoint: endpointOf(service),
+    endpoint: serviceUrlOf(service),
     queuePosition: isWaiting ? queuePosition : undefined,
     waitingFor: isWaiting ? unscheduled?.waitingFor : undefined,
     effectivePriority: unscheduled?.priority ?? PRIORITIES[service.spec.priority],
-    conditions: conditionsOf(input, verdict, nowIso),
+    conditions: podsConditions(input, verdict, nowIso),
   };
   return withoutAbsent(status);
 }
 
 /** The revision that serves, until all pods are of the newest. */
 function revisionsOf(
-  { service, resolution }: StatusInput,
+  { service, resolution }: PodsStatusInput,
   { phase }: PhaseStatus,
 ): Pick<InferenceServiceStatus, "currentRevision" | "updateRevision"> {
   if (!keepsRevisions(service)) return {};
   const { currentRevision: last, updateRevision: newest } = service.status ?? {};
   const updateRevision =
-    resolution.at === "resolved" ? revisionOf(resolution.workload.deployment.spec.template) : newest;
+    resolution.at === "resolved" ? podRevisionOf(resolution.workload.deployment.spec.template) : newest;
   const currentRevision = phase === "Ready" ? updateRevision : last;
   return withoutAbsent({ currentRevision, updateRevision });
 }
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
-function verdictOf(input: StatusInput): PhaseStatus {
+function verdictOf(input: PodsStatusInput): PhaseStatus {
   return (
     obstructedPhase(input.obstacle, input.service) ??
     stoppedPhase(wantedPods(input), input.service) ??
@@ -78,16 +78,16 @@ function verdictOf(input: StatusInput): PhaseStatus {
 }
 
 /** Pods that exist serve on without their Model, but are not changed. */
-function blocked(input: StatusInput): PhaseStatus | undefined {
+function blocked(input: PodsStatusInput): PhaseStatus | undefined {
   const { resolution, pods } = input;
   if (resolution.at !== "blocked") return undefined;
   const { code: reason, message, isFinal } = resolution;
-  if (pods.ready > 0) return { phase: "Degraded", reason, message: `${readyText(input)}; ${message}` };
+  if (pods.ready > 0) return { phase: "Degraded", reason, message: `${readyPodsText(input)}; ${message}` };
   return { phase: isFinal ? "Failed" : "Pending", reason, message };
 }
 
 /** Objects that the API server refuses: ours, or the Deployment's pods. */
-function rejected(input: StatusInput): PhaseStatus | undefined {
+function rejected(input: PodsStatusInput): PhaseStatus | undefined {
   const { rejections, pods, deployment } = input;
   const phase = pods.ready > 0 ? "Degraded" : "Pending";
   const reason = codeOfRejections(rejections);
@@ -99,21 +99,25 @@ function rejected(input: StatusInput): PhaseStatus | undefined {
   return { phase, reason: code, message: `the API server refuses the pods: ${message}` };
 }
 
-function waiting(input: StatusInput): PhaseStatus | undefined {
+function waiting(input: PodsStatusInput): PhaseStatus | undefined {
   const { unscheduled, ready } = input.pods;
   if (unscheduled === undefined || ready >= wantedPods(input)) return undefined;
   const { code, message, pods } = unscheduled;
   const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
   const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
   const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalog[code].do}.` : "";
-  return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}${remedy}` };
+  return {
+    phase,
+    reason: code,
+    message: `${readyPodsText(input)}; ${count} for a node: ${message}${remedy}`,
+  };
 }
 
-function troubled(input: StatusInput): PhaseStatus | undefined {
+function troubled(input: PodsStatusInput): PhaseStatus | undefined {
   const { trouble } = input.pods;
   if (trouble === undefined || isComplete(input)) return undefined;
   const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = trouble;
-  const message = `${readyText(input)}; ${trouble.message}. To do: ${remedy}`;
+  const message = `${readyPodsText(input)}; ${trouble.message}. To do: ${remedy}`;
   return { phase: "Degraded", reason: code, message };
 }
 
@@ -124,12 +128,12 @@ const REMEDIES: Partial<Record<ErrorCode, string>> = {
 };
 
 /** The old pods serve on, with the old template. */
-function deferred({ deferral }: StatusInput): PhaseStatus | undefined {
+function deferred({ deferral }: PodsStatusInput): PhaseStatus | undefined {
   return deferral === undefined ? undefined : { phase: "Progressing", ...deferral };
 }
 
 /** All that are wanted are ready, of the newest template, and no others are left. */
-function isComplete(input: StatusInput): boolean {
+function isComplete(input: PodsStatusInput): boolean {
   const want = wantedPods(input);
   const { updatedReplicas = 0, replicas = 0 } = input.deployment?.status ?? {};
   return (
@@ -137,16 +141,16 @@ function isComplete(input: StatusInput): boolean {
   );
 }
 
-function isObserved({ deployment }: StatusInput): boolean {
+function isObserved({ deployment }: PodsStatusInput): boolean {
   return (deployment?.status?.observedGeneration ?? 0) >= (deployment?.metadata.generation ?? 0);
 }
 
-function incomplete(input: StatusInput): PhaseStatus | undefined {
+function incomplete(input: PodsStatusInput): PhaseStatus | undefined {
   if (isComplete(input)) return undefined;
   const { deployment, pods, service } = input;
   const want = wantedPods(input);
   const { updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
-  const text = `${readyText(input)}${noRoomText(input)}`;
+  const text = `${readyPodsText(input)}${noRoomText(input)}`;
   // A download may take longer than the deadline.
   if (isObserved(input) && isLate(deployment) && pods.fetching === 0) {
     const reason = "RolloutDeadlineExceeded";
@@ -166,7 +170,7 @@ function incomplete(input: StatusInput): PhaseStatus | undefined {
 }
 
 /** During a change: all desired pods are ready, and the next pod finds no node beside them. */
-function noRoomText({ pods: { unscheduled }, deployment }: StatusInput): string {
+function noRoomText({ pods: { unscheduled }, deployment }: PodsStatusInput): string {
   if (unscheduled === undefined) return "";
   const strategy = deployment?.spec.strategy;
   const isHeld = strategy?.type === "RollingUpdate" && isZero(strategy.rollingUpdate.maxUnavailable);
@@ -181,7 +185,7 @@ function isLate(deployment: Deployment | undefined): boolean {
   return progressing?.reason === "ProgressDeadlineExceeded";
 }
 
-function readyMessage(input: StatusInput): string {
+function readyMessage(input: PodsStatusInput): string {
   const ignored = input.resolution.at === "resolved" ? input.resolution.unhonored : [];
-  return `${readyText(input)}${ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`}`;
+  return `${readyPodsText(input)}${ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`}`;
 }

@@ -3,7 +3,7 @@ import { getCondition, setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import { applySteps } from "../apply/apply.ts";
+import { applyServiceSteps } from "../apply/apply.ts";
 import type { StepPorts } from "../apply/run.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
 import { spillOver } from "./split.ts";
@@ -66,7 +66,7 @@ async function leaveDrainedHosts(ports: Parts, results: readonly PathResult[], w
   const ready = results.reduce((sum, { status }) => sum + (status.readyReplicas ?? 0), 0);
   const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - want));
   const because = "its host is being drained, and a pod serves in its place";
-  await applySteps(
+  await applyServiceSteps(
     ports,
     leaving.map((object) => ({ do: "remove", what: "replica", object, because })),
   );

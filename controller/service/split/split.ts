@@ -1,7 +1,7 @@
 /** How many replicas of a service run on the side that is not preferred. Pure. */
 
 /** The preferred side as its last pass left it. */
-export interface Preferred {
+export interface PreferredSide {
   readonly ready: number;
   /** Replicas that it finds no place for. */
   readonly lacking: number;
@@ -11,7 +11,7 @@ export interface Preferred {
  * The other side gets what the preferred one has no room for, and gives a replica back only once the preferred side serves
  * in its place. `running`: what the other side runs now.
  */
-export function spillOver(want: number, { ready, lacking }: Preferred, running: number): number {
+export function spillOver(want: number, { ready, lacking }: PreferredSide, running: number): number {
   const missing = Math.max(0, want - ready);
   return Math.min(want, Math.max(lacking, Math.min(running, missing)));
 }

@@ -1,6 +1,6 @@
 /** The query of llmfit's model routes: which rows, in which order, how many. Pure. */
 import { isAtLeast } from "../../scoring/fitness.ts";
-import type { Level, LlmfitRuntime } from "../fit.ts";
+import type { LlmfitFitLevel, LlmfitRuntime } from "../fit.ts";
 import type { Overrides } from "../system.ts";
 import type { RestRow } from "./row.ts";
 
@@ -16,7 +16,7 @@ export class BadRequest extends Error {
 export interface Filters {
   /** Rows to return; undefined: all. */
   readonly limit: number | undefined;
-  readonly least: Level;
+  readonly least: LlmfitFitLevel;
   readonly maxContext: number | undefined;
   readonly forcedRuntime: LlmfitRuntime | undefined;
   readonly overrides: Overrides;
@@ -26,7 +26,7 @@ export interface Filters {
   readonly echo: Readonly<Record<string, unknown>>;
 }
 
-const LEVELS: Readonly<Record<string, Level>> = {
+const LEVELS: Readonly<Record<string, LlmfitFitLevel>> = {
   ...{ perfect: "perfect", good: "good", marginal: "marginal" },
   ...{ too_tight: "too_tight", tootight: "too_tight", tight: "too_tight" },
 };
@@ -147,13 +147,13 @@ export function checkedOverrides({ ramGb, vramGb, cpuCores }: Overrides): Overri
 
 interface Wished {
   readonly isTop: boolean;
-  readonly level: Level | undefined;
+  readonly level: LlmfitFitLevel | undefined;
   readonly perfect: boolean;
   readonly isTightAsked: boolean | undefined;
 }
 
 /** The strictest of what was asked for. Too tight ones come only where that was asked for, and never to the top. */
-function leastOf({ isTop, level, perfect, isTightAsked }: Wished): Level {
+function leastOf({ isTop, level, perfect, isTightAsked }: Wished): LlmfitFitLevel {
   if (perfect) return "perfect";
   const wished = level ?? (isTightAsked === true ? "too_tight" : "marginal");
   const isLeftOut = isTop || isTightAsked === false;

@@ -3,7 +3,7 @@ import type { Host } from "../../../src/api/host.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { type MachineRead, machineOf } from "../../scoring/machine.ts";
 import { systemOfReport } from "../../scoring/reported.ts";
-import { hostSystem, runtimeOf, type System } from "../system.ts";
+import { hostSystem, llmfitRuntimeOf, type System } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
 /** As llmfit names them, in its order. */
@@ -45,7 +45,7 @@ export function factsOfMachine({ name, system, machine, runtimes, models }: Mach
     node: { name, os: system.backend === "Metal" ? "macos" : "linux" },
     system,
     runtimes: runtimeList(runtimes.map((runtime) => runtime.name)),
-    installed: models.map(({ source, runtime = runtimeOf(source) }) => {
+    installed: models.map(({ source, runtime = llmfitRuntimeOf(source) }) => {
       const tokensPerSecond = measured.find((one) => one.source === source)?.tokensPerSecond;
       return { name: installedName(source), runtime, tokensPerSecond };
     }),

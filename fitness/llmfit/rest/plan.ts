@@ -7,7 +7,7 @@ import { type Overrides, type System, scoredSystem } from "../system.ts";
 import { bandwidthOf } from "../tables.ts";
 import { BadRequest, checkedOverrides } from "./filters.ts";
 
-export interface PlanWish {
+export interface PlanRequest {
   readonly model: string;
   /** Tokens. */
   readonly context: number;
@@ -18,7 +18,7 @@ export interface PlanWish {
 }
 
 export type PlanBody =
-  | { readonly ok: true; readonly wish: PlanWish }
+  | { readonly ok: true; readonly wish: PlanRequest }
   | { readonly ok: false; readonly status: 400 | 415 | 422; readonly why: string };
 
 const QUANTIZATIONS = (
@@ -81,7 +81,7 @@ export function readPlanBody(request: { readonly contentType: string; readonly b
   return { ok: true, wish: wishOf(parsed.data) };
 }
 
-function wishOf(body: z.output<typeof bodySchema>): PlanWish {
+function wishOf(body: z.output<typeof bodySchema>): PlanRequest {
   const { model, context, quant, target_tps: targetTps, kv_quant } = body;
   if (context === 0) throw new BadRequest("invalid context value: expected a positive integer");
   if (targetTps != null && !(targetTps > 0))
@@ -135,7 +135,7 @@ interface Plan {
 export function planFor(
   record: CatalogRecord,
   found: System,
-  wish: PlanWish,
+  wish: PlanRequest,
 ): Readonly<Record<string, unknown>> {
   const { context, cache } = wish;
   const system = scoredSystem(found);

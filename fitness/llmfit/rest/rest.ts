@@ -33,13 +33,13 @@ export interface RestRequest {
   readonly body: string;
 }
 
-export interface RestAnswer {
+export interface RestResponse {
   readonly status: number;
   /** JSON, or plain text. */
   readonly body: string | Readonly<Record<string, unknown>>;
 }
 
-export type LlmfitRest = (request: RestRequest, facts: RestFacts, now: number) => RestAnswer;
+export type LlmfitRest = (request: RestRequest, facts: RestFacts, now: number) => RestResponse;
 
 const API = "/api/v1";
 const TOP = 5;
@@ -88,7 +88,7 @@ interface Call {
   readonly rows: Rows;
 }
 
-function route(call: Call): RestAnswer {
+function route(call: Call): RestResponse {
   const { method, url } = call.request;
   const [path = "", search = ""] = splitAt(url, "?");
   const query = new URLSearchParams(search);
@@ -98,7 +98,7 @@ function route(call: Call): RestAnswer {
   return method === "GET" || method === "HEAD" ? answer() : { status: 405, body: EMPTY };
 }
 
-function getRoute(path: string, query: URLSearchParams, call: Call): (() => RestAnswer) | undefined {
+function getRoute(path: string, query: URLSearchParams, call: Call): (() => RestResponse) | undefined {
   const { node, runtimes, installed } = call.facts;
   switch (path) {
     case "/health":
@@ -127,7 +127,7 @@ function getRoute(path: string, query: URLSearchParams, call: Call): (() => Rest
   }
 }
 
-function models(query: URLSearchParams, { facts, now, rows }: Call, options: FiltersOptions): RestAnswer {
+function models(query: URLSearchParams, { facts, now, rows }: Call, options: FiltersOptions): RestResponse {
   const filters = readFilters(query, options);
   const system = withOverrides(facts.system, filters.overrides);
   const all = rows(filters, { ...facts, system }, now);
@@ -142,7 +142,7 @@ function models(query: URLSearchParams, { facts, now, rows }: Call, options: Fil
   };
 }
 
-function plan({ request, facts, records }: Call): RestAnswer {
+function plan({ request, facts, records }: Call): RestResponse {
   if (!request.isLocal) return { status: 403, body: { error: "Plan restricted to localhost" } };
   const read = readPlanBody(request);
   if (!read.ok) return { status: read.status, body: read.why };

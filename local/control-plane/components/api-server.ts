@@ -1,6 +1,6 @@
 /** kube-apiserver with tokens, node authorization and RBAC, on one address. */
 import type { ClusterParts } from "../parts.ts";
-import type { Layout } from "../state/layout.ts";
+import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 import { ETCD_SOCKET } from "./etcd.ts";
 
@@ -15,7 +15,11 @@ export interface ApiServerOptions {
 export const SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc";
 
 /** Pure: arguments of the API server. */
-export function describeApiServer(parts: ClusterParts, layout: Layout, options: ApiServerOptions): Component {
+export function describeApiServer(
+  parts: ClusterParts,
+  layout: ControlPlaneLayout,
+  options: ApiServerOptions,
+): Component {
   return {
     name: "kube-apiserver",
     program: parts.kubeApiserver,

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { layoutOf } from "../state/layout.ts";
+import { controlPlaneLayoutOf } from "../state/layout.ts";
 import { describeApiServer } from "./api-server.ts";
 import { describeControllerManager } from "./controller-manager.ts";
 import { describeEtcd } from "./etcd.ts";
 import { describeScheduler } from "./scheduler.ts";
 
 const parts = { etcd: "/p/etcd", kubeApiserver: "/p/kube-apiserver" };
-const layout = layoutOf("/state", "run-1");
+const layout = controlPlaneLayoutOf("/state", "run-1");
 
 test("etcd listens on sockets in the run's own folder, and nowhere else", () => {
   const etcd = describeEtcd(parts, layout, { fsync: true });

@@ -1,12 +1,12 @@
 /** kube-controller-manager: garbage collection, namespaces, service accounts, Deployments and the rest. */
 import type { ClusterParts } from "../parts.ts";
-import type { Layout } from "../state/layout.ts";
+import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
 /** Pure; undefined where the program is not installed (envtest's archives lack it). */
 export function describeControllerManager(
   parts: ClusterParts,
-  layout: Layout,
+  layout: ControlPlaneLayout,
   options: { readonly address: string; readonly moreArgs?: readonly string[] | undefined },
 ): Component | undefined {
   if (parts.kubeControllerManager === undefined) return undefined;

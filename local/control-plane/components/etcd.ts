@@ -1,6 +1,6 @@
 /** etcd on unix sockets in a private folder: no port, and only this user can read the cluster's secrets from it. */
 import type { ClusterParts } from "../parts.ts";
-import type { Layout } from "../state/layout.ts";
+import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
 /** Relative to the working folder that etcd and the API server share. */
@@ -10,7 +10,7 @@ const PEER_SOCKET = "peer.sock";
 /** Pure: arguments of the one etcd member. */
 export function describeEtcd(
   parts: ClusterParts,
-  layout: Layout,
+  layout: ControlPlaneLayout,
   options: { readonly fsync: boolean },
 ): Component {
   const client = `unix://${ETCD_SOCKET}`;

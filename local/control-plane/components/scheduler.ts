@@ -1,10 +1,10 @@
 /** kube-scheduler, for tests of what becomes pods: an embedded control plane has no nodes. */
 import type { ClusterParts } from "../parts.ts";
-import type { Layout } from "../state/layout.ts";
+import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
 /** Pure; undefined where the program is not installed (envtest's archives lack it). */
-export function describeScheduler(parts: ClusterParts, layout: Layout): Component | undefined {
+export function describeScheduler(parts: ClusterParts, layout: ControlPlaneLayout): Component | undefined {
   if (parts.kubeScheduler === undefined) return undefined;
   return {
     name: "kube-scheduler",

@@ -7,7 +7,7 @@ import { expect, test, vi } from "vitest";
 import type { Log } from "../../../src/util/ports.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { Component } from "../components/component.ts";
-import { cutWhenLarge } from "./log-size.ts";
+import { truncateIfLarge } from "./log-size.ts";
 import { tailOf } from "./log-tail.ts";
 import { supervise } from "./supervise.ts";
 import { startWatched } from "./watched-child.ts";
@@ -146,7 +146,7 @@ test("a log that grew too large is cut while the program keeps writing to it", a
     component(folder.path, "trap 'exit 0' TERM; while :; do echo line; sleep 0.01; done"),
   );
   const log = path.join(folder.path, "log");
-  await vi.waitFor(() => expect(cutWhenLarge(log, 40)).toBe(true), { timeout: 60_000, interval: 10 });
+  await vi.waitFor(() => expect(truncateIfLarge(log, 40)).toBe(true), { timeout: 60_000, interval: 10 });
   expect((await readFile(`${log}.1`, "utf8")).startsWith("line\n")).toBe(true);
   await vi.waitFor(async () => expect(await readFile(log, "utf8")).toMatch(/^(line\n)+$/), WAIT);
   await part.stop();

@@ -3,14 +3,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../../src/util/ports.ts";
 import type { Component } from "../components/component.ts";
 import { isDiskFull } from "../state/disk.ts";
-import { keepLogSmall } from "./log-size.ts";
-import { type Ended, startWatched, type WatchedChild } from "./watched-child.ts";
+import { limitLogSize } from "./log-size.ts";
+import { type ChildExit, startWatched, type WatchedChild } from "./watched-child.ts";
 
 export interface Supervised {
   readonly name: string;
   /** Runs so far that exited without a request to stop. */
   readonly crashes: () => number;
-  readonly lastEnd: () => Ended | undefined;
+  readonly lastEnd: () => ChildExit | undefined;
   /** KILL without warning, for tests of crashes; supervision restarts it. */
   readonly kill: () => void;
   readonly stop: () => Promise<void>;
@@ -32,7 +32,7 @@ export function supervise(component: Component, log: Log): Supervised {
   const { signal } = stopping;
   let state: State = { at: "pausing" };
   let crashes = 0;
-  let lastEnd: Ended | undefined;
+  let lastEnd: ChildExit | undefined;
 
   const run = async () => {
     let pauseMs = FIRST_PAUSE_MS;
@@ -62,7 +62,7 @@ export function supervise(component: Component, log: Log): Supervised {
     state = { at: "stopped" };
   };
   const finished = run();
-  keepLogSmall(component.logFile, signal);
+  limitLogSize(component.logFile, signal);
 
   return {
     name: component.name,

@@ -33,7 +33,7 @@ exit "$status"
 
 const STEP_MS = 200;
 
-export interface Ended {
+export interface ChildExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly ranMs: number;
@@ -41,10 +41,10 @@ export interface Ended {
 
 export interface WatchedChild {
   /** Resolves when program and watchdog have exited; never rejects. */
-  readonly ended: Promise<Ended>;
+  readonly ended: Promise<ChildExit>;
   readonly signal: (name: "TERM" | "KILL" | "STOP" | "CONT") => void;
   /** TERM, then KILL after the component's grace; resolves when it has exited. */
-  readonly stop: () => Promise<Ended>;
+  readonly stop: () => Promise<ChildExit>;
 }
 
 /** Total: a program that cannot start, because its log or a descriptor cannot be had, counts as exited at once. */
@@ -52,7 +52,7 @@ export function startWatched(component: Component): WatchedChild {
   try {
     return watch(startShell(component), component);
   } catch {
-    const ended = Promise.resolve<Ended>({ code: 127, signal: null, ranMs: 0 });
+    const ended = Promise.resolve<ChildExit>({ code: 127, signal: null, ranMs: 0 });
     return { ended, signal: () => {}, stop: () => ended };
   }
 }
@@ -85,7 +85,7 @@ function watch(child: ChildProcess, component: Component): WatchedChild {
   const orders = child.stdio?.[3] as Writable | undefined;
   // The shell may be gone before an order is written: that is what was wanted.
   orders?.on("error", () => {});
-  const ended = whenEnded(child).then(({ code, signal }): Ended => {
+  const ended = whenEnded(child).then(({ code, signal }): ChildExit => {
     killGroup(child.pid);
     orders?.destroy();
     return { code, signal, ranMs: performance.now() - startedAt };

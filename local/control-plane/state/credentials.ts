@@ -2,9 +2,9 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
-import type { Layout } from "./layout.ts";
+import type { ControlPlaneLayout } from "./layout.ts";
 
-export interface Credentials {
+export interface ControlPlaneCredentials {
   readonly adminToken: string;
   readonly controllerManagerToken: string;
   readonly schedulerToken: string;
@@ -15,7 +15,7 @@ const CONTROLLER_MANAGER = "system:kube-controller-manager";
 const SCHEDULER = "system:kube-scheduler";
 
 /** Reads the credentials of an earlier run, or makes them; both are the same to the caller. */
-export function ensureCredentials(layout: Layout): Credentials {
+export function ensureCredentials(layout: ControlPlaneLayout): ControlPlaneCredentials {
   ensureServiceAccountKeys(layout);
   const known = readTokens(layout);
   const credentials = {
@@ -28,7 +28,7 @@ export function ensureCredentials(layout: Layout): Credentials {
 }
 
 /** The API server's token file: token, user, uid, groups. */
-export function renderTokens(credentials: Credentials): string {
+export function renderTokens(credentials: ControlPlaneCredentials): string {
   return [
     `${credentials.adminToken},${ADMIN},1,"system:masters"`,
     `${credentials.controllerManagerToken},${CONTROLLER_MANAGER},2,`,
@@ -37,7 +37,7 @@ export function renderTokens(credentials: Credentials): string {
   ].join("\n");
 }
 
-function readTokens(layout: Layout): Map<string, string> {
+function readTokens(layout: ControlPlaneLayout): Map<string, string> {
   if (!existsSync(layout.tokens)) return new Map();
   const rows = readFileSync(layout.tokens, "utf8")
     .split("\n")
@@ -50,7 +50,7 @@ function newToken(): string {
 }
 
 /** Public half first: a crash between the two writes leaves no private key, and the next start generates both again. */
-function ensureServiceAccountKeys(layout: Layout): void {
+function ensureServiceAccountKeys(layout: ControlPlaneLayout): void {
   if (existsSync(layout.serviceAccountKey) && existsSync(layout.serviceAccountPublicKey)) return;
   const pair = generateKeyPairSync("rsa", {
     modulusLength: 2048,

@@ -3,15 +3,15 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { expectFreeSpace, isDiskFull } from "./disk.ts";
+import { isDiskFull, requireFreeSpace } from "./disk.ts";
 
 const canMount = process.platform === "linux" && mountsWork();
 
 test("a folder that does not exist yet is judged by the disk that will hold it", async () => {
   await using folder = await temporaryFolder();
   const dir = path.join(folder.path, "new", "deep");
-  await expectFreeSpace(dir, 1, "of nothing");
-  await expect(expectFreeSpace(dir, 2 ** 60, "a log is allocated")).rejects.toMatchObject({
+  await requireFreeSpace(dir, 1, "of nothing");
+  await expect(requireFreeSpace(dir, 2 ** 60, "a log is allocated")).rejects.toMatchObject({
     code: "StateDiskFull",
     message: expect.stringMatching(/has .+ free; .+ are needed: a log is allocated$/),
   });

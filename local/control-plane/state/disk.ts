@@ -9,7 +9,7 @@ const MIB = 2 ** 20;
 export const CONTROL_PLANE_FREE_BYTES = 256 * MIB;
 
 /** Throws StateDiskFull; `why` says what needs the space. */
-export async function expectFreeSpace(dir: string, wantedBytes: number, why: string): Promise<void> {
+export async function requireFreeSpace(dir: string, wantedBytes: number, why: string): Promise<void> {
   const { freeBytes } = await readDiskSpace(dir);
   if (freeBytes >= wantedBytes) return;
   const [free, wanted] = [formatBytes(freeBytes), formatBytes(wantedBytes)];

@@ -1,7 +1,7 @@
 /** Names of everything a control plane keeps in its folder. */
 import path from "node:path";
 
-export interface Layout {
+export interface ControlPlaneLayout {
   readonly dir: string;
   readonly kubeconfig: string;
   readonly settings: string;
@@ -26,7 +26,7 @@ export interface Layout {
 }
 
 /** Pure: joins names, touches nothing. */
-export function layoutOf(dir: string, runName = "run"): Layout {
+export function controlPlaneLayoutOf(dir: string, runName = "run"): ControlPlaneLayout {
   const root = path.resolve(dir);
   const at = (...names: string[]) => path.join(root, ...names);
   return {

@@ -5,7 +5,7 @@ import { explainListenError } from "../../../src/http/listener.ts";
 
 const PREVIOUS_PORT_WAIT_MS = 20_000;
 
-export interface PortWish {
+export interface PortRequest {
   readonly asked?: number | undefined;
   readonly previous?: number | undefined;
   readonly address: string;
@@ -14,7 +14,7 @@ export interface PortWish {
 }
 
 /** A port asked for must be free; the previous one is only preferred. */
-export async function choosePort(wish: PortWish): Promise<number> {
+export async function chooseApiPort(wish: PortRequest): Promise<number> {
   const { asked, previous, address } = wish;
   if (asked !== undefined && asked !== 0) {
     return await bindOnce(address, asked).catch((cause: unknown) => {
@@ -26,7 +26,7 @@ export async function choosePort(wish: PortWish): Promise<number> {
 }
 
 /** A run that was killed may hold the port for as long as its parts take to end. */
-async function becomesFree(wish: PortWish, port: number): Promise<boolean> {
+async function becomesFree(wish: PortRequest, port: number): Promise<boolean> {
   const deadline = performance.now() + (wish.previousWaitMs ?? PREVIOUS_PORT_WAIT_MS);
   for (;;) {
     if (await isFree(wish.address, port)) return true;

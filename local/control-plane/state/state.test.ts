@@ -11,13 +11,13 @@ import { dropOldCertificate } from "./certificate.ts";
 import { ensureCredentials } from "./credentials.ts";
 import { ensureFolder } from "./folder.ts";
 import { renderKubeconfig } from "./kubeconfig.ts";
-import { layoutOf } from "./layout.ts";
-import { choosePort } from "./port.ts";
+import { controlPlaneLayoutOf } from "./layout.ts";
+import { chooseApiPort } from "./port.ts";
 import { readSettings, writeSettings } from "./settings.ts";
 
 test("credentials are made once, kept, and readable by this user only", async () => {
   await using folder = await temporaryFolder();
-  const layout = layoutOf(folder.path);
+  const layout = controlPlaneLayoutOf(folder.path);
   await mkdir(layout.secrets);
   const first = ensureCredentials(layout);
   expect(first.adminToken).toMatch(/^[0-9a-f]{64}$/);
@@ -31,7 +31,7 @@ test("credentials are made once, kept, and readable by this user only", async ()
 
 test("a key pair with one half missing is generated again", async () => {
   await using folder = await temporaryFolder();
-  const layout = layoutOf(folder.path);
+  const layout = controlPlaneLayoutOf(folder.path);
   await mkdir(layout.secrets);
   const { publicKey } = generateKeyPairSync("ed25519", {
     publicKeyEncoding: { type: "spki", format: "pem" },
@@ -78,19 +78,19 @@ test("settings survive, and a damaged file is named", async () => {
 
 test("the previous port is kept when it is free; a port asked for must be", async () => {
   const address = "127.0.0.1";
-  expect(await choosePort({ address })).toBeGreaterThan(0);
+  expect(await chooseApiPort({ address })).toBeGreaterThan(0);
   // Not one that the kernel gives away.
   const free = await freePort(address);
-  expect(await choosePort({ address, previous: free })).toBe(free);
-  expect(await choosePort({ address, asked: free })).toBe(free);
+  expect(await chooseApiPort({ address, previous: free })).toBe(free);
+  expect(await chooseApiPort({ address, asked: free })).toBe(free);
   const holder = createServer().listen(free, address);
   await once(holder, "listening");
   try {
-    await expect(choosePort({ address, asked: free })).rejects.toMatchObject({
+    await expect(chooseApiPort({ address, asked: free })).rejects.toMatchObject({
       code: "PortTaken",
       remedy: { command: `lsof -i :${free}` },
     });
-    await expect(choosePort({ address, previous: free, previousWaitMs: 150 })).resolves.not.toBe(free);
+    await expect(chooseApiPort({ address, previous: free, previousWaitMs: 150 })).resolves.not.toBe(free);
   } finally {
     holder.close();
   }

@@ -9,7 +9,7 @@ import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findOllama } from "../../../local/control-plane/engine-programs.ts";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
-import { addFarm, type Bed, disposedOnFailure } from "../bed.ts";
+import { addFleet, type Bed, disposedOnFailure } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 import { openPlane } from "../plane.ts";
 import { isReadySliceOf } from "./start.ts";
@@ -30,7 +30,7 @@ export async function measureDaemon(): Promise<readonly Measurement[]> {
     const network = await openNetwork([]);
     plane.atEnd(async () => network[Symbol.asyncDispose]());
     const config = { ollama: { address: daemon.address } };
-    return addFarm(plane, { address: network.gateway, agents: [{ config }] });
+    return addFleet(plane, { address: network.gateway, agents: [{ config }] });
   });
   await serveModel(bed, daemon, 0);
   const times: Times[] = [];

@@ -15,7 +15,7 @@ import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type Part, startPart } from "../../../test/bed/part.ts";
 import { installRelease } from "../../../test/bed/release.ts";
 import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle.ts";
-import { VERSION } from "../bed.ts";
+import { BENCH_VERSION } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 import { expectOk, openPlane, type Plane } from "../plane.ts";
 import { inParallel } from "../scripted-fleet.ts";
@@ -64,7 +64,7 @@ async function measureServer(): Promise<readonly Measurement[]> {
       .map((record) => JSON.stringify(record))
       .join("\n"),
   );
-  const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
   const ports = ["--port", "0", "--health-port", "0"];
   const args = ["server", "--kubeconfig", kubeconfig, "--catalog", catalog, ...ports];
   const part = startPart(args, path.join(plane.dir, "server.log"), program);

@@ -14,7 +14,7 @@ import { createInstances } from "../../../agent/instances/instances.ts";
 import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { bundleInto } from "../../bundle.ts";
-import { figuresOf, type Measurement, type Target } from "../measurement.ts";
+import { type BenchTarget, figuresOf, type Measurement } from "../measurement.ts";
 
 const BLOCKS = 10;
 const REQUESTS = 300;
@@ -22,7 +22,7 @@ const STREAMS = 64;
 const ROUNDS = 5;
 const PACED = { stream: true, tokens: 100, everyMs: 20 };
 const FLOOD = { stream: true, tokens: 400, everyMs: 0 };
-const RESIDENT: Target = { statistic: "max", limit: 60 };
+const RESIDENT: BenchTarget = { statistic: "max", limit: 60 };
 const CLIENTS = 16;
 const ALL_REQUESTS = 10_000;
 const RESTARTS = 20;

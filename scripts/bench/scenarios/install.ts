@@ -2,12 +2,11 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { askAgent } from "../../../launchd/agent-socket.ts";
+import { queryAgent } from "../../../launchd/agent-socket.ts";
 import { socketOf } from "../../../launchd/layout.ts";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
-import { startFarm } from "../../../test/bed/farm.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type MacHost, openMacHost } from "../../../test/bed/launchd/mac-host.ts";
 import {
@@ -22,8 +21,9 @@ import { processesNaming } from "../../../test/bed/leftovers.ts";
 import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";
 import { M4_MAX } from "../../../test/bed/replay.ts";
+import { startFleet } from "../../../test/bed/test-fleet.ts";
 import { looksAt } from "../fleet.ts";
-import { type Load, startLoad } from "../load.ts";
+import { type BackgroundLoad, startLoad } from "../load.ts";
 import type { Measurement } from "../measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../plane.ts";
 import { sayFailures } from "./rollout.ts";
@@ -46,7 +46,7 @@ interface Bed {
   readonly releases: readonly [string, string];
   readonly badArchives: readonly string[];
   /** Resolves with the first answer. */
-  readonly startLoad: () => Promise<Load>;
+  readonly startLoad: () => Promise<BackgroundLoad>;
 }
 
 export async function measureInstall(): Promise<readonly Measurement[]> {
@@ -106,7 +106,7 @@ async function openBed(plane: Plane): Promise<Bed> {
   const kubectl = kubectlFor(kubeconfig);
   const network = await startNodeNetwork({ kubeconfig, kubectl });
   plane.atEnd(async () => network[Symbol.asyncDispose]());
-  const farm = await startFarm({ kubeconfig, agents: [], program: programIn(one) });
+  const farm = await startFleet({ kubeconfig, agents: [], program: programIn(one) });
   plane.atEnd(async () => farm[Symbol.asyncDispose]());
   const machine = await startMachine({ msPerSecond: 1_000 });
   plane.atEnd(async () => machine[Symbol.asyncDispose]());
@@ -133,7 +133,9 @@ async function openBed(plane: Plane): Promise<Bed> {
 }
 
 /** Clients ask from the beginning. The last installation stays, and so does its load. */
-async function install(bed: Bed): Promise<{ readonly load: Load; readonly samples: readonly number[] }> {
+async function install(
+  bed: Bed,
+): Promise<{ readonly load: BackgroundLoad; readonly samples: readonly number[] }> {
   const { host, machine } = bed;
   const samples: number[] = [];
   for (;;) {
@@ -161,7 +163,7 @@ async function awayDuring({ host }: Bed, change: () => Promise<void>): Promise<n
   let isOver = false;
   const watch = async (): Promise<void> => {
     for (let last = performance.now(); !isOver; await pause(POLL_MS)) {
-      const agent = await askAgent(socketOf(host));
+      const agent = await queryAgent(socketOf(host));
       if (agent.at !== "answers" || agent.phase !== "serving") continue;
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
@@ -179,7 +181,7 @@ async function rollBack({ machine, host }: Bed, archive: string): Promise<number
   const from = performance.now();
   const { err } = await machine.run(machine.installed, ["upgrade", "--archive", archive]);
   const took = performance.now() - from;
-  const agent = await askAgent(socketOf(host));
+  const agent = await queryAgent(socketOf(host));
   if (!err.startsWith("UpgradeRolledBack") || agent.at !== "answers" || agent.phase !== "serving")
     throw new Error(`not rolled back: ${JSON.stringify(agent)} ${err}`);
   return took;

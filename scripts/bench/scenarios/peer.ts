@@ -13,7 +13,7 @@ import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { startLoad } from "../load.ts";
 import { figuresOf, type Measurement } from "../measurement.ts";
-import { output } from "../origins.ts";
+import { outputOf } from "../origins.ts";
 import { sayFailures } from "./rollout.ts";
 
 const ROUNDS = 3;
@@ -60,7 +60,7 @@ async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Pro
       const taken = path.join(dir, "taker");
       const args = ["--import", "tsx", worker("peer-taker"), how, taken, String(offer).trim()];
       // It is another machine's work: what is the giver's goes first.
-      const printed = await output("nice", ["-n", "19", process.execPath, ...args]);
+      const printed = await outputOf("nice", ["-n", "19", process.execPath, ...args]);
       await rm(taken, { recursive: true, force: true });
       return JSON.parse(printed) as Taken;
     },

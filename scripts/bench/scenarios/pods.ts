@@ -14,7 +14,7 @@ import { type Part, startPart } from "../../../test/bed/part.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { installRelease } from "../../../test/bed/release.ts";
 import { findMonitoringCrds } from "../../setup/monitoring-crds.mjs";
-import { disposedOnFailure, VERSION } from "../bed.ts";
+import { BENCH_VERSION, disposedOnFailure } from "../bed.ts";
 import { figuresOf, type Measurement } from "../measurement.ts";
 import { log, NAMESPACE, openPlane, type Plane } from "../plane.ts";
 import { inParallel } from "../scripted-fleet.ts";
@@ -112,7 +112,7 @@ async function openPods(nodes: number): Promise<PodsBed> {
     const monitoring: string | undefined = findMonitoringCrds();
     // Where PodMonitors are not installed the controller asks for them about every ten minutes, also in the quiet one.
     if (monitoring !== undefined) await kubectl(["create", "-f", monitoring]);
-    const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+    const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
     const port = String(await freePort());
     const args = ["controller", "--kubeconfig", kubeconfig, "--health-port", port];
     const controller = startPart(args, path.join(plane.dir, "controller.log"), program);

@@ -4,7 +4,7 @@ import path from "node:path";
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
 import { type Bed, openBed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
-import { healthyAt, isReady, isReadySliceOf, runDirectory } from "./start.ts";
+import { healthyAt, isReadySliceOf, isSliceReady, runDirectory } from "./start.ts";
 
 const ROUNDS = 5;
 const SETTLED_MS = 5_000;
@@ -85,7 +85,7 @@ async function killOnce(bed: Bed, service: string) {
   const key = `${replica?.metadata.namespace}/${replica?.metadata.name}`;
   const isServing = () => {
     const slice = bed.slices.get(key);
-    return slice !== undefined && isReady(slice);
+    return slice !== undefined && isSliceReady(slice);
   };
   const killedAt = Date.now();
   process.kill(replica?.status?.pid ?? 0, "SIGKILL");

@@ -1,7 +1,7 @@
 /** A change of a service with three replicas, while clients ask: what they see of it. */
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import { type Fleet, openFleet } from "../fleet.ts";
-import { type Answered, startLoad } from "../load.ts";
+import { type BenchFleet, openFleet } from "../fleet.ts";
+import { type LoadResponse, startLoad } from "../load.ts";
 import type { Measurement } from "../measurement.ts";
 import { expectOk, NAMESPACE } from "../plane.ts";
 
@@ -42,7 +42,7 @@ export async function measureRollout(): Promise<readonly Measurement[]> {
   ];
 }
 
-async function rollOut(fleet: Fleet, contextSize: number): Promise<number> {
+async function rollOut(fleet: BenchFleet, contextSize: number): Promise<number> {
   const old = new Set(fleet.replicasOf(SERVICE).map(({ metadata }) => metadata.uid));
   const change = [{ op: "replace" as const, path: "/spec/contextSize", value: contextSize }];
   expectOk(await fleet.client.jsonPatch(INFERENCE_SERVICES, { name: SERVICE, namespace: NAMESPACE }, change));
@@ -56,7 +56,7 @@ async function rollOut(fleet: Fleet, contextSize: number): Promise<number> {
 }
 
 /** What went wrong is worth more than how often. */
-export function sayFailures(failed: readonly Answered[]): void {
+export function sayFailures(failed: readonly LoadResponse[]): void {
   for (const { startedAt, ms, error } of failed)
     console.error(`${new Date(startedAt).toISOString()} failed after ${Math.round(ms)} ms: ${error}`);
 }

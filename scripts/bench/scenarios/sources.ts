@@ -5,7 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
 import type { Measurement } from "../measurement.ts";
-import { type Origins, output, type SourceOrigin, startOrigins } from "../origins.ts";
+import { type BenchOrigins, outputOf, type SourceOrigin, startOrigins } from "../origins.ts";
 import type { FetchJob } from "../workers/fetch.ts";
 
 const ROUNDS = 3;
@@ -39,7 +39,7 @@ async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch)
   const growths: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const startedAt = performance.now();
-    await output("sh", ["-c", 'curl -sSfL "$0" | sha256sum', url]);
+    await outputOf("sh", ["-c", 'curl -sSfL "$0" | sha256sum', url]);
     const curlMs = performance.now() - startedAt;
     const { ms, growthBytes } = await fetch([request]);
     ratios.push(ms / curlMs);
@@ -61,7 +61,7 @@ async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch)
   ];
 }
 
-async function measureTogether(origins: Origins, sizeBytes: number, fetch: Fetch): Promise<Measurement> {
+async function measureTogether(origins: BenchOrigins, sizeBytes: number, fetch: Fetch): Promise<Measurement> {
   const bytes = Math.round(sizeBytes / AT_ONCE);
   const requests = Array.from({ length: AT_ONCE }, (_, index) => ({
     source: `${origins.url}/${bytes}/${index}.gguf`,
@@ -76,13 +76,13 @@ async function measureTogether(origins: Origins, sizeBytes: number, fetch: Fetch
   };
 }
 
-function fetcher({ url }: Origins, dir: string): Fetch {
+function fetcher({ url }: BenchOrigins, dir: string): Fetch {
   return async (requests) => {
     const warmUp = { source: `${url}/${SMALL_BYTES}/warm-up.gguf` };
     const job: FetchJob = { dir, hfEndpoint: url, warmUp, requests };
     try {
       return JSON.parse(
-        await output(process.execPath, ["--import", "tsx", WORKER, JSON.stringify(job)]),
+        await outputOf(process.execPath, ["--import", "tsx", WORKER, JSON.stringify(job)]),
       ) as Fetched;
     } finally {
       await rm(dir, { recursive: true, force: true });

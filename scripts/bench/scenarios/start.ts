@@ -92,9 +92,9 @@ export function runDirectory(bed: Bed, service: string): string | undefined {
 }
 
 export function isReadySliceOf(slice: EndpointSlice, service: string): boolean {
-  return slice.metadata.labels?.[LABEL_SERVICE_NAME] === service && isReady(slice);
+  return slice.metadata.labels?.[LABEL_SERVICE_NAME] === service && isSliceReady(slice);
 }
 
-export function isReady(slice: EndpointSlice): boolean {
+export function isSliceReady(slice: EndpointSlice): boolean {
   return slice.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
 }

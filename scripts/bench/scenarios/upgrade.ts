@@ -1,7 +1,7 @@
 /** The agent's upgrade while clients ask: phases with and without one, in turn, so that both see the same machine. */
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
-import { type Fleet, openFleet } from "../fleet.ts";
-import { type Answered, startLoad } from "../load.ts";
+import { type BenchFleet, openFleet } from "../fleet.ts";
+import { type LoadResponse, startLoad } from "../load.ts";
 import { figuresOf, type Measurement } from "../measurement.ts";
 import { sayFailures } from "./rollout.ts";
 
@@ -37,7 +37,7 @@ export async function measureUpgrade(): Promise<readonly Measurement[]> {
   return measurementsOf(answers, failed.length, phases);
 }
 
-async function phase(fleet: Fleet, isUpgrade: boolean): Promise<Phase> {
+async function phase(fleet: BenchFleet, isUpgrade: boolean): Promise<Phase> {
   const from = Date.now();
   const over = new Promise((resolve) => setTimeout(resolve, PHASE_MS));
   if (isUpgrade) for (const agent of fleet.farm.agents) await fleet.upgrade(agent);
@@ -46,7 +46,7 @@ async function phase(fleet: Fleet, isUpgrade: boolean): Promise<Phase> {
 }
 
 function measurementsOf(
-  answers: readonly Answered[],
+  answers: readonly LoadResponse[],
   failed: number,
   phases: readonly Phase[],
 ): readonly Measurement[] {

@@ -1,7 +1,7 @@
 /** From the death of an engine to its endpoint's withdrawal at the API server. */
 import type { Bed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
-import { isReady } from "./start.ts";
+import { isSliceReady } from "./start.ts";
 
 /** Kills every running engine once, one after the other, and waits until each serves again. */
 export async function measureWithdrawals(bed: Bed, name: string): Promise<Measurement> {
@@ -13,7 +13,7 @@ export async function measureWithdrawals(bed: Bed, name: string): Promise<Measur
     const key = `${metadata.namespace}/${metadata.name}`;
     const withdrawn = bed.changed.until(`the withdrawal of ${key}`, () => {
       const slice = bed.slices.get(key);
-      return slice !== undefined && !isReady(slice) ? performance.now() : undefined;
+      return slice !== undefined && !isSliceReady(slice) ? performance.now() : undefined;
     });
     const killedAt = performance.now();
     process.kill(status?.pid ?? 0, "SIGKILL");

@@ -6,9 +6,9 @@ import type { AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import pino from "pino";
 import { createDirectory } from "../../../agent/peers/directory.ts";
-import { startGiver } from "../../../agent/peers/giver.ts";
-import { createIdentity, type Identity } from "../../../agent/peers/identity.ts";
-import { createPace } from "../../../agent/store/remote/host-limits.ts";
+import { createPeerIdentity, type PeerIdentity } from "../../../agent/peers/identity.ts";
+import { startPeerServer } from "../../../agent/peers/peer-server.ts";
+import { createRateLimiter } from "../../../agent/store/remote/host-limits.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { type Host, hostSchema } from "../../../src/api/host.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
@@ -19,7 +19,7 @@ export interface PeerOffer {
   readonly sizeBytes: number;
   readonly giver: Host;
   /** Of the process that takes. */
-  readonly taker: Identity;
+  readonly taker: PeerIdentity;
   readonly rawPort: number;
 }
 
@@ -35,8 +35,8 @@ const store = await openStore({
   allowLoopback: true,
 });
 const { source, path, sha256 = "" } = await fetchNoise();
-const identity = createIdentity("giver");
-const taker = createIdentity("taker");
+const identity = createPeerIdentity("giver");
+const taker = createPeerIdentity("taker");
 const directory = createDirectory("giver", clock, signal);
 directory.connect({
   watch: ({ onChange, onSynced }) => {
@@ -46,8 +46,8 @@ directory.connect({
   readHost: async () => hostOf("taker", { fingerprint: taker.fingerprint }),
   readWanted: async () => [{ source, sha256 }],
 });
-const pace = maxRate === undefined ? () => undefined : createPace(Number(maxRate), clock);
-const port = await startGiver({
+const pace = maxRate === undefined ? () => undefined : createRateLimiter(Number(maxRate), clock);
+const port = await startPeerServer({
   ...{ identity, directory, pace, clock, log, signal, address, port: 0, contents: store.contents },
 });
 const raw = createTlsServer({ key: identity.key, cert: identity.cert, minVersion: "TLSv1.3" }, (socket) => {

@@ -11,7 +11,7 @@ import pino from "pino";
 import { createPeerClient } from "../../../agent/peers/client.ts";
 import { createDirectory } from "../../../agent/peers/directory.ts";
 import { addressDigest } from "../../../agent/peers/grants.ts";
-import { createTaker } from "../../../agent/peers/taker.ts";
+import { createPeerFetcher } from "../../../agent/peers/peer-fetcher.ts";
 import { CHUNK_BYTES } from "../../../agent/store/remote/prefix-hash.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
@@ -89,7 +89,7 @@ async function takeFromPeer(): Promise<void> {
     readHost: async () => giver,
     readWanted: async () => [],
   });
-  const peers = createTaker({ self: "taker", identity: taker, directory, clock, log });
+  const peers = createPeerFetcher({ self: "taker", identity: taker, directory, clock, log });
   const store = await openStore({
     ...{ dir, clock, log, peers, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
     allowLoopback: true,

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { checkFiles, readManifest } from "../../../launchd/release/manifest.ts";
+import { checkFiles, readReleaseManifest } from "../../../launchd/release/manifest.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { git } from "../fixtures/clones.ts";
 
@@ -93,7 +93,7 @@ test("a signed package holds a release whose sums are those of the signed files,
     "",
   ]);
   const installed = at("calls.root", "usr", "local", "share", "metalbridge");
-  const manifest = await readManifest(installed);
+  const manifest = await readReleaseManifest(installed);
   if (manifest === undefined) throw new Error("the package has no release.json");
   await checkFiles(installed, manifest);
   expect(readFileSync(path.join(installed, NATIVE, "pty.node"), "utf8")).toBe("native\nsigned\n");

@@ -1,6 +1,6 @@
 /** How a release was made: an in-toto statement with the predicate SLSA provenance v1, unsigned. Pure. */
 import type { Project } from "../project.ts";
-import { type Locked, type Part, productionPackages, toNpmPackage } from "./sbom.ts";
+import { type Locked, productionPackages, type SbomPart, toNpmPackage } from "./sbom.ts";
 
 /** Development packages that decide the bytes of a release. */
 const BUILD_PACKAGES = ["esbuild", "node", "tar-stream", "tsx"];
@@ -12,7 +12,7 @@ export interface ProvenanceInput {
   readonly platforms: readonly string[];
   readonly baseUrl: string;
   readonly lock: { readonly packages: Readonly<Record<string, Locked>> };
-  readonly parts: readonly Part[];
+  readonly parts: readonly SbomPart[];
   /** SHA-256 by file. */
   readonly sums: Readonly<Record<string, string>>;
 }

@@ -10,7 +10,7 @@ export interface Locked {
 }
 
 /** A part that does not come from package-lock.json. */
-export interface Part {
+export interface SbomPart {
   readonly name: string;
   readonly version: string;
   readonly purl: string;
@@ -27,7 +27,7 @@ export interface SbomInput {
   readonly date: Date;
   readonly lock: { readonly packages: Readonly<Record<string, Locked>> };
   /** Node of each platform, and the Debian packages of the image. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly SbomPart[];
 }
 
 export function renderSbom({ version, url, downloads, date, lock, parts }: SbomInput): string {
@@ -96,7 +96,13 @@ export function toNpmPackage(name: string, { version = "", integrity, license }:
 }
 
 /** Debian names the file of a package NAME_VERSION_ARCHITECTURE.deb, without the epoch of the version. */
-export function debianPart({ path: file, sha256 }: { readonly path: string; readonly sha256: string }): Part {
+export function debianPart({
+  path: file,
+  sha256,
+}: {
+  readonly path: string;
+  readonly sha256: string;
+}): SbomPart {
   const [name = "", encoded = "", architecture = ""] = path.posix.basename(file, ".deb").split("_");
   const version = decodeURIComponent(encoded);
   const purl = `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}`;
@@ -108,13 +114,13 @@ function npmPackage({ name, version, purl, sha512, license }: NpmPackage) {
   return entry({ name, version, purl, license }, checksums);
 }
 
-function otherPackage(part: Part) {
+function otherPackage(part: SbomPart) {
   const { sha256 } = part;
   return entry(part, sha256 === undefined ? undefined : [{ algorithm: "SHA256", checksumValue: sha256 }]);
 }
 
 function entry(
-  { name, version, purl, license }: Omit<Part, "sha256">,
+  { name, version, purl, license }: Omit<SbomPart, "sha256">,
   checksums: readonly object[] | undefined,
 ) {
   return {

@@ -15,12 +15,12 @@ import {
 import { ACCOUNT_PREFIX, CREDENTIAL_SECRET_PREFIX, HOST_TOKEN_SECONDS } from "./account.ts";
 import {
   type AccessObject,
-  at,
-  empty,
+  celEmpty,
+  celField,
+  celUnchanged,
   IS_STATUS,
   type Policy,
   policyObjects,
-  unchanged,
   WRITES,
 } from "./policy.ts";
 
@@ -35,7 +35,7 @@ export const SMALL_FIELDS =
   "size(object.metadata.?managedFields.orValue([])) <= 6";
 
 function sameStatus(path: string): string {
-  return `${at("object", `status.${path}`)} == ${at("oldObject", `status.${path}`)}`;
+  return `${celField("object", `status.${path}`)} == ${celField("oldObject", `status.${path}`)}`;
 }
 
 function sameConditions(...types: readonly string[]): string {
@@ -90,7 +90,7 @@ const policies: readonly Policy[] = [
         message: "a host may not change the spec of an InferenceReplica",
       },
       {
-        expression: `request.operation != 'UPDATE' || (${unchanged("labels", "annotations", "ownerReferences")})`,
+        expression: `request.operation != 'UPDATE' || (${celUnchanged("labels", "annotations", "ownerReferences")})`,
         message: "a host may not change labels, annotations or owner references of an InferenceReplica",
       },
       {
@@ -139,7 +139,7 @@ const policies: readonly Policy[] = [
         message: "a host may write its own EndpointSlices only",
       },
       {
-        expression: `request.operation != 'UPDATE' || (${unchanged("labels", "annotations", "ownerReferences", "finalizers")})`,
+        expression: `request.operation != 'UPDATE' || (${celUnchanged("labels", "annotations", "ownerReferences", "finalizers")})`,
         message: "of an EndpointSlice a host may change endpoints and ports only",
       },
       {
@@ -180,7 +180,7 @@ const policies: readonly Policy[] = [
         message: "a host may create and renew its own Lease only",
       },
       {
-        expression: `request.operation == 'DELETE' || (${empty(...METADATA)} && ${SMALL_FIELDS})`,
+        expression: `request.operation == 'DELETE' || (${celEmpty(...METADATA)} && ${SMALL_FIELDS})`,
         message:
           "a host's Lease has no labels, annotations, owner references, finalizers or forged managedFields",
       },
@@ -204,7 +204,7 @@ const policies: readonly Policy[] = [
         message: "a host may report Events in its own name only",
       },
       {
-        expression: `request.operation == 'DELETE' || (${empty(...METADATA)} && ${SMALL_FIELDS})`,
+        expression: `request.operation == 'DELETE' || (${celEmpty(...METADATA)} && ${SMALL_FIELDS})`,
         message:
           "a host's Event has no labels, annotations, owner references, finalizers or forged managedFields",
       },

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ANNOTATION_JOIN_GROUP, ANNOTATION_JOINED, GROUP, NAMESPACE_JOIN, VERSION } from "../group.ts";
 import type { ObjectMeta } from "../metadata.ts";
 import { METADATA, SMALL_FIELDS } from "./host-policies.ts";
-import { type AccessObject, empty, policyObjects, WRITES } from "./policy.ts";
+import { type AccessObject, celEmpty, policyObjects, WRITES } from "./policy.ts";
 
 /** User name of a group's account, up to the group's name. */
 export const JOIN_ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_JOIN}:`;
@@ -29,7 +29,7 @@ const joinedSchema = z.record(
 
 export type JoinGroup = z.output<typeof joinGroupSchema>;
 /** By host: the admitted request, and the machine. An entry stays after its host has joined. */
-export type Joined = z.output<typeof joinedSchema>;
+export type JoinedHosts = z.output<typeof joinedSchema>;
 
 /** Undefined for an account without a group, or with invalid annotations. */
 export function readJoinGroup({ annotations = {} }: ObjectMeta) {
@@ -99,7 +99,7 @@ export function joinPolicy(): readonly AccessObject[] {
         message: "the token of a group may approve nothing",
       },
       {
-        expression: `request.operation != 'CREATE' || (${empty(...METADATA)} && ${SMALL_FIELDS})`,
+        expression: `request.operation != 'CREATE' || (${celEmpty(...METADATA)} && ${SMALL_FIELDS})`,
         message:
           "a HostJoinRequest has no labels, annotations, owner references, finalizers or forged managedFields",
       },

@@ -72,18 +72,21 @@ export const WRITES = ["CREATE", "UPDATE", "DELETE"] as const;
 export const IS_STATUS = "request.?subResource.orValue('') == 'status'";
 
 /** A field of metadata, spec or status by its path; null where it is absent. */
-export function at(object: string, path: string): string {
+export function celField(object: string, path: string): string {
   return `${object}.?${path.split(".").join(".?")}.orValue(null)`;
 }
 
 /** These fields of metadata are as they were. */
-export function unchanged(...fields: readonly string[]): string {
+export function celUnchanged(...fields: readonly string[]): string {
   return fields
-    .map((field) => `${at("object", `metadata.${field}`)} == ${at("oldObject", `metadata.${field}`)}`)
+    .map(
+      (field) =>
+        `${celField("object", `metadata.${field}`)} == ${celField("oldObject", `metadata.${field}`)}`,
+    )
     .join(" && ");
 }
 
 /** These fields of metadata are absent or empty. */
-export function empty(...fields: readonly string[]): string {
+export function celEmpty(...fields: readonly string[]): string {
   return fields.map((field) => `size(object.metadata.?${field}.orValue([])) == 0`).join(" && ");
 }

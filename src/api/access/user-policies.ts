@@ -4,7 +4,7 @@
  */
 import { engineFields } from "../engine-settings.ts";
 import { ANNOTATION_LOST, FINALIZER_SERVICE, GROUP, VERSION } from "../group.ts";
-import { type AccessObject, at, type Policy, policyObjects, unchanged } from "./policy.ts";
+import { type AccessObject, celField, celUnchanged, type Policy, policyObjects } from "./policy.ts";
 
 /** With these a service runs programs, mounts volumes or changes the rights of its pods. */
 const POD_FIELDS = [
@@ -35,7 +35,7 @@ const SPECS = [
 ];
 
 const isNew = (path: string) =>
-  `(${at("variables.spec", path)} != null && ${at("variables.spec", path)} != ${at("variables.before", path)})`;
+  `(${celField("variables.spec", path)} != null && ${celField("variables.spec", path)} != ${celField("variables.before", path)})`;
 
 /** A list of the paths for which the expression holds. */
 const those = (paths: readonly string[], holds: (path: string) => string) =>
@@ -55,12 +55,12 @@ const podSettings: Policy = {
     ...SPECS,
     {
       name: "isListed",
-      expression: `${at("variables.spec", "runtime")} == null || variables.spec.runtime in [${LISTED_RUNTIMES.map((one) => `'${one}'`).join(", ")}]`,
+      expression: `${celField("variables.spec", "runtime")} == null || variables.spec.runtime in [${LISTED_RUNTIMES.map((one) => `'${one}'`).join(", ")}]`,
     },
     {
       name: "set",
       expression:
-        `${those(POD_FIELDS, isNew)} + (!variables.isListed && ${at("variables.spec", "extraArgs")} != null && ` +
+        `${those(POD_FIELDS, isNew)} + (!variables.isListed && ${celField("variables.spec", "extraArgs")} != null && ` +
         `(${isNew("extraArgs")} || ${isNew("runtime")}) ? ['spec.extraArgs'] : [])`,
     },
   ],
@@ -85,7 +85,7 @@ const serviceSecrets: Policy = {
       name: "refused",
       expression: those(
         SERVICE_SECRETS,
-        (path) => `${isNew(path)} && !${mayGet(at("variables.spec", path))}`,
+        (path) => `${isNew(path)} && !${mayGet(celField("variables.spec", path))}`,
       ),
     },
   ],
@@ -104,7 +104,7 @@ const modelSecrets: Policy = {
       expression: those(
         ["sourceSecretRef.name"],
         (path) =>
-          `${at("variables.spec", path)} != null && (${isNew(path)} || ${isNew("source")}) && !${mayGet(at("variables.spec", path))}`,
+          `${celField("variables.spec", path)} != null && (${isNew(path)} || ${isNew("source")}) && !${mayGet(celField("variables.spec", path))}`,
       ),
     },
   ],
@@ -155,7 +155,7 @@ const serviceOperators: Policy = {
         "to change the rest, ask for a role that allows update",
     },
     {
-      expression: `${unchanged("labels", "ownerReferences")} && ${sameFinalizers(FINALIZER_SERVICE)}`,
+      expression: `${celUnchanged("labels", "ownerReferences")} && ${sameFinalizers(FINALIZER_SERVICE)}`,
       message:
         "without the right to update InferenceServices you may not change their labels, owner references and finalizers",
     },
@@ -175,7 +175,7 @@ const hostOperators: Policy = {
         "without the right to update Hosts you may cordon, drain and mark them as lost only; to change spec.addresses and the rest, ask for a role that allows update",
     },
     {
-      expression: `${unchanged("labels", "ownerReferences")} && ${unchanged("finalizers")}`,
+      expression: `${celUnchanged("labels", "ownerReferences")} && ${celUnchanged("finalizers")}`,
       message:
         "without the right to update Hosts you may not change their labels, owner references and finalizers",
     },
@@ -195,23 +195,23 @@ const CAPABILITIES = [
 
 /** What the Pod Security Standard `baseline` forbids, of the fields that a service passes on to its pods. */
 const DANGEROUS: Readonly<Record<string, string>> = {
-  "securityContext.privileged": `${at("variables.spec", "securityContext.privileged")} == true`,
+  "securityContext.privileged": `${celField("variables.spec", "securityContext.privileged")} == true`,
   "securityContext.capabilities": `variables.spec.?securityContext.?capabilities.?add.orValue([]).exists(one, !(one in [${CAPABILITIES.map((one) => `'${one}'`).join(", ")}]))`,
   "securityContext.procMount": "variables.spec.?securityContext.?procMount.orValue('Default') != 'Default'",
   ...Object.fromEntries(
     ["securityContext", "podSecurityContext"].flatMap((context) => [
       [
         `${context}.seccompProfile`,
-        `${at("variables.spec", `${context}.seccompProfile.type`)} == 'Unconfined'`,
+        `${celField("variables.spec", `${context}.seccompProfile.type`)} == 'Unconfined'`,
       ],
       [
         `${context}.appArmorProfile`,
-        `${at("variables.spec", `${context}.appArmorProfile.type`)} == 'Unconfined'`,
+        `${celField("variables.spec", `${context}.appArmorProfile.type`)} == 'Unconfined'`,
       ],
-      [`${context}.seLinuxOptions`, `${at("variables.spec", `${context}.seLinuxOptions`)} != null`],
+      [`${context}.seLinuxOptions`, `${celField("variables.spec", `${context}.seLinuxOptions`)} != null`],
       [
         `${context}.windowsOptions`,
-        `${at("variables.spec", `${context}.windowsOptions.hostProcess`)} == true`,
+        `${celField("variables.spec", `${context}.windowsOptions.hostProcess`)} == true`,
       ],
     ]),
   ),

@@ -6,7 +6,7 @@ import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
 const CONTROLS = /[\p{Cc}\p{Cf}]+/gu;
 
 /** Strings end with an ellipsis where they were cut, lists lose their last items. Numbers and names stay as they are. */
-export function fitter<T>(schema: z.ZodType<T>): (value: T) => T {
+export function createTrimmer<T>(schema: z.ZodType<T>): (value: T) => T {
   let structural: StructuralSchema | undefined;
   return (value) => {
     structural ??= toStructuralSchema(schema);

@@ -5,7 +5,7 @@ import { hostStatusSchema, PREFETCH_BYTES_MAX } from "../host.ts";
 import { inferenceReplicaStatusSchema } from "../inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../inference-service/spec.ts";
 import { modelSchema } from "../model.ts";
-import { fitter } from "./fit.ts";
+import { createTrimmer } from "./fit.ts";
 import { largestBytes } from "./largest.ts";
 import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
@@ -68,7 +68,7 @@ test("a schema without a limit is seen", () => {
 });
 
 test("whatever is reported, it fits", () => {
-  const fitStatus = fitter(inferenceReplicaStatusSchema);
+  const fitStatus = createTrimmer(inferenceReplicaStatusSchema);
   const text = fc.string({ maxLength: 6_000, unit: "binary" });
   const status = fc.record({
     message: text,

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { manifest, withFields } from "../../../test/fixtures/manifests.ts";
-import { ANNOTATIONS, LABELS } from "../fields/kubernetes.ts";
+import { ANNOTATION_LIMITS, LABEL_LIMITS } from "../fields/kubernetes.ts";
 
 type Kind = "InferenceService" | "Model";
 
@@ -26,11 +26,11 @@ function mapOf(entries: number, length: number): Record<string, string> {
 }
 
 const maps: readonly (readonly [Kind, string, number])[] = [
-  ["InferenceService", "spec.nodeSelector", LABELS.totalLength],
-  ["InferenceService", "spec.podLabels", LABELS.totalLength],
-  ["InferenceService", "spec.placement.hostSelector.matchLabels", LABELS.totalLength],
-  ["Model", "spec.prefetchHosts.selector.matchLabels", LABELS.totalLength],
-  ["InferenceService", "spec.podAnnotations", ANNOTATIONS.totalLength],
+  ["InferenceService", "spec.nodeSelector", LABEL_LIMITS.totalLength],
+  ["InferenceService", "spec.podLabels", LABEL_LIMITS.totalLength],
+  ["InferenceService", "spec.placement.hostSelector.matchLabels", LABEL_LIMITS.totalLength],
+  ["Model", "spec.prefetchHosts.selector.matchLabels", LABEL_LIMITS.totalLength],
+  ["InferenceService", "spec.podAnnotations", ANNOTATION_LIMITS.totalLength],
 ];
 
 test.concurrent.for(maps)("%s %s has 64 entries and a total length", async ([kind, field, length]) => {

@@ -8,7 +8,7 @@ const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulk
 export type Accelerator = z.output<typeof acceleratorSchema>;
 
 /** Of a Model that names none: hosts with an agent, whatever they compute on. */
-export const DEFAULT_ACCELERATOR: Accelerator = "metal";
+export const DEFAULT_MODEL_ACCELERATOR: Accelerator = "metal";
 
 const resourceClaimSchema = z
   .object({
@@ -107,7 +107,7 @@ export const hardwareSchema = z
       .describe(
         "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes. spec.placement.on of a service overrides it.",
       )
-      .default(DEFAULT_ACCELERATOR),
+      .default(DEFAULT_MODEL_ACCELERATOR),
     gpu: gpuSchema
       .describe(
         "GPUs, and how the model is distributed over them. Hosts read layers only; the rest is for pods.",

@@ -14,13 +14,13 @@ export function passThroughList(description: string) {
 const MAP_MAX = 64;
 
 /** Kubernetes allows no longer values; most labels are far shorter than the longest ones. */
-export const LABELS = { valueLength: 63, totalLength: 8_192 } as const;
-export const ANNOTATIONS = { valueLength: 32_768, totalLength: 32_768 } as const;
+export const LABEL_LIMITS = { valueLength: 63, totalLength: 8_192 } as const;
+export const ANNOTATION_LIMITS = { valueLength: 32_768, totalLength: 32_768 } as const;
 
 /** Labels or annotations. */
 export function stringMap(
   field: string,
-  { valueLength, totalLength }: typeof LABELS | typeof ANNOTATIONS,
+  { valueLength, totalLength }: typeof LABEL_LIMITS | typeof ANNOTATION_LIMITS,
   description: string,
 ) {
   return z.record(z.string(), z.string().max(valueLength)).meta({
@@ -67,7 +67,7 @@ export function tolerationsSchema(description: string) {
 
 /** metav1.LabelSelector. */
 export const labelSelectorSchema = z.object({
-  matchLabels: stringMap("matchLabels", LABELS, "Labels that must all have these values.").optional(),
+  matchLabels: stringMap("matchLabels", LABEL_LIMITS, "Labels that must all have these values.").optional(),
   matchExpressions: z
     .array(
       z

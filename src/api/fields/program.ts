@@ -68,4 +68,4 @@ export const programSchema = z.object({
 export type InFlightProbe = z.output<typeof inFlightProbeSchema>;
 export type ProgramCheck = z.output<typeof checkSchema>;
 /** Texts may hold placeholders such as `{{port}}`. */
-export type Program = z.output<typeof programSchema>;
+export type ProgramSpec = z.output<typeof programSchema>;

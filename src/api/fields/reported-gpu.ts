@@ -1,7 +1,7 @@
 /** GPUs that a machine was found to have: of a Linux host, and of a node of the cluster. */
 import { z } from "zod";
 
-export const MOST_GPUS = 64;
+export const MAX_GPUS = 64;
 const MOST_BYTES = 1024 ** 4;
 
 const reportedGpuSchema = z.object({
@@ -13,11 +13,11 @@ const reportedGpuSchema = z.object({
     .max(MOST_BYTES)
     .describe("Memory of one GPU; absent where it is not known, and where it shares the machine's.")
     .optional(),
-  count: z.int().min(1).max(MOST_GPUS).describe("How many equal ones there are."),
+  count: z.int().min(1).max(MAX_GPUS).describe("How many equal ones there are."),
   unified: z.boolean().describe("True: it computes in the machine's memory."),
 });
 
-export const reportedGpusSchema = z.array(reportedGpuSchema).max(MOST_GPUS).meta({
+export const reportedGpusSchema = z.array(reportedGpuSchema).max(MAX_GPUS).meta({
   description: "GPUs of a Linux machine whose driver is loaded.",
   "x-kubernetes-list-type": "atomic",
 });

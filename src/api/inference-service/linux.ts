@@ -1,8 +1,8 @@
 /** Fields of services that run as pods: their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
 import { z } from "zod";
 import {
-  ANNOTATIONS,
-  LABELS,
+  ANNOTATION_LIMITS,
+  LABEL_LIMITS,
   passThrough,
   passThroughList,
   stringMap,
@@ -42,7 +42,7 @@ const probeOverridesSchema = z.object({
   ).optional(),
 });
 
-export const linuxFields = {
+export const podFields = {
   image: z
     .string()
     .min(1)
@@ -69,14 +69,14 @@ export const linuxFields = {
       "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB.",
     )
     .optional(),
-  nodeSelector: stringMap("nodeSelector", LABELS, inPods("Labels that a node must have.")).optional(),
+  nodeSelector: stringMap("nodeSelector", LABEL_LIMITS, inPods("Labels that a node must have.")).optional(),
   tolerations: tolerationsSchema(inPods("Taints that the pods tolerate.")).optional(),
   affinity: passThrough(inPods("Affinity of the pods (a Kubernetes Affinity).")).optional(),
   topologySpreadConstraints: passThroughList(inPods("How pods spread over nodes and zones.")).optional(),
-  podLabels: stringMap("podLabels", LABELS, inPods("Further labels of the pods.")).optional(),
+  podLabels: stringMap("podLabels", LABEL_LIMITS, inPods("Further labels of the pods.")).optional(),
   podAnnotations: stringMap(
     "podAnnotations",
-    ANNOTATIONS,
+    ANNOTATION_LIMITS,
     inPods("Further annotations of the pods."),
   ).optional(),
   runtimeClassName: z

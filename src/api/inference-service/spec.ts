@@ -5,7 +5,7 @@ import { inFlightProbeSchema } from "../fields/program.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
-import { linuxFields } from "./linux.ts";
+import { podFields } from "./linux.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
 import { ropeScalingRules, serviceRules } from "./rules.ts";
 import { speculativeDecodingSchema } from "./speculative.ts";
@@ -109,7 +109,7 @@ export const inferenceServiceSpecSchema = z
         "Where a program of runtime generic reports its requests in flight, so that a drain ends once there are none. Absent: unknown, and a drain takes all of drainSeconds.",
       )
       .optional(),
-    ...linuxFields,
+    ...podFields,
   })
   .meta({ "x-kubernetes-validations": serviceRules });
 

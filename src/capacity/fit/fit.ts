@@ -3,23 +3,23 @@
 import type { ErrorCode } from "../../api/errors.ts";
 import type { SchedulerCache } from "../placement/scheduler/cache.ts";
 import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
-import { missOf, reportedByNone } from "../placement/scheduler/explain.ts";
+import { missingRuntimeText, placementMissOf } from "../placement/scheduler/explain.ts";
 import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
 import { findCandidate } from "../placement/scheduler/preempt.ts";
 import { newSlot, type PendingSlot } from "../placement/scheduler/queue.ts";
-import { findHost, isAllowed } from "../placement/scheduler/search.ts";
+import { findHostFor, isAllowed } from "../placement/scheduler/search.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../placement/types.ts";
-import { type ClaimWith, type Sizes, type Suggestion, suggestFor } from "./variants.ts";
+import { type ClaimWith, type SizeSettings, type Suggestion, suggestFor } from "./variants.ts";
 
 export interface FitInput {
   readonly hosts: readonly HostFacts[];
   readonly claims: readonly HostClaim[];
   readonly demand: Demand;
-  readonly settings: Sizes;
+  readonly settings: SizeSettings;
   readonly claimWith: ClaimWith;
 }
 
-export interface Eviction {
+export interface ReplicaEviction {
   readonly service: string;
   readonly replica: string;
   readonly bytes: number;
@@ -38,7 +38,7 @@ export interface HostFit {
   readonly code?: ErrorCode;
   readonly message?: string;
   /** Replicas it would preempt; absent if there are none, or none have to go. */
-  readonly evicts?: readonly Eviction[];
+  readonly evicts?: readonly ReplicaEviction[];
   /** What would make it fit beside what runs there; for the nearest misses only. */
   readonly helps?: readonly Suggestion[];
   /** What would if nothing else ran there, where not even then it fits as it is. */
@@ -69,8 +69,8 @@ export function explainFit(input: FitInput, now: number): FitReport {
     const info = nearest.has(fit) ? cache.hosts.get(fit.host) : undefined;
     return info === undefined ? fit : { ...fit, ...helpOn(info, slot, input) };
   });
-  const choice = findHost(cache, slot, now);
-  const missing = reportedByNone(cache, input.demand);
+  const choice = findHostFor(cache, slot, now);
+  const missing = missingRuntimeText(cache, input.demand);
   if (choice === undefined) return { missing, hosts };
   return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts };
 }
@@ -83,7 +83,7 @@ function fitOn(cache: SchedulerCache, info: HostInfo, slot: PendingSlot, now: nu
     claimBytes: isClaimKnown ? needBytes(slot.demand, info.facts) : undefined,
     ...(budget.known ? { leftBytes: Math.max(0, room), budgetBytes: budget.bytes } : {}),
   };
-  const miss = missOf(info, slot, now);
+  const miss = placementMissOf(info, slot, now);
   if (miss === undefined) return { host: info.name, fits: isClaimKnown || "unknown", ...known };
   const no = { host: info.name, fits: false, ...known, code: miss.code, message: miss.message };
   // Where something else stands in the way, no smaller claim helps.

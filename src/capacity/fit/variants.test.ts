@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Sizes, suggestFor } from "./variants.ts";
+import { type SizeSettings, suggestFor } from "./variants.ts";
 
 const GIB = 1024 ** 3;
 const BYTES: Readonly<Record<string, number>> = { f16: 2, q8_0: 1.0625, q4_0: 0.5625 };
 
 /** 8 GiB of weights; 1 GiB of cache for 8,192 tokens at f16. */
-function claimOf(sizes: Sizes): number {
+function claimOf(sizes: SizeSettings): number {
   const { contextSize = 0, cacheTypeK = "f16", promptCacheMiB = 0, parallelSlots = 1 } = sizes;
   const cache = (contextSize / 8192) * GIB * ((BYTES[cacheTypeK] ?? 2) / 2);
   return 8 * GIB + cache + promptCacheMiB * 1024 ** 2 + parallelSlots * 1024 ** 2;
 }
 
-const settings: Sizes = { contextSize: 32_768, parallelSlots: 4, promptCacheMiB: 1024 };
-const suggest = (gib: number, sizes: Sizes = settings) =>
+const settings: SizeSettings = { contextSize: 32_768, parallelSlots: 4, promptCacheMiB: 1024 };
+const suggest = (gib: number, sizes: SizeSettings = settings) =>
   suggestFor(gib * GIB, sizes, (change) => claimOf({ ...sizes, ...change })).map(({ text }) => text);
 
 test("every single change that is enough is named, each as small as it can be", () => {
@@ -58,7 +58,7 @@ test("what is suggested fits, whatever the room", () => {
   });
   fc.assert(
     fc.property(anySizes, fc.double({ min: 0, max: 600, noNaN: true }), (sizes, gib) => {
-      const claimWith = (change: Partial<Sizes>) => claimOf({ ...sizes, ...change });
+      const claimWith = (change: Partial<SizeSettings>) => claimOf({ ...sizes, ...change });
       for (const { change, claimBytes } of suggestFor(gib * GIB, sizes, claimWith)) {
         expect(claimWith(change)).toBe(claimBytes);
         expect(claimBytes).toBeLessThanOrEqual(gib * GIB);

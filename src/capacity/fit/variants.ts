@@ -3,17 +3,17 @@ import type { EngineSettings } from "../../api/engine-settings.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { Backend } from "../placement/types.ts";
 
-export type Sizes = Pick<
+export type SizeSettings = Pick<
   EngineSettings,
   "contextSize" | "parallelSlots" | "cacheTypeK" | "cacheTypeV" | "promptCacheMiB" | "flashAttention"
 >;
 
 /** The claim with other settings, on a host of this kind; undefined where no estimate is possible. */
-export type ClaimWith = (change: Partial<Sizes>, on?: Backend) => number | undefined;
+export type ClaimWith = (change: Partial<SizeSettings>, on?: Backend) => number | undefined;
 
 export interface Suggestion {
   /** What to change, by the names of InferenceService.spec. */
-  readonly change: Partial<Sizes>;
+  readonly change: Partial<SizeSettings>;
   readonly claimBytes: number;
   /** "contextSize 16384 (now 32768): 30.1 GiB" */
   readonly text: string;
@@ -29,11 +29,11 @@ const SMALLER_CACHES: readonly string[] = CACHE_TYPES;
 /** Each change that is enough alone; if none is, all of them together; empty if not even that helps. */
 export function suggestFor(
   roomBytes: number,
-  settings: Sizes,
+  settings: SizeSettings,
   claimWith: ClaimWith,
   on?: Backend,
 ): readonly Suggestion[] {
-  const fits = (change: Partial<Sizes>) => {
+  const fits = (change: Partial<SizeSettings>) => {
     const claimBytes = claimWith(change, on);
     if (claimBytes === undefined || claimBytes > roomBytes) return undefined;
     return { change, claimBytes, text: `${inWords(change, settings)}: ${formatBytes(claimBytes)}` };
@@ -55,10 +55,10 @@ export function suggestFor(
   return [];
 }
 
-type Fits = (change: Partial<Sizes>) => Suggestion | undefined;
+type Fits = (change: Partial<SizeSettings>) => Suggestion | undefined;
 
 /** The mildest first; a quantised cache needs flash attention. */
-function cacheChanges({ cacheTypeK, cacheTypeV, flashAttention }: Sizes): Partial<Sizes>[] {
+function cacheChanges({ cacheTypeK, cacheTypeV, flashAttention }: SizeSettings): Partial<SizeSettings>[] {
   if (flashAttention === false) return [];
   const rank = (type: string | undefined) => (type === undefined ? -1 : SMALLER_CACHES.indexOf(type));
   const now = Math.min(rank(cacheTypeK), rank(cacheTypeV));
@@ -69,7 +69,11 @@ function cacheChanges({ cacheTypeK, cacheTypeV, flashAttention }: Sizes): Partia
 }
 
 /** The largest context that fits besides other changes, by bisection; the least there is where none does. */
-function largestContext(settings: Sizes, others: Partial<Sizes>, fits: Fits): Partial<Sizes> {
+function largestContext(
+  settings: SizeSettings,
+  others: Partial<SizeSettings>,
+  fits: Fits,
+): Partial<SizeSettings> {
   const { contextSize = 0, parallelSlots = 1 } = settings;
   const least = Math.ceil((LEAST_CONTEXT_PER_SLOT * parallelSlots) / CONTEXT_STEP);
   let low = least;
@@ -86,7 +90,7 @@ function largestContext(settings: Sizes, others: Partial<Sizes>, fits: Fits): Pa
 }
 
 /** Fewer requests at once, each with as much context as before. */
-function mostSlots({ contextSize = 0, parallelSlots = 1 }: Sizes, fits: Fits): Partial<Sizes> {
+function mostSlots({ contextSize = 0, parallelSlots = 1 }: SizeSettings, fits: Fits): Partial<SizeSettings> {
   const perSlot = Math.floor(contextSize / Math.max(1, parallelSlots));
   const changeTo = (slots: number) => ({ parallelSlots: slots, contextSize: perSlot * slots });
   let low = 1;
@@ -100,7 +104,7 @@ function mostSlots({ contextSize = 0, parallelSlots = 1 }: Sizes, fits: Fits): P
   return changeTo(low);
 }
 
-function inWords(change: Partial<Sizes>, settings: Sizes): string {
+function inWords(change: Partial<SizeSettings>, settings: SizeSettings): string {
   const { cacheTypeK, cacheTypeV, parallelSlots, contextSize, promptCacheMiB } = change;
   const words: string[] = [];
   if (parallelSlots !== undefined)

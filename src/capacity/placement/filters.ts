@@ -27,7 +27,7 @@ export interface Filter {
 }
 
 /** Why a host is out; `passed` counts the filters before that one: more is nearer. */
-export interface Refused {
+export interface FilterRejection {
   readonly code: ErrorCode;
   readonly message: string;
   readonly passed: number;
@@ -110,13 +110,13 @@ export function isAllowedBy(choice: HostChoice, host: HostFacts): boolean {
   return isNamed(choice, host) && isSelected(choice, host);
 }
 
-/** The first filter of a scope that a host fails. Memory comes last and is judged by figures: {@link shortOfMemory}. */
+/** The first filter of a scope that a host fails. Memory comes last and is judged by figures: {@link memoryShortageText}. */
 export function firstRefusal(
   scope: Filter["scope"],
   demand: Demand,
   host: HostFacts,
   context: FilterContext,
-): Refused | undefined {
+): FilterRejection | undefined {
   for (const [passed, filter] of filters.entries()) {
     if (filter.scope !== scope) continue;
     const message = filter.refuse(demand, host, context);
@@ -131,7 +131,7 @@ export function missingBytes(demand: Demand, host: HostFacts, freeBytes: number)
   return Math.max(0, Math.ceil(needBytes(demand, host) - freeBytes));
 }
 
-export function shortOfMemory(demand: Demand, host: HostFacts, freeBytes: number): string {
+export function memoryShortageText(demand: Demand, host: HostFacts, freeBytes: number): string {
   const all = host.budget.known ? ` of ${formatBytes(host.budget.bytes)}` : "";
   return `needs ${formatBytes(needBytes(demand, host))}, ${formatBytes(Math.max(0, freeBytes))}${all} left`;
 }

@@ -5,7 +5,7 @@ import type { Host, HostModel as StoredModel } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
 import { hostBudget } from "../budget.ts";
-import type { Claimed, HostFacts, HostModel } from "./types.ts";
+import type { HostFacts, HostWeights, ReportedCondition } from "./types.ts";
 
 /** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */
 export const RUNTIMES_USABLE = "RuntimesUsable";
@@ -38,7 +38,7 @@ export function hostFacts(host: Host): HostFacts {
 }
 
 /** A speed that is none was not measured. */
-function modelFacts({ source, sha256, tokensPerSecond = 0 }: StoredModel): HostModel {
+function modelFacts({ source, sha256, tokensPerSecond = 0 }: StoredModel): HostWeights {
   return {
     source,
     sha256,
@@ -58,7 +58,7 @@ function totalOf(totalBytes: number | undefined): Pick<HostFacts, "totalBytes"> 
   return totalBytes === undefined || totalBytes <= 0 ? {} : { totalBytes };
 }
 
-function claimed(condition: Condition | undefined): Claimed {
+function claimed(condition: Condition | undefined): ReportedCondition {
   return condition === undefined
     ? { status: "Unknown" }
     : { status: condition.status, message: condition.message };

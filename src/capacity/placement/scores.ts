@@ -13,22 +13,22 @@ export interface ScoreContext {
   readonly fastest: number;
 }
 
-export interface Score {
+export interface Scorer {
   readonly name: string;
   readonly weight: number;
   readonly rate: (demand: Demand, host: HostFacts, context: ScoreContext) => number;
 }
 
 /** What a host can get at most besides speed and memory left, with the weights on its disk and without. */
-export const MOST_WITH_WEIGHTS = 6;
-export const MOST_WITHOUT_WEIGHTS = 4;
-export const MOST_FOR_SPEED = 2;
+export const MAX_SCORE_WITH_WEIGHTS = 6;
+export const MAX_SCORE_WITHOUT_WEIGHTS = 4;
+export const MAX_SPEED_SCORE = 2;
 /** What a host gets for its speed while only others were measured: between the fast and the slow. */
-export const UNMEASURED = MOST_FOR_SPEED / 2;
+export const UNMEASURED = MAX_SPEED_SCORE / 2;
 
 const SPEED = "measured speed";
 
-export const scores: readonly Score[] = [
+export const scores: readonly Scorer[] = [
   // One host that fails must not take all replicas along: worth more than a download.
   {
     name: "spread",
@@ -36,7 +36,7 @@ export const scores: readonly Score[] = [
     rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
   },
   { name: "weights on disk", weight: 2, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
-  { name: SPEED, weight: MOST_FOR_SPEED, rate: rateSpeed },
+  { name: SPEED, weight: MAX_SPEED_SCORE, rate: rateSpeed },
   { name: "memory left", weight: 1, rate: rateMemory },
 ];
 
@@ -48,7 +48,7 @@ export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext)
 }
 
 /** The names of what spoke for the host. */
-export function whyHost(demand: Demand, host: HostFacts, context: ScoreContext): string {
+export function placementReason(demand: Demand, host: HostFacts, context: ScoreContext): string {
   return scores
     .map((score) => ({ name: score.name, value: score.rate(demand, host, context) }))
     .filter(({ name, value }) => value > 0 && (name !== SPEED || context.speed !== undefined))
@@ -71,5 +71,5 @@ export function rateMemory(
 
 function rateSpeed(_: Demand, __: HostFacts, { fastest, speed }: ScoreContext): number {
   if (fastest <= 0) return 0;
-  return speed === undefined ? UNMEASURED / MOST_FOR_SPEED : Math.min(1, speed / fastest);
+  return speed === undefined ? UNMEASURED / MAX_SPEED_SCORE : Math.min(1, speed / fastest);
 }

@@ -7,7 +7,7 @@ import type { HostCompute } from "../../api/host.ts";
 import type { HostBudget } from "../budget.ts";
 
 /** What a condition of a host says; absent counts as Unknown. */
-export interface Claimed {
+export interface ReportedCondition {
   readonly status: "True" | "False" | "Unknown";
   readonly message?: string;
 }
@@ -18,7 +18,7 @@ export interface StoredWeights {
 }
 
 /** Weights on a host, with what is known of them there. */
-export interface HostModel extends StoredWeights {
+export interface HostWeights extends StoredWeights {
   /** As last measured on this host; absent if never measured. */
   readonly tokensPerSecond?: number;
 }
@@ -27,8 +27,8 @@ export interface HostModel extends StoredWeights {
 export interface HostFacts {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  readonly ready: Claimed;
-  readonly reachable: Claimed;
+  readonly ready: ReportedCondition;
+  readonly reachable: ReportedCondition;
   /** Only registered: no agent has joined as this host yet. */
   readonly isAwaited?: boolean;
   readonly isLost: boolean;
@@ -47,7 +47,7 @@ export interface HostFacts {
   readonly budget: HostBudget;
   /** Installed memory, where the host has reported it. */
   readonly totalBytes?: number;
-  readonly models: readonly HostModel[];
+  readonly models: readonly HostWeights[];
 }
 
 /** Memory that is spoken for on a host: a replica in any phase, also draining, or a create that is not confirmed yet. */
@@ -69,7 +69,7 @@ export interface HostClaim {
   };
 }
 
-export interface Refusal {
+export interface HostRefusal {
   readonly host: string;
   readonly atMs: number;
   readonly message: string;
@@ -127,7 +127,7 @@ export interface Demand {
   /** Replicas of the same slot, which end when the new one serves: no siblings of it. */
   readonly predecessors: readonly Predecessor[];
   readonly choice: HostChoice;
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly HostRefusal[];
 }
 
 export interface PlacementInput {
@@ -137,7 +137,7 @@ export interface PlacementInput {
 }
 
 /** Why one host cannot take a demand. */
-export interface Miss {
+export interface PlacementMiss {
   readonly host: string;
   readonly code: ErrorCode;
   readonly message: string;
@@ -175,7 +175,7 @@ export interface Unplaced {
   readonly queuePosition: number;
   readonly waitingFor: string;
   /** At most ten, the nearest first. */
-  readonly misses: readonly Miss[];
+  readonly misses: readonly PlacementMiss[];
   readonly counts: Readonly<Record<string, number>>;
 }
 

@@ -1,7 +1,7 @@
 /** The way to the API server and back, and the credential for it. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Check, defineCheck, type Found } from "../check.ts";
-import type { ApiAnswer, Credential, Readings } from "../readings.ts";
+import { type Check, type CheckFinding, defineCheck } from "../check.ts";
+import type { ApiAnswer, CredentialReading, Readings } from "../readings.ts";
 
 const DAY_MS = 24 * 3_600_000;
 /** The Date header has whole seconds. */
@@ -95,7 +95,7 @@ function preflightCheck(
   });
 }
 
-function judgeClock({ dateMs, sentMs, receivedMs }: ApiAnswer): readonly Found[] | "notApplicable" {
+function judgeClock({ dateMs, sentMs, receivedMs }: ApiAnswer): readonly CheckFinding[] | "notApplicable" {
   if (dateMs === undefined) return "notApplicable";
   // The header was written between the two, and is cut to the second.
   const tooFast = sentMs - (dateMs + 1_000);
@@ -107,7 +107,7 @@ function judgeClock({ dateMs, sentMs, receivedMs }: ApiAnswer): readonly Found[]
   return [{ finding, severity: skewMs >= SKEW_ERROR_MS ? "error" : "warning" }];
 }
 
-function judgeKind({ kind, untilMs }: Credential, nowMs: number): readonly Found[] {
+function judgeKind({ kind, untilMs }: CredentialReading, nowMs: number): readonly CheckFinding[] {
   if (untilMs === undefined) return [{ finding: `the ${kind} never expires` }];
   if (untilMs - nowMs > 366 * DAY_MS) return [{ finding: `the ${kind} is valid until ${iso(untilMs)}` }];
   return [];

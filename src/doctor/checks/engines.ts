@@ -1,7 +1,7 @@
 /** Engines, and what else on the machine competes with them. */
 import { compareVersions } from "../../util/compare-versions.ts";
 import { type Check, defineCheck } from "../check.ts";
-import type { SeenProcess } from "../readings.ts";
+import type { ProcessReading } from "../readings.ts";
 
 /** Versions that fail with what the agent asks of them. An upstream issue or our own drivers' needs, one line each. */
 const KNOWN_BAD: readonly {
@@ -152,7 +152,7 @@ export const engineChecks: readonly Check[] = [
   }),
 ];
 
-function found(processes: readonly SeenProcess[], pattern: RegExp, what: string) {
+function found(processes: readonly ProcessReading[], pattern: RegExp, what: string) {
   return processes
     .filter(({ command, isOurs }) => !isOurs && pattern.test(command))
     .map(({ pid }) => ({ finding: `${what} (pid ${pid})` }));

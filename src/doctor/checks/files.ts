@@ -1,6 +1,6 @@
 /** The files of the agent: whose they are, and what was left behind. */
-import { type Check, defineCheck, type Found } from "../check.ts";
-import type { SeenFile } from "../readings.ts";
+import { type Check, type CheckFinding, defineCheck } from "../check.ts";
+import type { FileReading } from "../readings.ts";
 import { quoted } from "./machine.ts";
 
 export const fileChecks: readonly Check[] = [
@@ -78,11 +78,11 @@ export const fileChecks: readonly Check[] = [
 
 /** Repaired only where the file is the user's own: of others' files only the command is shown. */
 function tooOpen(
-  files: readonly SeenFile[],
-  roles: readonly SeenFile["role"][],
+  files: readonly FileReading[],
+  roles: readonly FileReading["role"][],
   bits: number,
   ownUid: number,
-): readonly Found[] | "notApplicable" {
+): readonly CheckFinding[] | "notApplicable" {
   const meant = files.filter(({ role }) => roles.includes(role));
   if (meant.length === 0) return "notApplicable";
   return meant

@@ -1,5 +1,5 @@
 /** The network of the host: its links, its neighbors, its firewall. */
-import { type Check, defineCheck, type Found } from "../check.ts";
+import { type Check, type CheckFinding, defineCheck } from "../check.ts";
 import type { Firewall, Link, Neighbors } from "../readings.ts";
 import { quoted } from "./machine.ts";
 
@@ -110,7 +110,7 @@ function isBlocked({ gateway, peers }: Neighbors): boolean {
   return isGatewayUp && peers.length > 0 && peers.every(({ reach }) => reach === "noRoute");
 }
 
-function blocked({ engine, path, verdict }: Firewall["programs"][number]): readonly Found[] {
+function blocked({ engine, path, verdict }: Firewall["programs"][number]): readonly CheckFinding[] {
   if (verdict === "permitted") return [];
   const says = {
     blocked: "is blocked",
@@ -123,7 +123,7 @@ function blocked({ engine, path, verdict }: Firewall["programs"][number]): reado
   return [{ finding: `${engine}: ${path} ${says}`, command, severity }];
 }
 
-function fasterLinks(links: readonly Link[]): readonly Found[] {
+function fasterLinks(links: readonly Link[]): readonly CheckFinding[] {
   const route = links.find(({ isRoute }) => isRoute);
   if (route === undefined) return [];
   const now = speedOf(route);

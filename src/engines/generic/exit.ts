@@ -1,6 +1,6 @@
 /** Why a native program exited. Of its log nothing is known, so after it was ready none of it is quoted: it may be clients' text. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Exit, type ExitReason, lastLine, reasonOf } from "../exit.ts";
+import { type Exit, type ExitReason, exitReasonOf, lastLine } from "../exit.ts";
 import { lastRun, type RunAtEnd, START_LINE } from "../last-run.ts";
 
 /** Words that most runtimes of most languages use. */
@@ -20,7 +20,7 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
     return { code: "EngineCrashed", message };
   }
   const cause = run.wasReady ? undefined : CAUSES.find(({ pattern }) => pattern.test(log));
-  return reasonOf(exit, run, {
+  return exitReasonOf(exit, run, {
     known: () => cause && { code: cause.code, message: `${cause.what}: ${lastLine(log)}` },
     lastLine: () => (run.wasReady ? "its log is on the host" : lastLine(log)),
   });

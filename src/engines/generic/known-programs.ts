@@ -1,6 +1,6 @@
 /** Programs that runtime generic starts for services that name none: each in its own words, by the formats that it loads. */
 import type { Mode } from "../../api/engine-settings.ts";
-import type { Program } from "../../api/fields/program.ts";
+import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 
@@ -53,6 +53,6 @@ export function withKnownProgram(spec: InferenceServiceSpec, format: ModelFormat
 }
 
 /** The known program that this is, which its host has to find; undefined where it has a path. */
-export function knownName(program: Pick<Program, "command"> | undefined): string | undefined {
+export function knownName(program: Pick<ProgramSpec, "command"> | undefined): string | undefined {
   return KNOWN_PROGRAMS.find(({ name }) => name === program?.command[0])?.name;
 }

@@ -1,6 +1,6 @@
 /** Any program in an image of the user's, with the same placeholders as on hosts. */
 import type { PodInput, PodRuntime } from "../pods.ts";
-import { fillIn, type Placeholder } from "./program.ts";
+import { fillPlaceholders, type Placeholder } from "./program.ts";
 
 export const genericPod: PodRuntime = {
   images: {},
@@ -8,10 +8,10 @@ export const genericPod: PodRuntime = {
   address: "0.0.0.0",
   writesImage: true,
   settings: ["contextSize", "parallelSlots", "command", "args"],
-  render: (text, input) => fillIn(text, valuesOf(input)),
+  render: (text, input) => fillPlaceholders(text, valuesOf(input)),
   command: (input) => {
     const { command, args = [] } = input.spec;
-    const render = (text: string) => fillIn(text, valuesOf(input));
+    const render = (text: string) => fillPlaceholders(text, valuesOf(input));
     return {
       command: command === undefined ? undefined : command.map(render),
       args: args.map(render),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Program } from "../../api/fields/program.ts";
+import type { ProgramSpec } from "../../api/fields/program.ts";
 import { inferenceServiceSpecSchema } from "../../api/inference-service/index.ts";
 import { classifyExit, ownLines } from "./exit.ts";
 import { genericClaims, programClaimBasis } from "./hosting.ts";
@@ -94,7 +94,7 @@ test.each<[string, Record<string, unknown>, RegExp]>([
 });
 
 test("a placeholder without a value is refused at the start", () => {
-  const program: Program = { command: ["/x", "{{port}}", "{{contextSize}}"], env: [], liveness: {} };
+  const program: ProgramSpec = { command: ["/x", "{{port}}", "{{contextSize}}"], env: [], liveness: {} };
   expect(() => renderProgram(program, { ...values, contextSize: undefined })).toThrow(
     "{{contextSize}} has no value",
   );
@@ -102,8 +102,8 @@ test("a placeholder without a value is refused at the start", () => {
 
 test("the claim is the field's, else the size of the weights plus a fifth and 256 MiB", () => {
   const summary = { weightsBytes: 1000 * MIB };
-  const program: Program = { command: ["/x", "{{port}}"], env: [], liveness: {} };
-  const claim = (given: Program) =>
+  const program: ProgramSpec = { command: ["/x", "{{port}}"], env: [], liveness: {} };
+  const claim = (given: ProgramSpec) =>
     genericClaims.estimate(summary, { mode: "chat", program: given }, "metal");
   expect(claim(program)).toMatchObject({
     claimBytes: 1456 * MIB,

@@ -1,6 +1,6 @@
 /** The command of a native program: read from a service, checked, and rendered for one start. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type Program, type ProgramCheck, programSchema } from "../../api/fields/program.ts";
+import { type ProgramCheck, type ProgramSpec, programSchema } from "../../api/fields/program.ts";
 import { parseQuantity } from "../../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { knownName } from "./known-programs.ts";
@@ -15,7 +15,7 @@ const CODE_VARIABLES =
   /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
 
 /** Throws `CommandInvalid` with every problem in one message. */
-export function toProgram(spec: InferenceServiceSpec): Program {
+export function toProgram(spec: InferenceServiceSpec): ProgramSpec {
   const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources, tty } = spec;
   const liveness = checkOf(probes?.liveness);
   const readiness = checkOf(probes?.readiness);
@@ -51,7 +51,7 @@ function checkOf(probe: Readonly<Record<string, unknown>> | undefined): unknown 
   return tcpSocket === undefined ? undefined : {};
 }
 
-function problemsOf(program: Program): string[] {
+function problemsOf(program: ProgramSpec): string[] {
   const { command, env, liveness, readiness } = program;
   const texts = [...command, ...env.map(({ value }) => value)];
   const own = knownName(program) === undefined ? command[0] : undefined;
@@ -83,7 +83,7 @@ function isPlaceholder(name: string): name is Placeholder {
 }
 
 export function usesPlaceholder(
-  { command, env }: Pick<Program, "command" | "env">,
+  { command, env }: Pick<ProgramSpec, "command" | "env">,
   name: Placeholder,
 ): boolean {
   return [...command, ...env.map(({ value }) => value)].some((text) => text.includes(`{{${name}}}`));
@@ -91,9 +91,9 @@ export function usesPlaceholder(
 
 /** For one start: no placeholder is left, and what was put in is not read again. Throws `CommandInvalid`. */
 export function renderProgram(
-  program: Program,
+  program: ProgramSpec,
   values: Readonly<Record<Placeholder, string | undefined>>,
-): Program {
+): ProgramSpec {
   const missing = PLACEHOLDERS.filter((name) => values[name] === undefined && usesPlaceholder(program, name));
   const problems = [
     ...problemsOf(program),
@@ -119,7 +119,10 @@ function substitute(text: string, values: Readonly<Record<Placeholder, string | 
 }
 
 /** One text of a container, checked and rendered alike. Throws `CommandInvalid`. */
-export function fillIn(text: string, values: Readonly<Record<Placeholder, string | undefined>>): string {
+export function fillPlaceholders(
+  text: string,
+  values: Readonly<Record<Placeholder, string | undefined>>,
+): string {
   const missing = PLACEHOLDERS.find((name) => values[name] === undefined && text.includes(`{{${name}}}`));
   const problems = [
     ...unknownIn(text),

@@ -1,6 +1,6 @@
 /** Collects arguments and the settings that the installed build cannot honour. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Capabilities, type Flag, findFlag, spelling } from "./capabilities.ts";
+import { type Capabilities, type Flag, findFlag, supportedSpelling } from "./capabilities.ts";
 
 /** A setting that cannot be honoured: its field, why, and the code to show. */
 export interface ArgvProblem {
@@ -28,7 +28,7 @@ export function createArgvBuilder(capabilities: Capabilities): ArgvBuilder {
     problems.push({ field, why, code });
   };
   const addIfKnown: ArgvBuilder["addIfKnown"] = (names, value) => {
-    const name = spelling(capabilities, ...names);
+    const name = supportedSpelling(capabilities, ...names);
     if (name === undefined) return false;
     argv.push(name, ...(value === undefined ? [] : [value]));
     return true;

@@ -46,7 +46,10 @@ export function findFlag(capabilities: Capabilities, ...names: readonly string[]
 }
 
 /** The first of the spellings that this build knows. */
-export function spelling(capabilities: Capabilities, ...names: readonly string[]): string | undefined {
+export function supportedSpelling(
+  capabilities: Capabilities,
+  ...names: readonly string[]
+): string | undefined {
   return names.find((name) => findFlag(capabilities, name) !== undefined);
 }
 

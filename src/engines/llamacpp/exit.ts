@@ -1,7 +1,14 @@
 /** Why llama-server ended: every failed start has exit code 1, so the end of its log decides. */
 
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Exit, type ExitReason, LONGEST_LINE, lastLine, reasonOf, shorten } from "../exit.ts";
+import {
+  type Exit,
+  type ExitReason,
+  exitReasonOf,
+  lastLine,
+  MAX_LINE_LENGTH,
+  shortenLogLine,
+} from "../exit.ts";
 import { lastRun, type RunAtEnd } from "../last-run.ts";
 import { isOwnLine, ownLines } from "./own-lines.ts";
 
@@ -85,7 +92,7 @@ const CAUSES: readonly Cause[] = [
 
 export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
   const log = lastRun(logTail);
-  return reasonOf(exit, run, {
+  return exitReasonOf(exit, run, {
     known: () => fromLog(log, run),
     lastLine: (isAtStart) => lastLine(run.wasReady && !isAtStart ? ownLines(log) : log),
   });
@@ -117,7 +124,7 @@ function fromLog(log: string, { wasReady }: RunAtEnd): ExitReason | undefined {
     if (wasReady && isAtStart) continue;
     const match = pattern.exec(log);
     if (match !== null)
-      return { code, message: `${what}: ${wasReady ? quoted(match) : shorten(lineOf(match))}` };
+      return { code, message: `${what}: ${wasReady ? quoted(match) : shortenLogLine(lineOf(match))}` };
   }
   return undefined;
 }
@@ -125,14 +132,14 @@ function fromLog(log: string, { wasReady }: RunAtEnd): ExitReason | undefined {
 /** The line it was found in, or the words alone where a client's text may be around them. */
 function quoted(match: RegExpExecArray): string {
   const line = lineOf(match);
-  return shorten(isOwnLine(line) ? line : match[0]);
+  return shortenLogLine(isOwnLine(line) ? line : match[0]);
 }
 
 /** The line it was found in; of a very long one, the part around it. */
 function lineOf({ input, index }: RegExpExecArray): string {
-  const before = input.slice(Math.max(0, index - LONGEST_LINE / 2), index);
+  const before = input.slice(Math.max(0, index - MAX_LINE_LENGTH / 2), index);
   const from = index - before.length + before.lastIndexOf("\n") + 1;
-  const part = input.slice(from, index + LONGEST_LINE);
+  const part = input.slice(from, index + MAX_LINE_LENGTH);
   const end = part.indexOf("\n", index - from);
   return end < 0 ? part : part.slice(0, end);
 }

@@ -59,11 +59,11 @@ const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
 ];
 
 /** For an answer to a load or a create; `undefined`: nothing that speaks against the model. */
-export function loadRefused(words: string): { readonly code: ErrorCode; readonly message: string } {
+export function ollamaLoadFailure(words: string): { readonly code: ErrorCode; readonly message: string } {
   return { code: codeOf(words, LOAD_CAUSES) ?? "EngineCrashed", message: `Ollama: ${short(words)}` };
 }
 
-export function pullFailed(words: string): { readonly code: ErrorCode; readonly message: string } {
+export function ollamaPullFailure(words: string): { readonly code: ErrorCode; readonly message: string } {
   const cause = PULL_CAUSES.find(({ pattern }) => pattern.test(words));
   return {
     code: cause?.code ?? "SourceUnavailable",

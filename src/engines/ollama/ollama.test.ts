@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { isOwnModel } from "../shared-daemon.ts";
 import { ollamaClaims } from "./claims.ts";
-import { classifyExit, loadRefused, ownLines, pullFailed } from "./exit.ts";
+import { classifyExit, ollamaLoadFailure, ollamaPullFailure, ownLines } from "./exit.ts";
 import { modelName, ollamaSettings, serverName } from "./settings.ts";
 
 const chat = (settings: Partial<EngineSettings> = {}): EngineSettings => ({ mode: "chat", ...settings });
@@ -80,7 +80,7 @@ test.each([
   ["this model may be incompatible with your version of Ollama", "RuntimeTooOld"],
   ["llama runner process has terminated: signal: killed", "EngineCrashed"],
 ])("a load refused with %j is %s", (words, code) => {
-  expect(loadRefused(words)).toEqual({ code, message: `Ollama: ${words}` });
+  expect(ollamaLoadFailure(words)).toEqual({ code, message: `Ollama: ${words}` });
 });
 
 test.each([
@@ -90,9 +90,9 @@ test.each([
   ["digest mismatch, file must be downloaded again: want a, got b", "SourceTruncated"],
   ["max retries exceeded: EOF", "SourceUnavailable"],
 ])("a pull that failed with %j is %s", (words, code) => {
-  expect(pullFailed(words)).toMatchObject({ code });
+  expect(ollamaPullFailure(words)).toMatchObject({ code });
   // What a registry answers may be what only this host can read.
-  const withBody = pullFailed(`${words}: {"password":"s3cret"}`);
+  const withBody = ollamaPullFailure(`${words}: {"password":"s3cret"}`);
   expect(withBody.message).not.toMatch(/s3cret|password/);
   expect(withBody.code).toBe(code);
 });

@@ -1,6 +1,6 @@
 /** Why oMLX exited, and what it means when it refuses a load: read from its own words. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Exit, type ExitReason, lastLine, reasonOf, shorten } from "../exit.ts";
+import { type Exit, type ExitReason, exitReasonOf, lastLine, shortenLogLine } from "../exit.ts";
 import { lastRun, type RunAtEnd, START_LINE } from "../last-run.ts";
 
 /** First match wins. */
@@ -22,7 +22,7 @@ const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; rea
 /** Every model of a daemon goes with it, so each of its replicas says that it was not the model alone. */
 export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
   const log = ownLines(lastRun(logTail));
-  const { code, message } = reasonOf(exit, run, {
+  const { code, message } = exitReasonOf(exit, run, {
     known: () => {
       const cause = CAUSES.find(({ pattern }) => pattern.test(log));
       return cause && { code: cause.code, message: `${cause.what}: ${lineWith(cause.pattern, log)}` };
@@ -33,8 +33,8 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
 }
 
 /** By the status of the answer to a load, and its words. Undefined: it may succeed later. */
-export function loadRefused(status: number, words: string): ExitReason | undefined {
-  const said = `oMLX: ${shorten(words)}`;
+export function omlxLoadFailure(status: number, words: string): ExitReason | undefined {
+  const said = `oMLX: ${shortenLogLine(words)}`;
   if (status === 507) {
     const message = `${said}; nothing was evicted: unload what other clients of this server loaded, or stop a service on this host`;
     return { code: "EngineOutOfMemory", message };
@@ -56,5 +56,5 @@ const LOGGED = /^\0*\d{4}-\d\d-\d\d[ T][\d:,.]+ - \S+ - [A-Z]+ - \[-?\] - /;
 const EARLY = /^(?:omlx[ :]|Configuration error:|MemoryError|ERROR: +\[Errno \d+\] )/;
 
 function lineWith(pattern: RegExp, log: string): string {
-  return shorten(log.split("\n").findLast((line) => pattern.test(line)) ?? "");
+  return shortenLogLine(log.split("\n").findLast((line) => pattern.test(line)) ?? "");
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { omlxClaims } from "./claims.ts";
-import { classifyExit, loadRefused, ownLines } from "./exit.ts";
+import { classifyExit, omlxLoadFailure, ownLines } from "./exit.ts";
 import { hotCacheBytes, modelName, omlxSettings, serverName } from "./settings.ts";
 
 const chat = (settings: Partial<EngineSettings> = {}): EngineSettings => ({ mode: "chat", ...settings });
@@ -96,7 +96,7 @@ test.each([
   [409, "busy", undefined],
   [503, "queue full", undefined],
 ])("a load answered with %i %j is %s", (status, words, code) => {
-  expect(loadRefused(status, words)?.code).toBe(code);
+  expect(omlxLoadFailure(status, words)?.code).toBe(code);
 });
 
 test.each([

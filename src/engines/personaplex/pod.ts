@@ -1,6 +1,6 @@
 /** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its own weights; there is no published image. */
 
-import { flagsOf, hubModel, onlyChat, type PodRuntime } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, requireChatMode } from "../pods.ts";
 
 export const personaPlexPod: PodRuntime = {
   images: {},
@@ -10,11 +10,11 @@ export const personaPlexPod: PodRuntime = {
   offloaded: "needsGPU",
   settings: ["extraArgs", "personaPlexConfig"],
   command: (input) => {
-    onlyChat(input, "personaplex");
+    requireChatMode(input, "personaplex");
     const { spec, settings } = input;
     const config = spec.personaPlexConfig;
     const { weights: _none, ...withoutWeights } = input;
-    const { name, env } = hubModel(withoutWeights, config?.hfTokenSecretRef);
+    const { name, env } = hubWeights(withoutWeights, config?.hfTokenSecretRef);
     return {
       command: ["/app/moshi/.venv/bin/python", "-m", "moshi.server"],
       args: [

@@ -1,7 +1,7 @@
 /** SGLang as a pod. Arguments are those of 0.5.15. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 
@@ -42,7 +42,7 @@ export const sglangPod: PodRuntime = {
     const config = spec.sglangConfig;
     if (settings.mode === "rerank")
       throw new MetalbridgeError("SettingNotSupported", "runtime sglang does not serve spec.mode rerank");
-    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
     const given = { tensor: config?.tensorParallelSize, pipeline: config?.pipelineParallelSize };
     const { tensor, pipeline } = parallelSizes(input, given);
     return {

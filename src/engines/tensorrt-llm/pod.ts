@@ -1,5 +1,12 @@
 /** TensorRT-LLM's own server as a pod. Arguments are those of 1.2. */
-import { flagsOf, hubModel, onlyChat, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodRuntime,
+  parallelSizes,
+  requireChatMode,
+  tokensPerRequest,
+} from "../pods.ts";
 
 export const tensorrtLLMPod: PodRuntime = {
   images: { cuda: "nvcr.io/nvidia/tensorrt-llm/release:1.2.1" },
@@ -11,9 +18,9 @@ export const tensorrtLLMPod: PodRuntime = {
   offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs"],
   command: (input) => {
-    onlyChat(input, "tensorrt-llm");
+    requireChatMode(input, "tensorrt-llm");
     const { spec, settings, gpus } = input;
-    const { name, revision, env } = hubModel(input);
+    const { name, revision, env } = hubWeights(input);
     const { tensor, pipeline } = parallelSizes(input);
     return {
       command: ["trtllm-serve", "serve"],

@@ -1,5 +1,5 @@
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
-import { flagsOf, hubModel, onlyChat, type PodRuntime, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../pods.ts";
 
 export const tgiPod: PodRuntime = {
   images: { cuda: "ghcr.io/huggingface/text-generation-inference:3.3.7" },
@@ -19,10 +19,10 @@ export const tgiPod: PodRuntime = {
   sharesMemory: true,
   settings: ["contextSize", "parallelSlots", "kvUnified", "extraArgs", "tgiConfig"],
   command: (input) => {
-    onlyChat(input, "tgi");
+    requireChatMode(input, "tgi");
     const { spec, settings, gpus } = input;
     const config = spec.tgiConfig;
-    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
     return {
       args: [
         ...flagsOf({

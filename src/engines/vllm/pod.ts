@@ -1,7 +1,7 @@
 /** vLLM as a pod. Arguments are those of 0.25.1. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 
@@ -41,7 +41,7 @@ export const vllmPod: PodRuntime = {
   command: (input) => {
     const { spec, settings, gpus, served } = input;
     const config = spec.vllmConfig;
-    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
     const { tensor, pipeline } = parallelSizes(input, { tensor: config?.tensorParallelSize });
     return {
       command: ["vllm", "serve"],

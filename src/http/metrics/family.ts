@@ -2,7 +2,7 @@
 
 export type Labels = Readonly<Record<string, string>>;
 
-export interface Sample {
+export interface MetricSample {
   readonly labels?: Labels;
   readonly value: number;
 }
@@ -28,9 +28,9 @@ interface Described {
   readonly labels?: readonly string[];
 }
 
-export type Family<Facts> = Described &
+export type MetricFamily<Facts> = Described &
   (
-    | { readonly type: "counter" | "gauge"; readonly read: (facts: Facts) => Iterable<Sample> }
+    | { readonly type: "counter" | "gauge"; readonly read: (facts: Facts) => Iterable<MetricSample> }
     | { readonly type: "histogram"; readonly read: (facts: Facts) => Iterable<HistogramSample> }
   );
 
@@ -40,17 +40,17 @@ export function* stateSet(
   name: string,
   states: readonly string[],
   current: string | undefined,
-): Iterable<Sample> {
+): Iterable<MetricSample> {
   for (const state of states)
     yield { labels: { ...labels, [name]: state }, value: state === current ? 1 : 0 };
 }
 
 /** Nothing where the value is not known: a series that stays away is not zero. */
-export function* known(value: number | undefined, labels: Labels = {}): Iterable<Sample> {
+export function* sampleIfKnown(value: number | undefined, labels: Labels = {}): Iterable<MetricSample> {
   if (value !== undefined) yield { labels, value };
 }
 
 /** 1 or 0. */
-export function* flag(isSo: boolean, labels: Labels = {}): Iterable<Sample> {
+export function* flag(isSo: boolean, labels: Labels = {}): Iterable<MetricSample> {
   yield { labels, value: isSo ? 1 : 0 };
 }

@@ -5,7 +5,7 @@ export function createHistogram(bounds: readonly number[]): Histogram {
   return { bounds, counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 };
 }
 
-export function observe(histogram: Histogram, value: number): void {
+export function observeValue(histogram: Histogram, value: number): void {
   const { bounds, counts } = histogram;
   let at = 0;
   while (at < bounds.length && value > (bounds[at] ?? Number.POSITIVE_INFINITY)) at += 1;

@@ -1,5 +1,5 @@
 /** What Prometheus expects every process to tell of itself, under its usual names. */
-import { type Family, known } from "./family.ts";
+import { type MetricFamily, sampleIfKnown } from "./family.ts";
 
 export interface ProcessFacts {
   readonly cpuSeconds: number;
@@ -9,29 +9,29 @@ export interface ProcessFacts {
   readonly startedAtSeconds: number;
 }
 
-export const processFamilies: readonly Family<{ readonly process: ProcessFacts }>[] = [
+export const processFamilies: readonly MetricFamily<{ readonly process: ProcessFacts }>[] = [
   {
     name: "process_cpu_seconds_total",
     type: "counter",
     help: "CPU time of this process, user and system.",
-    read: ({ process }) => known(process.cpuSeconds),
+    read: ({ process }) => sampleIfKnown(process.cpuSeconds),
   },
   {
     name: "process_resident_memory_bytes",
     type: "gauge",
     help: "Resident memory of this process.",
-    read: ({ process }) => known(process.residentBytes),
+    read: ({ process }) => sampleIfKnown(process.residentBytes),
   },
   {
     name: "process_start_time_seconds",
     type: "gauge",
     help: "Start time of this process, in seconds since the epoch.",
-    read: ({ process }) => known(process.startedAtSeconds),
+    read: ({ process }) => sampleIfKnown(process.startedAtSeconds),
   },
   {
     name: "nodejs_heap_size_used_bytes",
     type: "gauge",
     help: "JavaScript heap in use.",
-    read: ({ process }) => known(process.heapUsedBytes),
+    read: ({ process }) => sampleIfKnown(process.heapUsedBytes),
   },
 ];

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { parseExposition } from "../../../test/metrics/exposition.ts";
-import type { Family, Sample } from "./family.ts";
+import type { MetricFamily, MetricSample } from "./family.ts";
 import { renderFamilies } from "./render.ts";
 
-const gauge = (read: () => Iterable<Sample>): Family<object> => ({
+const gauge = (read: () => Iterable<MetricSample>): MetricFamily<object> => ({
   ...{ name: "metalbridge_test", help: "A test.", type: "gauge", read },
 });
 

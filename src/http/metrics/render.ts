@@ -1,12 +1,12 @@
 /** Families as the text that Prometheus reads. Pure. */
-import type { Family, HistogramSample, Labels } from "./family.ts";
+import type { HistogramSample, Labels, MetricFamily } from "./family.ts";
 
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** Joined at once: single lines of a large page would outlive the young heap, and cost collections of the whole heap. */
 const LINES_AT_ONCE = 64;
 
-export function renderFamilies<Facts>(families: readonly Family<Facts>[], facts: Facts): string {
+export function renderFamilies<Facts>(families: readonly MetricFamily<Facts>[], facts: Facts): string {
   const parts: string[] = [];
   let lines: string[] = [];
   for (const line of linesOf(families, facts)) {
@@ -18,7 +18,7 @@ export function renderFamilies<Facts>(families: readonly Family<Facts>[], facts:
   return [...parts, ...lines].join("");
 }
 
-function* linesOf<Facts>(families: readonly Family<Facts>[], facts: Facts): Iterable<string> {
+function* linesOf<Facts>(families: readonly MetricFamily<Facts>[], facts: Facts): Iterable<string> {
   for (const family of families) {
     const { name, help, type } = family;
     yield `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;

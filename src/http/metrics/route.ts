@@ -1,14 +1,14 @@
 /** The page of metrics of a part that has facts of a whole cluster: megabytes, and a tenth of a second to render. */
 import type { Clock } from "../../util/ports.ts";
-import type { Answer, Route } from "../listener.ts";
+import type { HttpResponse, RouteHandler } from "../listener.ts";
 import { METRICS_TYPE } from "./render.ts";
 
 /** A page is reused for this many times its rendering time, so that scrapes take at most a fifth of a core. */
 const REUSE_PER_COST = 4;
 
 /** Scrapes share one buffer: a page that several clients have not read yet is in memory once. */
-export function metricsRoute(render: () => string, clock: Pick<Clock, "monotonicMs">): Route {
-  let page: Answer | undefined;
+export function metricsRoute(render: () => string, clock: Pick<Clock, "monotonicMs">): RouteHandler {
+  let page: HttpResponse | undefined;
   let goodUntilMs = 0;
   return () => {
     const startedMs = clock.monotonicMs();

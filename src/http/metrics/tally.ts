@@ -1,9 +1,9 @@
 /** Counters with labels, as plain numbers. */
-import type { Labels, Sample } from "./family.ts";
+import type { Labels, MetricSample } from "./family.ts";
 
 export interface Tally {
   readonly add: (labels: Labels, by?: number) => void;
-  readonly samples: () => Iterable<Sample>;
+  readonly samples: () => Iterable<MetricSample>;
 }
 
 /** Label values must come from a short list: each combination is kept for good. */

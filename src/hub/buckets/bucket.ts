@@ -1,13 +1,19 @@
 /** A folder or a file of a bucket: what S3, Google Cloud Storage and OSS have in common. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { RemoteSource } from "../../models/source/source.ts";
-import { type Answer, type Authority, type HttpRules, readText, send } from "../client.ts";
-import { below, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
+import {
+  type HttpRules,
+  type RequestAuthorizer,
+  readResponseText,
+  type SourceResponse,
+  sendSourceRequest,
+} from "../client.ts";
+import { isBelowUrl, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 import { type BucketError, type Page, parseError, parsePage } from "./xml.ts";
 
 /** One kind of server, with the credentials for one bucket. */
-export interface BucketService extends Pick<Authority, "authorize"> {
+export interface BucketService extends Pick<RequestAuthorizer, "authorize"> {
   readonly rules: HttpRules;
   readonly isAnonymous: boolean;
   /** Address of the bucket, with a slash at its end. */
@@ -15,7 +21,7 @@ export interface BucketService extends Pick<Authority, "authorize"> {
   /** Absent: its files are below `base`. Where the server says the region, `base` is not known before it was asked. */
   readonly holds?: SourceKind["holds"] | undefined;
   /** Takes up where the bucket is, or a new token; true when the request is worth sending once more. */
-  readonly learn?: (answer: Answer, error: BucketError | undefined) => boolean;
+  readonly learn?: (answer: SourceResponse, error: BucketError | undefined) => boolean;
   /** Corrects the clock of signatures by what the server says of its own. */
   readonly setClock?: (nowMs: number) => void;
   /** Asks for the SHA-256 of an object; absent where the service has none. */
@@ -36,14 +42,14 @@ export function openBucket({ kind, bucket, key }: BucketSource, service: BucketS
   // A folder may have any name, so the ending decides, and no request.
   const isFile = /\.(gguf|safetensors)$/i.test(key);
   const folder = isFile ? key.slice(0, key.lastIndexOf("/") + 1) : `${key}/`;
-  const authority: Authority = { ...(authorize && { authorize }), judge: judgeOf(shown, service) };
+  const authority: RequestAuthorizer = { ...(authorize && { authorize }), judge: judgeOf(shown, service) };
   const locate = (name: string) => new URL(`${service.base()}${encoded(`${folder}${name}`)}`);
   /** Those whose checksum the list promised; all of a folder that was not listed. */
   let withChecksum: ReadonlySet<string> | undefined;
   return {
     ...{ shown, rules, ...authority, named: isFile ? key.slice(folder.length) : undefined },
     hasCredentials: !service.isAnonymous,
-    holds: service.holds ?? below(service.base()),
+    holds: service.holds ?? isBelowUrl(service.base()),
     list: async (signal) => {
       if (isFile) return undefined;
       const found = await listFolder(folder, shown, { service, authority, signal });
@@ -55,7 +61,7 @@ export function openBucket({ kind, bucket, key }: BucketSource, service: BucketS
       checksum: async (name: string, signal: AbortSignal) => {
         if (withChecksum?.has(name) === false) return undefined;
         const ask = { method: "HEAD", headers: checksumHeaders, signal } as const;
-        const answer = await send(locate(name), { ...ask, ...authority }, rules);
+        const answer = await sendSourceRequest(locate(name), { ...ask, ...authority }, rules);
         answer.body.destroy();
         return sha256Of(answer.headers["x-amz-checksum-sha256"]);
       },
@@ -65,7 +71,7 @@ export function openBucket({ kind, bucket, key }: BucketSource, service: BucketS
 
 interface Asking {
   readonly service: BucketService;
-  readonly authority: Authority;
+  readonly authority: RequestAuthorizer;
   readonly signal: AbortSignal;
 }
 
@@ -117,10 +123,10 @@ async function readPage(
   const query = new URLSearchParams({ "list-type": "2", "encoding-type": "url", prefix, ...next });
   // Canonical requests of signatures know no plus.
   url.search = query.toString().replaceAll("+", "%20");
-  const answer = await send(url, { signal, ...authority }, service.rules);
+  const answer = await sendSourceRequest(url, { signal, ...authority }, service.rules);
   try {
     if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-    const page = parsePage(await readText(answer, MAX_PAGE_BYTES, signal));
+    const page = parsePage(await readResponseText(answer, MAX_PAGE_BYTES, signal));
     if (page === undefined) throw permanent("SourceRefused", `${plainUrl(url)} is not a bucket's list`);
     return page;
   } finally {
@@ -128,7 +134,7 @@ async function readPage(
   }
 }
 
-function judgeOf(shown: string, service: BucketService): NonNullable<Authority["judge"]> {
+function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuthorizer["judge"]> {
   let isClockSet = false;
   return async (answer, signal) => {
     const { url, headers } = answer;
@@ -147,8 +153,8 @@ function judgeOf(shown: string, service: BucketService): NonNullable<Authority["
   };
 }
 
-async function readError(answer: Answer, signal: AbortSignal): Promise<BucketError | undefined> {
-  return parseError(await readText(answer, MAX_ERROR_BYTES, signal).catch(() => ""));
+async function readError(answer: SourceResponse, signal: AbortSignal): Promise<BucketError | undefined> {
+  return parseError(await readResponseText(answer, MAX_ERROR_BYTES, signal).catch(() => ""));
 }
 
 const BAD_CREDENTIALS = new Set([
@@ -166,7 +172,7 @@ const BAD_CREDENTIALS = new Set([
 function failureOf(
   text: string,
   code: string,
-  { url, status, headers }: Answer,
+  { url, status, headers }: SourceResponse,
   { isAnonymous }: BucketService,
 ): SourceFailure {
   if (code === "NoSuchBucket" || code === "NoSuchKey") return permanent("SourceNotFound", text);
@@ -187,14 +193,17 @@ function encoded(path: string): string {
 }
 
 /** The first of these keys that is there: of the Model's Secret, else of this machine. */
-export function settingsOf({ credentials, machineCredentials }: Access) {
+export function bucketSettingsOf({ credentials, machineCredentials }: Access) {
   const all = credentials ?? machineCredentials ?? {};
   return (...names: readonly string[]): string | undefined =>
     names.map((name) => all[name]).find((value) => value !== undefined && value !== "");
 }
 
 /** An endpoint as credentials have it. That of the machine is the operator's own: private addresses are allowed there. Throws MetalbridgeError. */
-export function endpointOf(text: string, { rules, credentials }: Access): { url: URL; rules: HttpRules } {
+export function bucketEndpointOf(
+  text: string,
+  { rules, credentials }: Access,
+): { url: URL; rules: HttpRules } {
   const url = URL.parse(/^https?:\/\//i.test(text) ? text : `https://${text}`);
   if (url === null || url.username !== "" || url.search !== "")
     throw new MetalbridgeError(

@@ -2,10 +2,10 @@
 import { createSign } from "node:crypto";
 import { z } from "zod";
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type Authority, readText, send } from "../client.ts";
+import { type RequestAuthorizer, readResponseText, sendSourceRequest } from "../client.ts";
 import { permanent, plainUrl, statusFailure } from "../failure.ts";
 import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
+import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
 import { type Signing, signV4 } from "./s3.ts";
 
 const accountSchema = z.looseObject({
@@ -24,7 +24,7 @@ const MARGIN_MS = 60_000;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
 export function gsService(bucket: string, access: Access): BucketService {
-  const get = settingsOf(access);
+  const get = bucketSettingsOf(access);
   const { url, rules } = endpointFor(get("STORAGE_EMULATOR_HOST"), access);
   const names = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY";
   const keys = keyPair(get("GS_ACCESS_KEY_ID"), get("GS_SECRET_ACCESS_KEY"), names);
@@ -45,11 +45,11 @@ export function gsService(bucket: string, access: Access): BucketService {
 }
 
 function endpointFor(emulator: string | undefined, access: Access) {
-  if (emulator !== undefined) return endpointOf(emulator, access);
+  if (emulator !== undefined) return bucketEndpointOf(emulator, access);
   return { url: new URL("https://storage.googleapis.com"), rules: access.rules };
 }
 
-interface ServiceAccount extends Required<Pick<Authority, "authorize">> {
+interface ServiceAccount extends Required<Pick<RequestAuthorizer, "authorize">> {
   /** Drops the token; false where it was dropped before. */
   readonly forget: () => boolean;
 }
@@ -72,9 +72,13 @@ function serviceAccount(json: string, { rules }: Access): ServiceAccount {
       assertion: signedClaims(account, Math.floor(nowMs / 1000)),
     }).toString();
     const headers = { "content-type": "application/x-www-form-urlencoded", accept: "application/json" };
-    const answer = await send(url, { method: "POST", headers, body, signal }, { ...rules, maxRedirects: 0 });
+    const answer = await sendSourceRequest(
+      url,
+      { method: "POST", headers, body, signal },
+      { ...rules, maxRedirects: 0 },
+    );
     try {
-      const text = await readText(answer, 64 << 10, signal);
+      const text = await readResponseText(answer, 64 << 10, signal);
       if (answer.status === 400 || answer.status === 401)
         throw permanent("SourceUnauthorized", `${plainUrl(url)} does not accept the service account's key`);
       if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);

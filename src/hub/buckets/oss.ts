@@ -2,16 +2,16 @@
 import { createHash, createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
+import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
 
 const PUBLIC_HOST = /^oss-([a-z0-9-]{2,40}?)(-internal)?\.aliyuncs\.com$/;
 const PUBLIC_BUCKET = /\.oss-[a-z0-9-]{2,49}\.aliyuncs\.com$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
 export function ossService(bucket: string, access: Access): BucketService {
-  const get = settingsOf(access);
+  const get = bucketSettingsOf(access);
   const named = get("OSS_ENDPOINT");
-  const endpoint = named === undefined ? undefined : endpointOf(named, access);
+  const endpoint = named === undefined ? undefined : bucketEndpointOf(named, access);
   const names = "OSS_ACCESS_KEY_ID and OSS_ACCESS_KEY_SECRET";
   const keys = keyPair(get("OSS_ACCESS_KEY_ID"), get("OSS_ACCESS_KEY_SECRET"), names);
   const sessionToken = get("OSS_SESSION_TOKEN");

@@ -1,17 +1,17 @@
 /** S3, or a server with its API: requests signed by version 4, or none for public buckets. */
 import { AwsV4Signer } from "aws4fetch";
-import type { Authority } from "../client.ts";
+import type { RequestAuthorizer } from "../client.ts";
 import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
+import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
 
 const AMAZON_HOST = /(^|\.)s3\.[a-z0-9-]{2,40}\.amazonaws\.com(\.cn)?$/;
 const REGION = /^[a-z0-9-]{2,40}$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
 export function s3Service(bucket: string, access: Access): BucketService {
-  const get = settingsOf(access);
+  const get = bucketSettingsOf(access);
   const named = get("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
-  const endpoint = named === undefined ? undefined : endpointOf(named, access);
+  const endpoint = named === undefined ? undefined : bucketEndpointOf(named, access);
   const names = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   const keys = keyPair(get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"), names);
   const signing: Signing = {
@@ -52,7 +52,7 @@ export interface Signing {
 }
 
 /** Signs the address and the headers of the service; the body is empty. No keys, no headers. */
-export function signV4(signing: Signing): NonNullable<Authority["authorize"]> {
+export function signV4(signing: Signing): NonNullable<RequestAuthorizer["authorize"]> {
   return async ({ url, method, headers }) => {
     const { keys, sessionToken, region } = signing;
     if (keys === undefined) return {};

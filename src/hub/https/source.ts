@@ -1,12 +1,12 @@
 /** Files of any web server: one address, and what lies beside it. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import { bearerHeaders } from "../../models/source/credentials.ts";
-import type { Source } from "../../models/source/source.ts";
+import type { ModelSource } from "../../models/source/source.ts";
 import type { Access, SourceKind } from "../source.ts";
 
 /** A web server lists nothing: the address or the spec names the files. */
 export function openHttps(
-  source: Extract<Source, { kind: "http" }>,
+  source: Extract<ModelSource, { kind: "http" }>,
   { rules, credentials }: Pick<Access, "rules" | "credentials">,
 ): SourceKind {
   const url = new URL(source.url);

@@ -1,9 +1,9 @@
 /** A Hugging Face repository, or one on a mirror with the same API: its files at one commit. */
 import { z } from "zod";
 import { bearerHeaders } from "../../models/source/credentials.ts";
-import type { Source } from "../../models/source/source.ts";
-import { readText, send } from "../client.ts";
-import { below, permanent, plainUrl, statusFailure } from "../failure.ts";
+import type { ModelSource } from "../../models/source/source.ts";
+import { readResponseText, sendSourceRequest } from "../client.ts";
+import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 
 const repositorySchema = z.object({
@@ -23,7 +23,7 @@ const repositorySchema = z.object({
 const MAX_LIST_BYTES = 32 << 20;
 
 export function openHuggingFace(
-  { repo, revision: asked, file }: Extract<Source, { kind: "hf" }>,
+  { repo, revision: asked, file }: Extract<ModelSource, { kind: "hf" }>,
   access: Access,
 ): SourceKind {
   const base = access.hfEndpoint.replace(/\/+$/, "");
@@ -35,18 +35,18 @@ export function openHuggingFace(
   return {
     authorize,
     hasCredentials: Object.keys(authorization).length > 0,
-    holds: below(`${base}/${repo}/`),
+    holds: isBelowUrl(`${base}/${repo}/`),
     shown: `${repo} at ${revision}`,
     named: file,
     rules,
     list: async (signal) => {
       const url = new URL(`${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`);
       const headers = { accept: "application/json" };
-      const answer = await send(url, { headers, authorize, signal }, rules);
+      const answer = await sendSourceRequest(url, { headers, authorize, signal }, rules);
       try {
         if (answer.status === 404) return undefined;
         if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-        return parseList(await readText(answer, MAX_LIST_BYTES, signal), revision, url);
+        return parseList(await readResponseText(answer, MAX_LIST_BYTES, signal), revision, url);
       } finally {
         answer.body.destroy();
       }

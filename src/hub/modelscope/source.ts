@@ -1,9 +1,9 @@
 /** A ModelScope repository: its files with their checksums, at one revision. */
 import { z } from "zod";
 import type { RemoteSource } from "../../models/source/source.ts";
-import { endpointOf, settingsOf } from "../buckets/bucket.ts";
-import { readText, send } from "../client.ts";
-import { below, permanent, plainUrl, statusFailure } from "../failure.ts";
+import { bucketEndpointOf, bucketSettingsOf } from "../buckets/bucket.ts";
+import { readResponseText, sendSourceRequest } from "../client.ts";
+import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceKind } from "../source.ts";
 
 const listSchema = z.object({
@@ -31,12 +31,12 @@ export function openModelScope(
   { repo, revision: asked, file }: Extract<RemoteSource, { kind: "modelscope" }>,
   access: Access,
 ): SourceKind {
-  const get = settingsOf(access);
+  const get = bucketSettingsOf(access);
   const named = get("MODELSCOPE_ENDPOINT");
   const { url: endpoint, rules } =
     named === undefined
       ? { url: new URL("https://modelscope.cn"), rules: access.rules }
-      : endpointOf(named, access);
+      : bucketEndpointOf(named, access);
   const base = endpoint.href.replace(/\/+$/, "");
   const revision = encodeURIComponent(access.revision ?? asked);
   const token = get("MODELSCOPE_API_TOKEN", ...(access.credentials ? ["token", "password"] : []));
@@ -47,14 +47,14 @@ export function openModelScope(
     shown: `${repo} at ${access.revision ?? asked}`,
     named: file,
     ...{ rules, authorize, hasCredentials: token !== undefined },
-    holds: below(`${base}/models/${repo}/`),
+    holds: isBelowUrl(`${base}/models/${repo}/`),
     list: async (signal) => {
       const url = new URL(`${base}/api/v1/models/${repo}/repo/files?Revision=${revision}&Recursive=true`);
       const accept = { accept: "application/json" };
-      const answer = await send(url, { headers: accept, authorize, signal }, rules);
+      const answer = await sendSourceRequest(url, { headers: accept, authorize, signal }, rules);
       try {
         if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-        return parseList(await readText(answer, MAX_LIST_BYTES, signal), url);
+        return parseList(await readResponseText(answer, MAX_LIST_BYTES, signal), url);
       } finally {
         answer.body.destroy();
       }

@@ -2,17 +2,17 @@
 import { expect, test } from "vitest";
 import {
   chooseManifest,
-  type Descriptor,
   filesOfArtifact,
   filesOfOllama,
-  parseManifest,
+  type OciDescriptor,
+  parseOciManifest,
 } from "./manifest.ts";
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
 const TITLE = "org.opencontainers.image.title";
 const FILEPATH = "org.cncf.model.filepath";
 
-function layer(mediaType: string, annotations?: Record<string, string>, letter = "a"): Descriptor {
+function layer(mediaType: string, annotations?: Record<string, string>, letter = "a"): OciDescriptor {
   return { mediaType, digest: digest(letter), size: 7, annotations: annotations ? annotations : undefined };
 }
 
@@ -25,7 +25,7 @@ const ollama = (type: string, letter = "a") =>
   layer(`application/vnd.ollama.image.${type}`, undefined, letter);
 const archive = layer("application/vnd.oci.image.layer.v1.tar+gzip");
 
-test.each<[string, Descriptor[], string[], string?]>([
+test.each<[string, OciDescriptor[], string[], string?]>([
   ["ORAS", [oras("m.gguf"), oras("README.md", "b")], ["m.gguf", "README.md"]],
   [
     "ModelPack",
@@ -56,7 +56,7 @@ test.each<[string, Descriptor[], string[], string?]>([
   expect(list.projector).toBe(projector);
 });
 
-test.each<[string, Descriptor[], string, RegExp]>([
+test.each<[string, OciDescriptor[], string, RegExp]>([
   ["a container image", [archive], "SourceNotSupported", /layer that is an archive .*tar\+gzip/],
   [
     "a folder that ORAS packed",
@@ -105,7 +105,7 @@ test("Ollama's layout is a GGUF and perhaps a projector; the rest stays with Oll
   expect(vision.projector).toBe("projector.gguf");
 });
 
-test.each<[string, Descriptor[], string, RegExp]>([
+test.each<[string, OciDescriptor[], string, RegExp]>([
   ["an adapter", [ollama("model"), ollama("adapter", "b")], "SourceNotSupported", /LoRA adapter/],
   ["several layers of weights", [ollama("model"), ollama("model", "b")], "SourceNotSupported", /2 layers/],
   [
@@ -129,7 +129,7 @@ test.each<[string, unknown, RegExp]>([
   ["10,000 layers", { layers: Array(10_000).fill(oras("m.gguf")) }, /10000 layers; the limit is 1024/],
 ])("refuses a manifest of %s", (_, content, message) => {
   const text = typeof content === "string" ? content : JSON.stringify(content);
-  expect(() => parseManifest(text, "oci://r/m:v1")).toThrow(
+  expect(() => parseOciManifest(text, "oci://r/m:v1")).toThrow(
     expect.objectContaining({ code: "SourceRefused", message: expect.stringMatching(message) }),
   );
 });

@@ -19,14 +19,14 @@ const manifestSchema = z.union([
   z.object({ layers: z.array(descriptorSchema) }),
 ]);
 
-export type Descriptor = z.output<typeof descriptorSchema>;
+export type OciDescriptor = z.output<typeof descriptorSchema>;
 
-export type Manifest =
-  | { readonly at: "index"; readonly manifests: readonly Descriptor[] }
-  | { readonly at: "image"; readonly layers: readonly Descriptor[] };
+export type OciManifest =
+  | { readonly at: "index"; readonly manifests: readonly OciDescriptor[] }
+  | { readonly at: "image"; readonly layers: readonly OciDescriptor[] };
 
 /** Throws MetalbridgeError for what is neither a manifest nor an index. `shown` is for messages. */
-export function parseManifest(text: string, shown: string): Manifest {
+export function parseOciManifest(text: string, shown: string): OciManifest {
   const { data } = manifestSchema.safeParse(parseJson(text));
   if (data === undefined)
     throw new MetalbridgeError("SourceRefused", `${shown} is not a manifest that Metalbridge can read`);
@@ -38,7 +38,7 @@ export function parseManifest(text: string, shown: string): Manifest {
 }
 
 /** The manifest of the model in an index: the one of a model, else the only one. Throws MetalbridgeError. */
-export function chooseManifest(manifests: readonly Descriptor[], shown: string): Descriptor {
+export function chooseManifest(manifests: readonly OciDescriptor[], shown: string): OciDescriptor {
   // Builders add attestations as manifests of an unknown platform.
   const real = manifests.filter(({ platform }) => platform?.os !== "unknown");
   const models = real.filter(({ artifactType = "" }) => /model|gguf/i.test(artifactType));
@@ -65,7 +65,7 @@ export function hexOf(digest: string, shown: string): string {
  * Files of an artifact in the layout of ORAS, ModelPack or Docker: one layer, one file. Layers that are archives or have
  * no name are left out, unless the model needs them: then it throws SourceNotSupported.
  */
-export function filesOfArtifact(layers: readonly Descriptor[], shown: string): FileList {
+export function filesOfArtifact(layers: readonly OciDescriptor[], shown: string): FileList {
   const unnamed = layers.filter((layer) => isGgufType(layer) && nameOf(layer) === undefined);
   const named = layers.map((layer) => ({ layer, name: nameOf(layer) ?? dockerName(layer, unnamed) }));
   const files = new Map<string, ListedFile>();
@@ -89,7 +89,7 @@ export function filesOfArtifact(layers: readonly Descriptor[], shown: string): F
 const OLLAMA_LAYER = "application/vnd.ollama.image.";
 
 /** The GGUF and the projector of a model in Ollama's layout. Throws MetalbridgeError for what only Ollama makes a model of. */
-export function filesOfOllama(layers: readonly Descriptor[], shown: string): FileList {
+export function filesOfOllama(layers: readonly OciDescriptor[], shown: string): FileList {
   const ofType = (type: string) => layers.filter(({ mediaType }) => mediaType === `${OLLAMA_LAYER}${type}`);
   const onlyOllama = (why: string) =>
     new MetalbridgeError("SourceNotSupported", `${shown} ${why}`, {
@@ -105,7 +105,7 @@ export function filesOfOllama(layers: readonly Descriptor[], shown: string): Fil
     throw onlyOllama("adds a LoRA adapter to its model, which only Ollama applies");
   if (parts.length > 0 || projectors.length > 0)
     throw onlyOllama(`has ${parts.length + 1} layers of weights and ${projectors.length + 1} projectors`);
-  const fileOf = (name: string, { digest, size }: Descriptor): ListedFile => ({
+  const fileOf = (name: string, { digest, size }: OciDescriptor): ListedFile => ({
     ...{ name, sizeBytes: size },
     sha256: hexOf(digest, shown),
   });
@@ -114,16 +114,16 @@ export function filesOfOllama(layers: readonly Descriptor[], shown: string): Fil
   return { files: [...files, fileOf("projector.gguf", projector)], projector: "projector.gguf" };
 }
 
-function nameOf({ annotations }: Descriptor): string | undefined {
+function nameOf({ annotations }: OciDescriptor): string | undefined {
   return annotations?.["org.cncf.model.filepath"] ?? annotations?.["org.opencontainers.image.title"];
 }
 
-function isGgufType({ mediaType }: Descriptor): boolean {
+function isGgufType({ mediaType }: OciDescriptor): boolean {
   return /[./]gguf(\.v\d+)?$/.test(mediaType);
 }
 
 /** Docker's GGUF layers have no names; the parts of a split model come in their order. */
-function dockerName(layer: Descriptor, unnamed: readonly Descriptor[]): string | undefined {
+function dockerName(layer: OciDescriptor, unnamed: readonly OciDescriptor[]): string | undefined {
   if (/[./]mmproj$/.test(layer.mediaType)) return "mmproj.gguf";
   if (!isGgufType(layer)) return undefined;
   if (unnamed.length === 1) return "model.gguf";
@@ -132,7 +132,7 @@ function dockerName(layer: Descriptor, unnamed: readonly Descriptor[]): string |
 }
 
 /** ORAS gives single files the media type of a tar; it marks the folders that it packed. */
-function isArchive(layer: Descriptor): boolean {
+function isArchive(layer: OciDescriptor): boolean {
   const { mediaType, annotations } = layer;
   if (annotations?.["io.deis.oras.content.unpack"] === "true") return true;
   if (mediaType === "application/vnd.oci.image.layer.v1.tar") return nameOf(layer) === undefined;
@@ -140,11 +140,11 @@ function isArchive(layer: Descriptor): boolean {
 }
 
 /** What no engine reads: documents, source code, data sets, licenses. */
-function isAside({ mediaType }: Descriptor): boolean {
+function isAside({ mediaType }: OciDescriptor): boolean {
   return /\.(doc|code|dataset)\.v\d|[./]license$/.test(mediaType);
 }
 
-function notUsable(layer: Descriptor, shown: string): MetalbridgeError {
+function notUsable(layer: OciDescriptor, shown: string): MetalbridgeError {
   const why = isArchive(layer)
     ? `is an archive (${layer.mediaType})`
     : `has no name (${layer.mediaType}, no annotation org.opencontainers.image.title)`;

@@ -1,12 +1,18 @@
 /** Requests to a registry of the OCI distribution API: authorization, and manifests that are what their digest says. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { Credentials } from "../../models/source/credentials.ts";
+import type { SourceCredentials } from "../../models/source/credentials.ts";
 import { DOCKER_HUB } from "../../models/source/registries.ts";
-import { type Answer, type Authority, type HttpRules, readText, send } from "../client.ts";
+import {
+  type HttpRules,
+  type RequestAuthorizer,
+  readResponseText,
+  type SourceResponse,
+  sendSourceRequest,
+} from "../client.ts";
 import { permanent, type SourceFailure, statusFailure } from "../failure.ts";
 import type { FileList } from "../source.ts";
-import { chooseManifest, type Descriptor, hexOf, type Manifest, parseManifest } from "./manifest.ts";
+import { chooseManifest, hexOf, type OciDescriptor, type OciManifest, parseOciManifest } from "./manifest.ts";
 
 export interface Repository {
   /** Scheme and host. */
@@ -15,7 +21,7 @@ export interface Repository {
   /** For messages. */
   readonly shown: string;
   readonly rules: HttpRules;
-  readonly authority: Required<Authority>;
+  readonly authority: Required<RequestAuthorizer>;
 }
 
 const MANIFEST_TYPES = [
@@ -33,7 +39,7 @@ const MAX_TOKEN_BYTES = 1 << 20;
 export async function listArtifact(
   repository: Repository,
   reference: string,
-  filesOf: (layers: readonly Descriptor[], shown: string) => FileList,
+  filesOf: (layers: readonly OciDescriptor[], shown: string) => FileList,
   signal: AbortSignal,
 ): Promise<FileList> {
   const { shown } = repository;
@@ -58,19 +64,23 @@ async function readManifest(
   { base, name, shown, rules, authority }: Repository,
   reference: string,
   signal: AbortSignal,
-): Promise<{ readonly manifest: Manifest; readonly digest: string }> {
+): Promise<{ readonly manifest: OciManifest; readonly digest: string }> {
   const url = new URL(`${base}/v2/${name}/manifests/${reference}`);
-  const answer = await send(url, { headers: { accept: MANIFEST_TYPES }, signal, ...authority }, rules);
+  const answer = await sendSourceRequest(
+    url,
+    { headers: { accept: MANIFEST_TYPES }, signal, ...authority },
+    rules,
+  );
   try {
     if (answer.status === 404)
       throw permanent("SourceNotFound", `${shown}: the registry has no such repository, tag or digest`);
     if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-    const text = await readText(answer, MAX_MANIFEST_BYTES, signal);
+    const text = await readResponseText(answer, MAX_MANIFEST_BYTES, signal);
     const digest = `sha256:${createHash("sha256").update(text).digest("hex")}`;
     const named = reference.includes(":") ? reference : answer.headers["docker-content-digest"];
     if (typeof named === "string" && named.startsWith("sha256:") && named !== digest)
       throw permanent("ChecksumMismatch", `the manifest of ${shown} has digest ${digest}, not ${named}`);
-    return { manifest: parseManifest(text, shown), digest };
+    return { manifest: parseOciManifest(text, shown), digest };
   } finally {
     answer.body.destroy();
   }
@@ -79,8 +89,8 @@ async function readManifest(
 /** The token flow and Basic authorization of one repository: asked for by a 401, then sent with every request. */
 export function repositoryAuthority(
   { base, name, rules }: Pick<Repository, "base" | "name" | "rules">,
-  credentials: Credentials | undefined,
-): Required<Authority> {
+  credentials: SourceCredentials | undefined,
+): Required<RequestAuthorizer> {
   const basic = basicOf(credentials, new URL(base).host);
   const { token } = credentials ?? {};
   let authorization = basic === undefined && token !== undefined ? `Bearer ${token}` : undefined;
@@ -133,10 +143,12 @@ interface TokenRequest {
 async function requestToken(url: URL, { basic, rules, signal }: TokenRequest): Promise<string> {
   const authorize = async (): Promise<Record<string, string>> =>
     basic === undefined ? {} : { authorization: basic };
-  const answer = await send(url, { signal, authorize }, rules);
+  const answer = await sendSourceRequest(url, { signal, authorize }, rules);
   try {
     if (answer.status !== 200) throw tokenFailure(url, answer, basic !== undefined);
-    const { data } = tokenSchema.safeParse(parseJson(await readText(answer, MAX_TOKEN_BYTES, signal)));
+    const { data } = tokenSchema.safeParse(
+      parseJson(await readResponseText(answer, MAX_TOKEN_BYTES, signal)),
+    );
     const token = data?.token ?? data?.access_token;
     if (token === undefined || !/^[\x21-\x7e]+$/.test(token))
       throw permanent("SourceRefused", `the token server ${url.host} answered without a token`);
@@ -146,7 +158,7 @@ async function requestToken(url: URL, { basic, rules, signal }: TokenRequest): P
   }
 }
 
-function tokenFailure(url: URL, { status, headers }: Answer, isNamed: boolean): SourceFailure {
+function tokenFailure(url: URL, { status, headers }: SourceResponse, isNamed: boolean): SourceFailure {
   if (![400, 401, 403].includes(status)) return statusFailure(url, status, headers["retry-after"]);
   const who = isNamed ? "the user name and password of the Secret" : "an anonymous pull";
   return permanent("SourceUnauthorized", `the token server ${url.host} refused ${who} (${status})`);
@@ -164,7 +176,7 @@ const dockerConfigSchema = z.object({
 });
 
 /** The header from `username` and `password`, or from the entry of this registry in a `.dockerconfigjson`. */
-function basicOf(credentials: Credentials | undefined, host: string): string | undefined {
+function basicOf(credentials: SourceCredentials | undefined, host: string): string | undefined {
   const { username, password, ".dockerconfigjson": config } = credentials ?? {};
   if (username !== undefined && password !== undefined) return encoded(username, password);
   if (config === undefined) return undefined;

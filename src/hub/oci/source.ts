@@ -1,13 +1,13 @@
 /** Model artifacts in an OCI registry: each layer is one file, and its digest is the checksum of it. */
 import { registryAt } from "../../models/source/registries.ts";
-import type { Source } from "../../models/source/source.ts";
-import { below } from "../failure.ts";
+import type { ModelSource } from "../../models/source/source.ts";
+import { isBelowUrl } from "../failure.ts";
 import type { Access, SourceKind } from "../source.ts";
 import { filesOfArtifact } from "./manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "./registry.ts";
 
 export function openOci(
-  { registry, repository, reference }: Extract<Source, { kind: "oci" }>,
+  { registry, repository, reference }: Extract<ModelSource, { kind: "oci" }>,
   { rules, credentials, revision }: Access,
 ): SourceKind {
   const base = registryAt(registry);
@@ -17,7 +17,7 @@ export function openOci(
   const artifact = { base, name: repository, shown, rules, authority };
   return {
     ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
-    holds: below(`${base}/v2/${repository}/`),
+    holds: isBelowUrl(`${base}/v2/${repository}/`),
     list: (signal) => listArtifact(artifact, revision ?? reference, filesOfArtifact, signal),
     locate: (name, list) => blobUrl(artifact, name, list),
   };

@@ -1,13 +1,13 @@
 /** Models of the Ollama library, for engines other than Ollama: the GGUF and the projector behind a name and tag. */
 import { ollamaModel } from "../../models/source/registries.ts";
-import type { Source } from "../../models/source/source.ts";
-import { below } from "../failure.ts";
+import type { ModelSource } from "../../models/source/source.ts";
+import { isBelowUrl } from "../failure.ts";
 import { filesOfOllama } from "../oci/manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "../oci/registry.ts";
 import type { Access, SourceKind } from "../source.ts";
 
 export function openOllama(
-  source: Extract<Source, { kind: "ollama" }>,
+  source: Extract<ModelSource, { kind: "ollama" }>,
   { ollamaRegistry, credentials, revision, ...access }: Access,
 ): SourceKind {
   const { registry: base, path: name, tag } = ollamaModel(source, ollamaRegistry);
@@ -19,7 +19,7 @@ export function openOllama(
   const model = { base, name, shown, rules, authority };
   return {
     ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
-    holds: below(`${base}/v2/${name}/`),
+    holds: isBelowUrl(`${base}/v2/${name}/`),
     list: (signal) => listArtifact(model, revision ?? tag, filesOfOllama, signal),
     locate: (file, list) => blobUrl(model, file, list),
   };

@@ -8,11 +8,11 @@ import {
   REASON_CREDENTIAL_UNAVAILABLE,
 } from "../errors.ts";
 import type { ApiFailure, ApiResult } from "../types.ts";
-import { type Credential, type Credentials, openCredentials } from "./credentials.ts";
+import { type Credential, type CredentialProvider, openCredentials } from "./credentials.ts";
 import { type Deadline, startDeadline } from "./deadline.ts";
 import type { KubeconfigSource } from "./kubeconfig.ts";
-import { createPool, type SocketPool } from "./pool.ts";
-import { type Exchange, openExchange, readBody } from "./transport.ts";
+import { createSocketPool, type SocketPool } from "./pool.ts";
+import { type ApiExchange, openExchange, readApiBody } from "./transport.ts";
 
 export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
@@ -23,14 +23,14 @@ export interface ConnectOptions extends KubeconfigSource {
 }
 
 export interface RawRequest {
-  readonly method: Exchange["method"];
+  readonly method: ApiExchange["method"];
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
   readonly accept?: string;
   readonly userAgent?: string | undefined;
-  readonly mayStart?: Exchange["mayStart"];
-  readonly upgrade?: Exchange["upgrade"];
+  readonly mayStart?: ApiExchange["mayStart"];
+  readonly upgrade?: ApiExchange["upgrade"];
   /** For the whole exchange; of a stream, for the time to its head. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -95,17 +95,17 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
 class Connection {
   replaced = 0;
   serverAheadMs: number | undefined;
-  readonly #credentials: Credentials;
+  readonly #credentials: CredentialProvider;
   readonly #userAgent: string;
   readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
   readonly #pool: SocketPool;
 
   constructor(
-    credentials: Credentials,
+    credentials: CredentialProvider,
     { userAgent = DEFAULT_USER_AGENT, onAnswer, maxRequests = DEFAULT_MAX_REQUESTS }: ConnectOptions,
   ) {
     this.#credentials = credentials;
-    this.#pool = createPool(maxRequests);
+    this.#pool = createSocketPool(maxRequests);
     this.#userAgent = userAgent;
     this.#onAnswer = onAnswer ?? (() => undefined);
   }
@@ -119,7 +119,7 @@ class Connection {
     try {
       const head = await this.#send(request, "request", deadline);
       if (!head.ok) return { ok: false, error: head.failure };
-      return { ok: true, value: await readBody(head.response, request.maxBodyBytes ?? MAX_BODY_BYTES) };
+      return { ok: true, value: await readApiBody(head.response, request.maxBodyBytes ?? MAX_BODY_BYTES) };
     } catch (error) {
       return { ok: false, error: this.#networkFailure(error, deadline) };
     } finally {
@@ -187,7 +187,7 @@ class Connection {
       return { ok: false, failure: credentialFailure(error), generation };
     }
     const { signal } = deadline;
-    const exchange: Exchange = { ...request, userAgent: request.userAgent ?? this.#userAgent, signal };
+    const exchange: ApiExchange = { ...request, userAgent: request.userAgent ?? this.#userAgent, signal };
     let opened = await openExchange(exchange, credential, agent);
     // A POST is not repeated: it may have been carried out.
     if (!opened.ok && opened.isStaleSocket && request.method !== "POST" && !signal.aborted) {
@@ -207,7 +207,7 @@ class Connection {
     if (!Number.isNaN(serverMs)) this.serverAheadMs = serverMs - Date.now();
     if ((status >= 200 && status < 300) || status === 101) return { ok: true, response };
     try {
-      const body = await readBody(response, MAX_ERROR_BODY_BYTES);
+      const body = await readApiBody(response, MAX_ERROR_BODY_BYTES);
       return { ok: false, failure: failureOfResponse(status, response.headers, body), generation };
     } catch (error) {
       return { ok: false, failure: this.#networkFailure(error, deadline), generation };

@@ -17,7 +17,7 @@ export type TlsSettings = Pick<
   "ca" | "cert" | "key" | "pfx" | "passphrase" | "rejectUnauthorized" | "servername"
 >;
 
-export interface Credentials {
+export interface CredentialProvider {
   /** Runs exec plugins and reads token files where they are due. Rejects when the credential cannot be had. */
   readonly current: () => Promise<Credential>;
   /** Reloads everything, at most once per few seconds; false if nothing was loaded since `generation`. */
@@ -39,7 +39,7 @@ export interface CredentialSource extends KubeconfigSource {
 }
 
 /** Loads once, throwing MetalbridgeError; later failures keep what was loaded last. */
-export function openCredentials(source: CredentialSource): Credentials {
+export function openCredentials(source: CredentialSource): CredentialProvider {
   const { pluginTimeoutMs = PLUGIN_TIMEOUT_MS } = source;
   const load = (): KubeConfig => {
     const loaded = loadKubeconfig(source);

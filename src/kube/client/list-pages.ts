@@ -25,7 +25,7 @@ interface Page {
 }
 
 /** The resourceVersion of the collection now, by a read of one object. */
-export async function readVersion(
+export async function readResourceVersion(
   connection: KubeConnection,
   kind: Kind<KubeObject>,
   call: Omit<ListCall, "pageSize">,

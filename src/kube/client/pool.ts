@@ -25,7 +25,7 @@ interface Agents {
 }
 
 /** A pool without sockets; they are opened by the first requests, at most `maxRequests` beside those of watches. */
-export function createPool(maxRequests: number): SocketPool {
+export function createSocketPool(maxRequests: number): SocketPool {
   let agents: Agents | undefined;
 
   const renewed = (tls: TlsSettings): Agents => {

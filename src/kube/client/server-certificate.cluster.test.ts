@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
 import { certificateFile } from "../../../local/control-plane/state/certificate.ts";
-import { layoutOf } from "../../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { explainFailure } from "../errors.ts";
@@ -30,7 +30,7 @@ async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
 
 it("is named as the cause while it is not trusted, and followed when file or kubeconfig name the new one", async () => {
   await using cluster = await startCluster({ crds: false });
-  const folder = layoutOf(cluster.dir).certificates("127.0.0.1");
+  const folder = controlPlaneLayoutOf(cluster.dir).certificates("127.0.0.1");
   const read = () => readFileSync(certificateFile(folder));
   const admin = readFileSync(cluster.kubeconfig, "utf8");
   const embedded = path.join(cluster.dir, "embedded.kubeconfig");

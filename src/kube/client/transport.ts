@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import { request as httpsRequest, type RequestOptions } from "node:https";
 import type { Credential } from "./credentials.ts";
 
-export interface Exchange {
+export interface ApiExchange {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** With query; the base path of the server's address is put before it. */
   readonly path: string;
@@ -19,7 +19,7 @@ export interface Exchange {
   readonly upgrade?: string | undefined;
 }
 
-export type Opened =
+export type OpenedExchange =
   | { readonly ok: true; readonly response: IncomingMessage }
   | {
       readonly ok: false;
@@ -30,10 +30,10 @@ export type Opened =
 
 /** Sends and resolves with the response's head. `signal` ends the whole exchange, also its body or upgraded socket. */
 export function openExchange(
-  exchange: Exchange,
+  exchange: ApiExchange,
   credential: Credential,
   agent: NonNullable<RequestOptions["agent"]>,
-): Promise<Opened> {
+): Promise<OpenedExchange> {
   const { mayStart } = exchange;
   if (mayStart?.() === false)
     return Promise.resolve({ ok: false, error: notLeading(), isStaleSocket: false });
@@ -88,7 +88,7 @@ function notLeading(): Error {
 export const CODE_TOO_LONG = "ResponseTooLong";
 
 /** The rest of a response as text; rejects when it is cut. */
-export async function readBody(response: IncomingMessage, limitBytes: number): Promise<string> {
+export async function readApiBody(response: IncomingMessage, limitBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -103,7 +103,7 @@ export async function readBody(response: IncomingMessage, limitBytes: number): P
 }
 
 function optionsOf(
-  exchange: Exchange,
+  exchange: ApiExchange,
   credential: Credential,
   agent: RequestOptions["agent"],
 ): RequestOptions {

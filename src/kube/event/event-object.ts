@@ -41,7 +41,7 @@ export function newEvent(series: Series, name: string, reporter: Reporter): Kube
 }
 
 /** `add` also replaces. */
-export function countUp(series: Series): JsonPatchOp[] {
+export function incrementSeries(series: Series): JsonPatchOp[] {
   return [{ op: "add", path: "/series", value: seriesOf(series) }];
 }
 

@@ -3,12 +3,12 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
-import { layoutOf } from "../../../local/control-plane/state/layout.ts";
+import { controlPlaneLayoutOf } from "../../../local/control-plane/state/layout.ts";
 import { pidsNaming } from "../../../test/bed/leftovers.ts";
 import { oneCluster, type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import { connectNoted, mostWithin, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
+import { connectNoted, maxWithin, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import type { ConfigMap } from "../objects.ts";
@@ -70,7 +70,7 @@ it("fifty watchers whose place in history is gone list once each, and not in one
   const lists = connections.map(({ requests }) => requests.filter(({ isList }) => isList));
   expect(lists.map(({ length }) => length)).toEqual(lists.map(() => 1));
   const moments = watched.map(({ clock }, index) => pausedBefore(clock, lists[index]?.[0]?.atMs ?? 0));
-  expect(mostWithin(moments, 100)).toBeLessThan(WATCHERS / 3);
+  expect(maxWithin(moments, 100)).toBeLessThan(WATCHERS / 3);
   ending.abort();
   for (const connection of connections) connection.close();
 });
@@ -104,7 +104,7 @@ it("an API server without its etcd is an outage with a cause, and nothing that h
 it("an API server that was put back to an older copy of its data is believed", async () => {
   const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-restored-"));
   const copy = `${dir}-copy`;
-  const data = layoutOf(dir).etcdData;
+  const data = controlPlaneLayoutOf(dir).etcdData;
   const begin = async (): Promise<PrivateCluster> => startCluster({ crds: false, dir });
   const first = await begin();
   const connection = await connectNoted(first.kubeconfig);

@@ -2,7 +2,7 @@
 import type { Clock } from "../../util/ports.ts";
 import type { KubeObject, Reflector } from "../types.ts";
 
-export type Watched = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastSignMs">;
+export type WatchedReflector = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastSignMs">;
 
 export interface CatchUp {
   /** A request was answered; `failedAtMs` is when the last one before it failed, where one did. */
@@ -22,7 +22,7 @@ const REPLACED_AGAIN_MS = 60_000;
 export function createCatchUp(ports: {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  readonly reflectors: () => readonly Watched[];
+  readonly reflectors: () => readonly WatchedReflector[];
   /** How many connections turned out to be dead when they were used; each was replaced. */
   readonly replaced: () => number;
   /** In 0..1. */

@@ -3,12 +3,12 @@ import { describeError } from "../../api/errors.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../../util/backoff.ts";
 import type { Clock, Log } from "../../util/ports.ts";
 import type { KubeConnection } from "../client/connect.ts";
-import { listPages, readVersion } from "../client/list-pages.ts";
+import { listPages, readResourceVersion } from "../client/list-pages.ts";
 import { watchPath } from "../client/paths.ts";
-import { explainFailure, isAway, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
+import { explainFailure, isApiUnavailable, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
-import { type Change, createStore } from "./store.ts";
+import { createStore, type StoreChange } from "./store.ts";
 import { type WatchEnd, watchOnce } from "./watch-once.ts";
 
 export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
@@ -213,7 +213,7 @@ class ReflectorLoop<T extends KubeObject> {
     const { signal } = this.#pass;
     const timeoutMs = this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS;
     const scope = { ...selection(this.#options, namespace), userAgent: this.#options.userAgent };
-    const read = await readVersion(connection, kind, { ...scope, timeoutMs, signal });
+    const read = await readResourceVersion(connection, kind, { ...scope, timeoutMs, signal });
     if (signal.aborted) return 0;
     if (!read.ok) {
       this.#watchFailures += 1;
@@ -255,7 +255,7 @@ class ReflectorLoop<T extends KubeObject> {
 
   #trouble(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
-    this.#isUnreached = isAway(failure);
+    this.#isUnreached = isApiUnavailable(failure);
     const { log, kind, onTrouble, isOptional = false } = this.#options;
     const isNotInstalled = failure.reason === REASON_KIND_NOT_INSTALLED;
     const retry = !isNotInstalled ? RETRY : isOptional ? RETRY_OPTIONAL : RETRY_NOT_INSTALLED;
@@ -291,7 +291,7 @@ class ReflectorLoop<T extends KubeObject> {
     this.#untilSynced.clear();
   }
 
-  #tell({ key, object, before }: Change<T>): void {
+  #tell({ key, object, before }: StoreChange<T>): void {
     this.#guarded(() => this.#options.onChange(key, object, before));
   }
 

@@ -2,7 +2,7 @@
 import { keyOf } from "../../api/names.ts";
 import type { KubeObject } from "../types.ts";
 
-export interface Change<T> {
+export interface StoreChange<T> {
   readonly key: string;
   readonly object: T | undefined;
   readonly before: T | undefined;
@@ -12,10 +12,10 @@ export interface ObjectStore<T extends KubeObject> {
   readonly get: (key: string) => T | undefined;
   readonly list: () => readonly T[];
   /** One event of a watch; undefined when it says nothing new. */
-  readonly put: (object: T) => Change<T> | undefined;
-  readonly drop: (object: T) => Change<T> | undefined;
+  readonly put: (object: T) => StoreChange<T> | undefined;
+  readonly drop: (object: T) => StoreChange<T> | undefined;
   /** Replaces everything with a complete list; returns what differs. */
-  readonly replaceAll: (items: readonly T[]) => Change<T>[];
+  readonly replaceAll: (items: readonly T[]) => StoreChange<T>[];
 }
 
 /** An empty store. */
@@ -23,7 +23,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
   const slim = createSlimming();
 
-  const put = (object: T): Change<T> | undefined => {
+  const put = (object: T): StoreChange<T> | undefined => {
     const key = keyOf(object.metadata);
     slim(object);
     const before = objects.get(key);
@@ -32,7 +32,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
     return { key, object, before };
   };
 
-  const drop = (object: T): Change<T> | undefined => {
+  const drop = (object: T): StoreChange<T> | undefined => {
     const key = keyOf(object.metadata);
     const before = objects.get(key);
     if (before === undefined) return undefined;
@@ -41,11 +41,11 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
     return { key, object: undefined, before: object };
   };
 
-  const replaceAll = (items: readonly T[]): Change<T>[] => {
+  const replaceAll = (items: readonly T[]): StoreChange<T>[] => {
     const old = objects;
     for (const item of items) slim(item);
     objects = new Map(items.map((item) => [keyOf(item.metadata), item]));
-    const changes: Change<T>[] = [];
+    const changes: StoreChange<T>[] = [];
     for (const [key, object] of objects) {
       const before = old.get(key);
       if (!isSame(before, object)) changes.push({ key, object, before });

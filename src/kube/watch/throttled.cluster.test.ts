@@ -8,7 +8,7 @@ import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import {
   connectNoted,
-  mostWithin,
+  maxWithin,
   type NotedConnection,
   type NotedRequest,
 } from "../../../test/fixtures/noted-connection.ts";
@@ -169,7 +169,7 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
   const thirds = watched
     .slice(1)
     .map(({ connection, clock }) => pausedBefore(clock, connection.requests[2]?.atMs ?? 0));
-  expect(mostWithin(thirds, 100)).toBeLessThan(WATCHERS / 2);
+  expect(maxWithin(thirds, 100)).toBeLessThan(WATCHERS / 2);
   const { requests } = await leased;
   await vi.waitFor(() => expect(requests.length).toBeGreaterThan(2), within);
   expect(Math.min(...gapsOf(requests))).toBeGreaterThanOrEqual(999);

@@ -1,5 +1,5 @@
 /** Jobs of launchd: the agent's own, and those of other supervisors. */
-import type { Reading, Readings, ServiceState } from "../../doctor/readings.ts";
+import type { Reading, Readings, ServiceReading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
@@ -9,7 +9,7 @@ const ABSENT: readonly number[] = [113, 125];
 const ENGINES = /^((homebrew\.mxcl|sh\.brew)\.(ollama|omlx|llama\.cpp|mlx-lm|vllm)|com\.mlx\.\S+)$/;
 
 /** In the system's domain first, then in that of the user. */
-export async function readService(run: RunTool, uid: number): Promise<Reading<ServiceState>> {
+export async function readService(run: RunTool, uid: number): Promise<Reading<ServiceReading>> {
   for (const domain of ["system", `gui/${uid}`, `user/${uid}`]) {
     const reading = await readJob(run, domain);
     if (reading !== "absent") return reading;
@@ -17,7 +17,7 @@ export async function readService(run: RunTool, uid: number): Promise<Reading<Se
   return { value: {} };
 }
 
-async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceState> | "absent"> {
+async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceReading> | "absent"> {
   const target = `${domain}/${LABEL}`;
   const answer = await run("launchctl", ["print", target]);
   if ("failed" in answer) return { unknown: answer.failed };

@@ -4,7 +4,7 @@ import type { RunTool } from "../../util/command.ts";
 import { parseCount, parseSysctl } from "../parse.ts";
 import { readTool } from "./reading.ts";
 
-export interface Program {
+export interface RunningProgram {
   readonly pid: number;
   readonly parent: number;
   readonly command: string;
@@ -16,7 +16,7 @@ export interface Listener {
   readonly program?: string;
 }
 
-export function readPrograms(run: RunTool): Promise<Reading<readonly Program[]>> {
+export function readPrograms(run: RunTool): Promise<Reading<readonly RunningProgram[]>> {
   return readTool(run, ["ps", "-axo", "pid=,ppid=,command="], (text) => {
     const found = [...text.matchAll(/^\s*(\d+)\s+(\d+)\s+(.+)$/gm)];
     if (found.length === 0) return undefined;

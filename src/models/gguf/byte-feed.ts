@@ -1,13 +1,13 @@
 /** Feeds a parser, written as a generator that asks for bytes, from chunks of any size; keeps only what is still needed. */
 
 /** What the parser asks for next: so many bytes to look at, so many to pass over, or so many texts to pass over. */
-export type Ask = { readonly read: number } | { readonly skip: number } | TextsAsk;
+export type ReadRequest = { readonly read: number } | { readonly skip: number } | SkipTextsRequest;
 
 /**
  * Texts with their length before them, as vocabularies have by the hundred thousand: asked for one by one they would
  * take most of the time of reading a header. The answer is `passedTexts`.
  */
-export interface TextsAsk {
+export interface SkipTextsRequest {
   readonly texts: number;
   /** A longer one ends the passing over. */
   readonly most: number;
@@ -15,9 +15,9 @@ export interface TextsAsk {
   readonly passed?: { readonly bytes: number; readonly inText: number };
 }
 
-export type Parser<R> = Generator<Ask, R, DataView>;
+export type Parser<R> = Generator<ReadRequest, R, DataView>;
 
-export type Fed<R> =
+export type FeedResult<R> =
   | { readonly done: true; readonly value: R }
   | { readonly done: false; readonly needBytes: number };
 
@@ -25,7 +25,7 @@ const NOTHING = new DataView(new ArrayBuffer(0));
 
 export class ByteFeed<R> {
   readonly #parser: Parser<R>;
-  #asked: Ask | undefined;
+  #asked: ReadRequest | undefined;
   #kept = new Uint8Array(0);
   #result: { readonly value: R } | undefined;
 
@@ -34,7 +34,7 @@ export class ByteFeed<R> {
   }
 
   /** Takes the next bytes; what comes after the end is ignored. */
-  feed(chunk: Uint8Array): Fed<R> {
+  feed(chunk: Uint8Array): FeedResult<R> {
     if (this.#result !== undefined) return { done: true, value: this.#result.value };
     const bytes = this.#kept.length === 0 ? chunk : joined(this.#kept, chunk);
     let at = 0;
@@ -49,14 +49,14 @@ export class ByteFeed<R> {
     return this.feed(this.#kept);
   }
 
-  #advance(view: DataView): Ask | undefined {
+  #advance(view: DataView): ReadRequest | undefined {
     const next = this.#parser.next(view);
     if (!next.done) return next.value;
     this.#result = { value: next.value };
     return undefined;
   }
 
-  #wait(ask: Ask, bytes: Uint8Array, at: number): Fed<R> {
+  #wait(ask: ReadRequest, bytes: Uint8Array, at: number): FeedResult<R> {
     this.#asked = ask;
     // A copy: callers reuse their buffers, and a Buffer's own slice would share them.
     this.#kept = new Uint8Array(bytes.subarray(at));
@@ -65,16 +65,18 @@ export class ByteFeed<R> {
 }
 
 /** Bytes that the texts took, and the length of one that is too long, else 0. */
-export function passedTexts(answer: DataView): { readonly bytes: number; readonly tooLong: number } {
+export function skippedTexts(answer: DataView): { readonly bytes: number; readonly tooLong: number } {
   return { bytes: answer.getFloat64(0), tooLong: answer.getFloat64(LENGTH_BYTES) };
 }
 
 const LENGTH_BYTES = 8;
 
 /** Where it stands then, and the answer, or what is still to be asked of the next chunk. */
-type Taken = { readonly at: number; readonly answer: DataView } | { readonly at: number; readonly left: Ask };
+type Taken =
+  | { readonly at: number; readonly answer: DataView }
+  | { readonly at: number; readonly left: ReadRequest };
 
-function take(ask: Ask, bytes: Uint8Array, at: number): Taken {
+function take(ask: ReadRequest, bytes: Uint8Array, at: number): Taken {
   if ("texts" in ask) return passTexts(ask, bytes, at);
   const left = bytes.length - at;
   if ("skip" in ask) {
@@ -85,7 +87,7 @@ function take(ask: Ask, bytes: Uint8Array, at: number): Taken {
   return { at: at + ask.read, answer: new DataView(bytes.buffer, bytes.byteOffset + at, ask.read) };
 }
 
-function passTexts(ask: TextsAsk, bytes: Uint8Array, from: number): Taken {
+function passTexts(ask: SkipTextsRequest, bytes: Uint8Array, from: number): Taken {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let { bytes: passed, inText } = ask.passed ?? { bytes: 0, inText: 0 };
   let at = from;
@@ -114,7 +116,7 @@ function answerOf(bytes: number, tooLong: number): DataView {
   return answer;
 }
 
-function leastBytes(ask: Ask): number {
+function leastBytes(ask: ReadRequest): number {
   if ("texts" in ask) return (ask.passed?.inText ?? 0) + ask.texts * LENGTH_BYTES;
   return "skip" in ask ? ask.skip : ask.read;
 }

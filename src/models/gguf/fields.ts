@@ -1,10 +1,10 @@
 /** Reads single fields of GGUF from a byte feed: numbers, texts, values; refuses what no real model has. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type Parser, passedTexts } from "./byte-feed.ts";
+import { type Parser, skippedTexts } from "./byte-feed.ts";
 import { ARRAY_TYPE, SCALAR_BYTES, STRING_TYPE } from "./tables.ts";
 import type { GgufArray, GgufValue } from "./types.ts";
 
-export const LIMITS = {
+export const GGUF_LIMITS = {
   stringBytes: 10 << 20,
   arrayItems: 10_000_000,
   metadataEntries: 65_536,
@@ -24,21 +24,21 @@ export function* readU32(): Parser<number> {
 }
 
 /** A 64-bit count or length, refused above `most`. */
-export function* readCount(most: number, what: string): Parser<number> {
+export function* readGgufCount(most: number, what: string): Parser<number> {
   const value = (yield { read: 8 }).getBigUint64(0, true);
   if (value > BigInt(most)) throw tooLarge(`${what} is ${value}, more than ${most}`);
   return Number(value);
 }
 
 /** A text of at most `most` bytes. */
-export function* readText(most: number, what: string): Parser<string> {
-  const length = yield* readCount(most, `the length of ${what}`);
+export function* readGgufText(most: number, what: string): Parser<string> {
+  const length = yield* readGgufCount(most, `the length of ${what}`);
   const view = yield { read: length };
   return decoder.decode(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 }
 
 /** One metadata value; undefined when it is passed over, because it is long or `isWanted` is false. */
-export function* readValue(type: number, key: string, isWanted: boolean): Parser<GgufValue | undefined> {
+export function* readGgufValue(type: number, key: string, isWanted: boolean): Parser<GgufValue | undefined> {
   if (type === STRING_TYPE) return yield* readOrSkipText(key, isWanted);
   if (type === ARRAY_TYPE) return yield* readArray(key, isWanted, 1);
   const size = SCALAR_BYTES[type];
@@ -47,8 +47,8 @@ export function* readValue(type: number, key: string, isWanted: boolean): Parser
 }
 
 function* readOrSkipText(key: string, isWanted: boolean): Parser<string | undefined> {
-  const length = yield* readCount(LIMITS.stringBytes, `the length of ${key}`);
-  if (!isWanted || length > LIMITS.keptTextBytes) {
+  const length = yield* readGgufCount(GGUF_LIMITS.stringBytes, `the length of ${key}`);
+  if (!isWanted || length > GGUF_LIMITS.keptTextBytes) {
     yield { skip: length };
     return undefined;
   }
@@ -57,23 +57,23 @@ function* readOrSkipText(key: string, isWanted: boolean): Parser<string | undefi
 }
 
 function* readArray(key: string, isWanted: boolean, depth: number): Parser<GgufArray> {
-  if (depth > LIMITS.arrayDepth)
-    throw tooLarge(`${key} holds arrays in arrays, more than ${LIMITS.arrayDepth} deep`);
+  if (depth > GGUF_LIMITS.arrayDepth)
+    throw tooLarge(`${key} holds arrays in arrays, more than ${GGUF_LIMITS.arrayDepth} deep`);
   const type = yield* readU32();
-  const count = yield* readCount(LIMITS.arrayItems, `the number of items of ${key}`);
+  const count = yield* readGgufCount(GGUF_LIMITS.arrayItems, `the number of items of ${key}`);
   if (type === STRING_TYPE) {
-    const { tooLong } = passedTexts(yield { texts: count, most: LIMITS.stringBytes });
-    if (tooLong > 0) throw tooLarge(`a text in ${key} is ${tooLong}, more than ${LIMITS.stringBytes}`);
+    const { tooLong } = skippedTexts(yield { texts: count, most: GGUF_LIMITS.stringBytes });
+    if (tooLong > 0) throw tooLarge(`a text in ${key} is ${tooLong}, more than ${GGUF_LIMITS.stringBytes}`);
     return { count };
   }
   if (type === ARRAY_TYPE) {
-    if (count > LIMITS.keptItems) throw tooLarge(`${key} holds ${count} arrays`);
+    if (count > GGUF_LIMITS.keptItems) throw tooLarge(`${key} holds ${count} arrays`);
     for (let index = 0; index < count; index++) yield* readArray(key, false, depth + 1);
     return { count };
   }
   const size = SCALAR_BYTES[type];
   if (size === undefined) throw malformed(`${key} holds items of type ${type}, which is not known`);
-  if (!isWanted || count > LIMITS.keptItems) {
+  if (!isWanted || count > GGUF_LIMITS.keptItems) {
     yield { skip: count * size };
     return { count };
   }

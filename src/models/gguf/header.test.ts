@@ -6,7 +6,7 @@ import {
   renderGgufHeader,
 } from "../../../local/demo/gguf-writer.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
-import { LIMITS } from "./fields.ts";
+import { GGUF_LIMITS } from "./fields.ts";
 import { createGgufReader, parseGgufHeader } from "./header.ts";
 import { summarizeGguf } from "./summary.ts";
 import { fileTypeName } from "./tables.ts";
@@ -293,25 +293,25 @@ const entry = (type: number) => Buffer.concat([start(0, 1), u64le(1), Buffer.fro
 const tensor = Buffer.concat([start(1, 0), u64le(1), Buffer.from("t")]);
 
 test.each<[string, number, (value: number) => readonly Uint8Array[]]>([
-  ["tensors", LIMITS.tensors, (count) => [start(count, 0)]],
-  ["metadata entries", LIMITS.metadataEntries, (count) => [start(0, count)]],
-  ["bytes of a key", LIMITS.keyBytes, (length) => [start(0, 1), u64le(length)]],
-  ["bytes of a tensor's name", LIMITS.keyBytes, (length) => [start(1, 0), u64le(length)]],
-  ["bytes of a text", LIMITS.stringBytes, (length) => [entry(STRING), u64le(length)]],
-  ["items of an array", LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(0), u64le(count)]],
-  ["texts of an array", LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(STRING), u64le(count)]],
+  ["tensors", GGUF_LIMITS.tensors, (count) => [start(count, 0)]],
+  ["metadata entries", GGUF_LIMITS.metadataEntries, (count) => [start(0, count)]],
+  ["bytes of a key", GGUF_LIMITS.keyBytes, (length) => [start(0, 1), u64le(length)]],
+  ["bytes of a tensor's name", GGUF_LIMITS.keyBytes, (length) => [start(1, 0), u64le(length)]],
+  ["bytes of a text", GGUF_LIMITS.stringBytes, (length) => [entry(STRING), u64le(length)]],
+  ["items of an array", GGUF_LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(0), u64le(count)]],
+  ["texts of an array", GGUF_LIMITS.arrayItems, (count) => [entry(ARRAY), u32le(STRING), u64le(count)]],
   [
     "bytes of a text in an array",
-    LIMITS.stringBytes,
+    GGUF_LIMITS.stringBytes,
     (length) => [entry(ARRAY), u32le(STRING), u64le(1), u64le(length)],
   ],
-  ["arrays in an array", LIMITS.keptItems, (count) => [entry(ARRAY), u32le(ARRAY), u64le(count)]],
+  ["arrays in an array", GGUF_LIMITS.keptItems, (count) => [entry(ARRAY), u32le(ARRAY), u64le(count)]],
   [
     "arrays within each other",
-    LIMITS.arrayDepth,
+    GGUF_LIMITS.arrayDepth,
     (depth) => [entry(ARRAY), ...Array.from({ length: depth - 1 }, () => [u32le(ARRAY), u64le(1)]).flat()],
   ],
-  ["dimensions of a tensor", LIMITS.dimensions, (rank) => [tensor, u32le(rank)]],
+  ["dimensions of a tensor", GGUF_LIMITS.dimensions, (rank) => [tensor, u32le(rank)]],
   ["elements of a dimension", Number.MAX_SAFE_INTEGER, (size) => [tensor, u32le(1), u64le(size)]],
 ])("more %s than %i are refused before memory is allocated, and no fewer", (_, limit, parts) => {
   for (const value of [limit - 1, limit, limit + 1])

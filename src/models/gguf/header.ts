@@ -2,8 +2,16 @@
 
 import { MetalbridgeError } from "../../api/errors.ts";
 import { truncate } from "../../util/text.ts";
-import { type Ask, ByteFeed, type Parser, passedTexts } from "./byte-feed.ts";
-import { LIMITS, malformed, readCount, readText, readU32, readValue, tooLarge } from "./fields.ts";
+import { ByteFeed, type Parser, type ReadRequest, skippedTexts } from "./byte-feed.ts";
+import {
+  GGUF_LIMITS,
+  malformed,
+  readGgufCount,
+  readGgufText,
+  readGgufValue,
+  readU32,
+  tooLarge,
+} from "./fields.ts";
 import { checkFirstBytes } from "./first-bytes.ts";
 import { TENSOR_BLOCKS } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufProgress, GgufValue } from "./types.ts";
@@ -45,8 +53,8 @@ const MAX_KEPT = 65_536;
 
 function* header(): Parser<GgufHeader> {
   const version = checkFirstBytes(yield { read: 8 });
-  const tensorCount = yield* readCount(LIMITS.tensors, "the number of tensors");
-  const entryCount = yield* readCount(LIMITS.metadataEntries, "the number of metadata entries");
+  const tensorCount = yield* readGgufCount(GGUF_LIMITS.tensors, "the number of tensors");
+  const entryCount = yield* readGgufCount(GGUF_LIMITS.metadataEntries, "the number of metadata entries");
   const metadata = new Map<string, GgufValue>();
   let at = 24 + (yield* readMetadata(entryCount, metadata));
   const tensors = yield* readTensors(tensorCount);
@@ -72,9 +80,9 @@ function* readMetadata(count: number, metadata: Map<string, GgufValue>): Parser<
   let items = 0;
   let kept = 0;
   for (let index = 0; index < count; index++) {
-    const key = yield* measured(readText(LIMITS.keyBytes, "a metadata key"), measure);
+    const key = yield* measured(readGgufText(GGUF_LIMITS.keyBytes, "a metadata key"), measure);
     const type = yield* measured(readU32(), measure);
-    const value = yield* measured(readValue(type, key, isKept(key) && kept < MAX_KEPT), measure);
+    const value = yield* measured(readGgufValue(type, key, isKept(key) && kept < MAX_KEPT), measure);
     if (metadata.has(key)) throw malformed(`${JSON.stringify(truncate(key, 80))} occurs twice`);
     if (value !== undefined && (isKept(key) || isArray(value))) metadata.set(key, value);
     items += isArray(value) ? value.count : 1;
@@ -136,14 +144,14 @@ function noteBlock(
 }
 
 function* readTensor() {
-  const name = yield* readText(LIMITS.keyBytes, "a tensor's name");
+  const name = yield* readGgufText(GGUF_LIMITS.keyBytes, "a tensor's name");
   const rank = yield* readU32();
-  if (rank > LIMITS.dimensions) throw tooLarge(`a tensor has ${rank} dimensions`);
+  if (rank > GGUF_LIMITS.dimensions) throw tooLarge(`a tensor has ${rank} dimensions`);
   let elements = 1;
   let rows = 1;
   let columns = 1;
   for (let index = 0; index < rank; index++) {
-    const size = yield* readCount(Number.MAX_SAFE_INTEGER, "a dimension of a tensor");
+    const size = yield* readGgufCount(Number.MAX_SAFE_INTEGER, "a dimension of a tensor");
     elements *= size;
     if (index === 0) columns = size;
     if (index === 1) rows = size;
@@ -151,7 +159,7 @@ function* readTensor() {
   if (!Number.isSafeInteger(elements))
     throw tooLarge(`tensor ${JSON.stringify(truncate(name, 80))} has ${elements} elements`);
   const block = TENSOR_BLOCKS[yield* readU32()];
-  const offset = yield* readCount(Number.MAX_SAFE_INTEGER, "a tensor's offset");
+  const offset = yield* readGgufCount(Number.MAX_SAFE_INTEGER, "a tensor's offset");
   if (block !== undefined && columns % block[0] !== 0) {
     throw malformed(
       `the rows of tensor ${JSON.stringify(truncate(name, 80))} are no multiple of its block size ${block[0]}`,
@@ -172,8 +180,8 @@ function* measured<R>(parser: Parser<R>, measure: { bytes: number }): Parser<R> 
   return step.value;
 }
 
-function bytesOf(ask: Ask, answer: DataView): number {
-  if ("texts" in ask) return passedTexts(answer).bytes;
+function bytesOf(ask: ReadRequest, answer: DataView): number {
+  if ("texts" in ask) return skippedTexts(answer).bytes;
   return "skip" in ask ? ask.skip : ask.read;
 }
 

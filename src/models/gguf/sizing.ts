@@ -1,7 +1,7 @@
 /** From a header to what sizes memory beyond the plain counts: kinds of layers, experts, latent attention, recurrent state. */
 import type { MODEL_TRAITS, ModelSizing, RECURRENT_KINDS } from "../../api/fields/gguf.ts";
 import type { BlockTensors, GgufValue } from "./types.ts";
-import { count, definedOf, numbers } from "./values.ts";
+import { countFrom, definedOf, numbers } from "./values.ts";
 
 export type Lookup = (key: string) => GgufValue | undefined;
 export type Blocks = ReadonlyMap<string, BlockTensors>;
@@ -26,8 +26,8 @@ export function sizingOf(input: SizingInput): ModelSizing | undefined {
   const sizing = definedOf({
     layerKinds: layerKinds(input, recurrent !== undefined),
     headCountKVByLayer: headsByLayer(input),
-    keyLengthSliding: count(of("attention.key_length_swa")),
-    valueLengthSliding: count(of("attention.value_length_swa")),
+    keyLengthSliding: countFrom(of("attention.key_length_swa")),
+    valueLengthSliding: countFrom(of("attention.value_length_swa")),
     ...expertsOf(input),
     latent: latentOf(of),
     recurrent,
@@ -40,11 +40,11 @@ const MAX_LISTED = 1024;
 
 function headsByLayer({ of, layerCount }: SizingInput): number[] | undefined {
   const listed = numbers(of("attention.head_count_kv"));
-  const shared = count(of("attention.shared_kv_layers")) ?? 0;
+  const shared = countFrom(of("attention.shared_kv_layers")) ?? 0;
   if (layerCount === undefined || layerCount > MAX_LISTED) return undefined;
   if (shared > 0 && shared < layerCount) {
     // The last layers read the caches of earlier ones.
-    const heads = count(of("attention.head_count_kv")) ?? count(of("attention.head_count")) ?? 0;
+    const heads = countFrom(of("attention.head_count_kv")) ?? countFrom(of("attention.head_count")) ?? 0;
     return Array.from({ length: layerCount }, (_, layer) =>
       layer < layerCount - shared ? (listed?.[layer] ?? heads) : 0,
     );
@@ -82,7 +82,7 @@ function layerTests(
     return { hasAttention: (layer) => attention.has(layer), hasState: (layer) => recurrent.has(layer) };
   }
   const heads = numbers(of("attention.head_count_kv"));
-  const interval = count(of("full_attention_interval")) ?? 0;
+  const interval = countFrom(of("full_attention_interval")) ?? 0;
   const hasAttention: LayerTest =
     heads === undefined
       ? (layer) => interval > 0 && (layer + 1) % interval === 0
@@ -95,47 +95,48 @@ function layersWith(blocks: Blocks, parts: readonly string[]): Set<number> {
 }
 
 function expertsOf({ of, feedForwardLength }: SizingInput) {
-  const total = count(of("expert_count")) ?? 0;
+  const total = countFrom(of("expert_count")) ?? 0;
   if (total === 0) return {};
-  const width = count(of("expert_feed_forward_length")) || feedForwardLength;
+  const width = countFrom(of("expert_feed_forward_length")) || feedForwardLength;
   const shared =
-    count(of("expert_shared_feed_forward_length")) || (count(of("expert_shared_count")) ?? 0) * (width ?? 0);
+    countFrom(of("expert_shared_feed_forward_length")) ||
+    (countFrom(of("expert_shared_count")) ?? 0) * (width ?? 0);
   return {
-    expertsUsed: count(of("expert_used_count")),
+    expertsUsed: countFrom(of("expert_used_count")),
     expertWidth: width,
     sharedExpertWidth: shared || undefined,
-    denseLayers: count(of("leading_dense_block_count")) || undefined,
+    denseLayers: countFrom(of("leading_dense_block_count")) || undefined,
   };
 }
 
 function latentOf(of: Lookup): ModelSizing["latent"] {
-  const rank = count(of("attention.kv_lora_rank"));
-  const keyLength = count(of("attention.key_length_mla"));
-  const valueLength = count(of("attention.value_length_mla"));
+  const rank = countFrom(of("attention.kv_lora_rank"));
+  const keyLength = countFrom(of("attention.key_length_mla"));
+  const valueLength = countFrom(of("attention.value_length_mla"));
   // Without these two the engine caches full keys and values.
   if (!rank || !keyLength || !valueLength) return undefined;
-  const ropeLength = count(of("rope.dimension_count")) ?? 0;
-  return { rank, ropeLength, queryRank: count(of("attention.q_lora_rank")) ?? 0, keyLength, valueLength };
+  const ropeLength = countFrom(of("rope.dimension_count")) ?? 0;
+  return { rank, ropeLength, queryRank: countFrom(of("attention.q_lora_rank")) ?? 0, keyLength, valueLength };
 }
 
 function recurrentOf({ of, blocks, embeddingSize = 0 }: SizingInput): Recurrent | undefined {
-  const innerSize = count(of("ssm.inner_size")) ?? 0;
-  const stateSize = count(of("ssm.state_size")) ?? 0;
-  const groups = count(of("ssm.group_count")) ?? 0;
-  const kernel = count(of("ssm.conv_kernel")) ?? 4;
-  const rank = count(of("ssm.time_step_rank")) ?? 0;
+  const innerSize = countFrom(of("ssm.inner_size")) ?? 0;
+  const stateSize = countFrom(of("ssm.state_size")) ?? 0;
+  const groups = countFrom(of("ssm.group_count")) ?? 0;
+  const kernel = countFrom(of("ssm.conv_kernel")) ?? 4;
+  const rank = countFrom(of("ssm.time_step_rank")) ?? 0;
   if (innerSize > 0 && stateSize > 0) {
     const channels = innerSize + 2 * groups * stateSize;
     const stateElements = Math.max(0, kernel - 1) * channels + innerSize * stateSize;
     return { kind: stateKind(blocks, groups), stateElements, innerSize, stateSize, groups, kernel, rank };
   }
   const none = { innerSize: embeddingSize, stateSize: 0, groups: 0, rank: 0 };
-  const headSize = count(of("wkv.head_size"));
+  const headSize = countFrom(of("wkv.head_size"));
   if (headSize !== undefined && headSize > 0) {
-    const shifts = count(of("token_shift_count")) || 2;
+    const shifts = countFrom(of("token_shift_count")) || 2;
     return { ...none, kind: "wkv", stateElements: embeddingSize * (headSize + shifts), kernel: shifts };
   }
-  const cached = count(of("shortconv.l_cache"));
+  const cached = countFrom(of("shortconv.l_cache"));
   if (cached === undefined || cached === 0) return undefined;
   return { ...none, kind: "shortConvolution", stateElements: embeddingSize * (cached - 1), kernel: cached };
 }

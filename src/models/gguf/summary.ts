@@ -6,7 +6,7 @@ import { truncate } from "../../util/text.ts";
 import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
-import { count, definedOf } from "./values.ts";
+import { countFrom, definedOf } from "./values.ts";
 
 /** The `gguf` of Model.status, and beyond it what only a reader of the whole header needs. A bare `status.gguf` is a valid summary. */
 export interface GgufSummary extends GgufFacts {
@@ -38,36 +38,37 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
   const parts = [header, ...others];
   const architecture = text(metadata.get("general.architecture"));
   const of = (key: string) => metadata.get(`${architecture}.${key}`);
-  const layerCount = bounded(count(of("block_count")), MAX_LAYERS);
-  const headCount = count(of("attention.head_count"));
-  const headCountKV = count(of("attention.head_count_kv")) ?? headCount;
-  const embeddingSize = count(of("embedding_length"));
+  const layerCount = bounded(countFrom(of("block_count")), MAX_LAYERS);
+  const headCount = countFrom(of("attention.head_count"));
+  const headCountKV = countFrom(of("attention.head_count_kv")) ?? headCount;
+  const embeddingSize = countFrom(of("embedding_length"));
   const headSize = sizePerHead(embeddingSize, headCount);
-  const fileType = count(metadata.get("general.file_type"));
-  const slidingWindow = count(of("attention.sliding_window"));
+  const fileType = countFrom(metadata.get("general.file_type"));
+  const slidingWindow = countFrom(of("attention.sliding_window"));
   const facts = {
     architecture:
       architecture === undefined || architecture.length > GGUF_TEXT_MAX ? undefined : architecture,
     modelName: shown(metadata.get("general.name")),
     quantization: fileType === undefined ? undefined : fileTypeName(fileType),
-    contextLength: count(of("context_length")),
+    contextLength: countFrom(of("context_length")),
     embeddingSize,
     layerCount,
     headCount,
     headCountKV,
-    keyLength: count(of("attention.key_length")) ?? headSize,
-    valueLength: count(of("attention.value_length")) ?? headSize,
-    expertCount: count(of("expert_count")),
+    keyLength: countFrom(of("attention.key_length")) ?? headSize,
+    valueLength: countFrom(of("attention.value_length")) ?? headSize,
+    expertCount: countFrom(of("expert_count")),
     feedForwardLength: feedForward(of),
     vocabularySize:
-      count(of("vocab_size")) ?? header.vocabularySize ?? length(metadata.get("tokenizer.ggml.tokens")),
+      countFrom(of("vocab_size")) ?? header.vocabularySize ?? length(metadata.get("tokenizer.ggml.tokens")),
     slidingWindow: slidingWindow === 0 ? undefined : slidingWindow,
-    tensorCount: count(metadata.get("split.tensors.count")) ?? header.tensorCount,
+    tensorCount: countFrom(metadata.get("split.tensors.count")) ?? header.tensorCount,
     fileVersion: header.version,
     license: shown(metadata.get("general.license")),
   };
   const isProjector = architecture === "clip";
-  const isRanking = count(of("pooling_type")) === POOLING_RANK || parts.some((part) => part.hasClassifier);
+  const isRanking =
+    countFrom(of("pooling_type")) === POOLING_RANK || parts.some((part) => part.hasClassifier);
   const pattern = of("attention.sliding_window_pattern");
   const sliding = slidingLayers(architecture, pattern, layerCount, facts.slidingWindow);
   return definedOf({
@@ -80,11 +81,11 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
       blocks: joinedBlocks(parts),
       layerCount,
       embeddingSize,
-      feedForwardLength: count(of("feed_forward_length")),
+      feedForwardLength: countFrom(of("feed_forward_length")),
       slidingLayers: sliding,
     }),
     ranking: isProjector ? undefined : isRanking,
-    splitCount: count(metadata.get("split.count")),
+    splitCount: countFrom(metadata.get("split.count")),
     isProjector: isProjector || undefined,
   });
 }
@@ -123,9 +124,9 @@ function sizePerHead(embeddingSize: number | undefined, heads: number | undefine
 }
 
 function feedForward(of: Lookup): number | undefined {
-  const dense = count(of("feed_forward_length"));
-  const used = (count(of("expert_used_count")) ?? 0) + (count(of("expert_shared_count")) ?? 0);
-  const experts = used * (count(of("expert_feed_forward_length")) ?? 0);
+  const dense = countFrom(of("feed_forward_length"));
+  const used = (countFrom(of("expert_used_count")) ?? 0) + (countFrom(of("expert_shared_count")) ?? 0);
+  const experts = used * (countFrom(of("expert_feed_forward_length")) ?? 0);
   return dense === undefined && experts === 0 ? undefined : Math.max(dense ?? 0, experts);
 }
 
@@ -140,7 +141,7 @@ function slidingLayers(
     const { items } = pattern;
     return Array.from({ length: layerCount }, (_, index) => Boolean(items[index] ?? false));
   }
-  const period = count(pattern) ?? SLIDING_PERIODS[architecture ?? ""];
+  const period = countFrom(pattern) ?? SLIDING_PERIODS[architecture ?? ""];
   // Not known to be windowed: counted in full, which is never too little.
   if (period === undefined || period === 0) return undefined;
   return Array.from({ length: layerCount }, (_, index) => isSlidingIn(period, index));

@@ -2,7 +2,7 @@
 import type { GgufValue } from "./types.ts";
 
 /** A count: a whole number that is not negative; of an array the largest one. */
-export function count(value: GgufValue | undefined): number | undefined {
+export function countFrom(value: GgufValue | undefined): number | undefined {
   if (typeof value === "object") {
     const all = numbers(value);
     return all === undefined || all.length === 0

@@ -1,7 +1,7 @@
 /** What a Secret may hold for a source, and what it is for. */
 
 /** As in the Secret, by key, without blanks around them. */
-export type Credentials = Readonly<Record<string, string>>;
+export type SourceCredentials = Readonly<Record<string, string>>;
 
 /** Keys that hold a token; first match wins. */
 const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"] as const;
@@ -34,7 +34,7 @@ export const CREDENTIAL_KEYS = [
 ] as const;
 
 /** The keys that are there; undefined where none is. */
-export function pickCredentials(read: (key: string) => string | undefined): Credentials | undefined {
+export function pickCredentials(read: (key: string) => string | undefined): SourceCredentials | undefined {
   const found = CREDENTIAL_KEYS.flatMap((key) => {
     const value = read(key)?.trim();
     return value === undefined ? [] : [[key, value] as const];
@@ -43,14 +43,14 @@ export function pickCredentials(read: (key: string) => string | undefined): Cred
 }
 
 /** The key of a credential that cannot be part of a header; undefined where all can. */
-export function unsendableKey(credentials: Credentials): string | undefined {
+export function unsendableKey(credentials: SourceCredentials): string | undefined {
   // Of JSON only an entry is sent, and that is encoded, or a signature by it.
   const keys = Object.keys(credentials).filter((key) => !/json$/i.test(key));
   return keys.find((key) => !/^[\x21-\x7e]+$/.test(credentials[key] ?? ""));
 }
 
 /** The token as a header; none where there is no token. */
-export function bearerHeaders(credentials: Credentials = {}): Record<string, string> {
+export function bearerHeaders(credentials: SourceCredentials = {}): Record<string, string> {
   const key = TOKEN_KEYS.find((candidate) => credentials[candidate] !== undefined);
   return key === undefined ? {} : { authorization: `Bearer ${credentials[key]}` };
 }

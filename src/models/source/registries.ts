@@ -1,6 +1,6 @@
 /** Where the registry of an oci:// or ollama:// source is. Pure. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import type { Source } from "./source.ts";
+import type { ModelSource } from "./source.ts";
 
 const PLAIN_HOST = /^(localhost|127(\.\d{1,3}){3})(:\d+)?$/;
 /** What docker.io stands for. */
@@ -23,7 +23,7 @@ export interface OllamaModel {
 
 /** `model`, `namespace/model` or `host/namespace/model`; `registry` is where names without a host are. Throws SourceInvalid. */
 export function ollamaModel(
-  { name, tag }: Extract<Source, { kind: "ollama" }>,
+  { name, tag }: Extract<ModelSource, { kind: "ollama" }>,
   registry: string = OLLAMA_REGISTRY,
 ): OllamaModel {
   const parts = name.split("/");

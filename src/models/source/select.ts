@@ -4,7 +4,7 @@ import type { ModelFormat } from "../../api/fields/shared.ts";
 import { checkDistinct, checkFileName } from "./file-name.ts";
 import { parseSplitName, splitFileNames } from "./split-files.ts";
 
-export interface Place {
+export interface SelectableFiles {
   /** For messages. */
   readonly shown: string;
   /** File that the source itself names. */
@@ -14,7 +14,7 @@ export interface Place {
 }
 
 /** From the spec of a Model, or from a replica's template. */
-export interface FileWish {
+export interface FileSelector {
   readonly files?: readonly string[] | undefined;
   readonly mmproj?: string | undefined;
   readonly format?: ModelFormat | undefined;
@@ -39,7 +39,7 @@ export interface Selection {
  * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
  * Throws MetalbridgeError.
  */
-export function selectFiles(place: Place, wish: FileWish): Selection {
+export function selectFiles(place: SelectableFiles, wish: FileSelector): Selection {
   const { shown, named, available } = place;
   const patterns = [...(named === undefined ? [] : [named]), ...(wish.files ?? [])];
   const asked = patterns.flatMap((pattern) => expand(place, pattern, wish));
@@ -65,7 +65,7 @@ export function selectFiles(place: Place, wish: FileWish): Selection {
 }
 
 /** The files that a pattern stands for: all that match, of GGUF files those of one model. */
-function expand({ shown, available }: Place, pattern: string, wish: FileWish) {
+function expand({ shown, available }: SelectableFiles, pattern: string, wish: FileSelector) {
   if (!/[*?]/.test(pattern) || available?.includes(pattern)) return [pattern];
   if (available === undefined) {
     const remedy = { summary: "name the files themselves" };
@@ -112,7 +112,7 @@ function projectorAt(at: string): { name: string; at: string } {
   return { name: checkFileName(pathname.slice(pathname.lastIndexOf("/") + 1)), at };
 }
 
-function chooseFiles({ shown, available }: Place, format: ModelFormat, wish: FileWish) {
+function chooseFiles({ shown, available }: SelectableFiles, format: ModelFormat, wish: FileSelector) {
   if (available === undefined)
     throw new MetalbridgeError("SourceNotFound", `${shown} does not exist, or names no file`);
   return format === "gguf"
@@ -120,7 +120,7 @@ function chooseFiles({ shown, available }: Place, format: ModelFormat, wish: Fil
     : { files: chooseAll(shown, available), isChosen: false };
 }
 
-function chooseGguf(shown: string, available: readonly string[], { quantization, mmproj }: FileWish) {
+function chooseGguf(shown: string, available: readonly string[], { quantization, mmproj }: FileSelector) {
   const mains = available.filter((name) => name !== mmproj && isMainGguf(name)).sort();
   if (mains.length === 0) throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no .gguf file`);
   const fitting = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import { truncate } from "../../util/text.ts";
 
-export type Source =
+export type ModelSource =
   | { readonly kind: "http"; readonly url: string }
   | { readonly kind: "hf"; readonly repo: string; readonly file?: string; readonly revision: string }
   | { readonly kind: "file"; readonly path: string }
@@ -22,11 +22,11 @@ export type Source =
     };
 
 /** Sources that the client of `src/hub` reads. */
-export type RemoteSource = Extract<Source, { kind: (typeof REMOTE)[number] }>;
+export type RemoteSource = Extract<ModelSource, { kind: (typeof REMOTE)[number] }>;
 
 const REMOTE = ["http", "hf", "modelscope", "s3", "gs", "oss", "oci", "ollama"] as const;
 
-export function isRemote(source: Source): source is RemoteSource {
+export function isRemote(source: ModelSource): source is RemoteSource {
   return (REMOTE as readonly string[]).includes(source.kind);
 }
 
@@ -43,7 +43,7 @@ const OCI_TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 /** The source as data; throws `SourceInvalid` with what is wrong with it and how it is written. */
-export function parseSource(text: string): Source {
+export function parseSource(text: string): ModelSource {
   if (text === "") throw invalid(text, "it is empty", "hf://org/repo");
   if (text.length > MAX_LENGTH)
     throw invalid(`${truncate(text, 40)}`, `it is longer than ${MAX_LENGTH} characters`, "hf://org/repo");
@@ -92,12 +92,12 @@ export function publicSource(text: string): string {
 }
 
 /** Whether only the host that runs the model can read its source: a model of the Ollama library is a GGUF where the Model says so. */
-export function isReadByHost({ kind }: Source, format: ModelFormat | undefined): boolean {
+export function isReadByHost({ kind }: ModelSource, format: ModelFormat | undefined): boolean {
   return kind === "file" || (kind === "ollama" && format !== "gguf");
 }
 
 /** The format that a source has when the Model names none; undefined where only looking at it can tell. */
-export function defaultFormat(source: Source): ModelFormat | undefined {
+export function defaultFormat(source: ModelSource): ModelFormat | undefined {
   if (source.kind === "ollama") return "ollama";
   const name = fileNameOf(source)?.toLowerCase();
   if (name?.endsWith(".gguf")) return "gguf";
@@ -108,7 +108,7 @@ export function defaultFormat(source: Source): ModelFormat | undefined {
 }
 
 /** The last name of the file that the source names; undefined where it names none. */
-export function fileNameOf(source: Source): string | undefined {
+export function fileNameOf(source: ModelSource): string | undefined {
   switch (source.kind) {
     case "http":
       return lastName(safelyDecoded(new URL(source.url).pathname));
@@ -130,7 +130,7 @@ export function fileNameOf(source: Source): string | undefined {
   }
 }
 
-function bare(text: string): Source {
+function bare(text: string): ModelSource {
   if (text.includes("..") || text.split("/").length < 2) {
     throw invalid(
       text,
@@ -141,7 +141,7 @@ function bare(text: string): Source {
   return { kind: "hf", ...repository(text, text, "org/repo[/file.gguf][@revision]", "main") };
 }
 
-function web(text: string): Source {
+function web(text: string): ModelSource {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.hostname === "")
     throw invalid(text, "it is not a valid URL", "https://host/path/model.gguf");
@@ -156,7 +156,7 @@ function web(text: string): Source {
   return { kind: "http", url: url.href };
 }
 
-function file(text: string, path: string): Source {
+function file(text: string, path: string): ModelSource {
   if (!path.startsWith("/"))
     throw invalid(text, "the path is not absolute", "file:///path/on/the/host (three slashes)");
   if (path.split("/").includes("..")) throw invalid(text, "the path holds '..'", "the path without it");
@@ -165,21 +165,21 @@ function file(text: string, path: string): Source {
   return { kind: "file", path: path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "") };
 }
 
-function volume(text: string, rest: string): Source {
+function volume(text: string, rest: string): ModelSource {
   const [claim = "", ...path] = rest.split("/");
   if (!DNS_SUBDOMAIN.test(claim))
     throw invalid(text, `${JSON.stringify(claim)} is not a claim's name`, "pvc://claim/path/model.gguf");
   return { kind: "pvc", claim, path: relative(text, path.join("/"), "pvc://claim/path/model.gguf") };
 }
 
-function bucket(text: string, kind: "s3" | "oss" | "gs", rest: string): Source {
+function bucket(text: string, kind: "s3" | "oss" | "gs", rest: string): ModelSource {
   const [name = "", ...key] = rest.split("/");
   const form = `${kind}://bucket/path/model.gguf`;
   if (!BUCKET.test(name)) throw invalid(text, `${JSON.stringify(name)} is not a bucket's name`, form);
   return { kind, bucket: name, key: relative(text, key.join("/"), form) };
 }
 
-function ollama(text: string, rest: string): Source {
+function ollama(text: string, rest: string): ModelSource {
   // The host before the first slash may have a port.
   const colon = rest.indexOf(":", rest.lastIndexOf("/") + 1);
   const name = colon < 0 ? rest : rest.slice(0, colon);
@@ -191,7 +191,7 @@ function ollama(text: string, rest: string): Source {
 }
 
 /** The tag is `latest` where there is none; a digest wins over a tag. */
-function oci(text: string, rest: string): Source {
+function oci(text: string, rest: string): ModelSource {
   const form = "oci://registry/repository:tag or oci://registry/repository@sha256:…";
   const [named = "", digest, ...more] = rest.split("@");
   const slash = named.indexOf("/");

@@ -5,7 +5,7 @@ import { startCluster } from "../../cluster/cluster.ts";
 import { root } from "../../docs/pages.ts";
 import { findLlamaServer } from "../../fixtures/llama-server.ts";
 import { alerts } from "../charts.ts";
-import { startBusyFarm } from "./farm.ts";
+import { startBusyFleet } from "./busy-fleet.ts";
 import { countSeries, panelQueries, type Variables, variableQueries } from "./panels.ts";
 import { needsPrometheus, prometheusFolder, promtool } from "./promtool.ts";
 import { type Prometheus, startPrometheus } from "./server.ts";
@@ -63,7 +63,7 @@ test.skipIf(!canRun)(
   `a farm in Prometheus, from its first scrape until nothing of its services is left${needsPrometheus}`,
   async () => {
     await using cluster = await startCluster();
-    await using busy = await startBusyFarm(cluster.kubeconfig);
+    await using busy = await startBusyFleet(cluster.kubeconfig);
     const from = Date.now() / 1_000;
     await using prometheus = await startPrometheus(rulesFile, busy.jobs);
     const untilKilled = (times: number) =>

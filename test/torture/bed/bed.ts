@@ -25,7 +25,7 @@ import { compactEtcd } from "../../cluster/etcd-compaction.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
 import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalog.ts";
-import { type FarmObjects, farmObjects } from "./farm-objects.ts";
+import { type FleetObjects, fleetObjects } from "./fleet-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
 import { serveModels } from "./models.ts";
 import { oneThreadOllama } from "./one-thread-ollama.ts";
@@ -39,7 +39,7 @@ export interface Bed extends AsyncDisposable {
   readonly compact: () => Promise<void>;
   readonly connection: KubeConnection;
   readonly client: KubeClient;
-  readonly objects: FarmObjects;
+  readonly objects: FleetObjects;
   readonly hosts: ReadonlyMap<string, TestHost>;
   readonly nodes: ReadonlyMap<string, RealNode>;
   readonly kubectl: Kubectl;
@@ -134,7 +134,7 @@ async function build(
     services: servicesWith(nodeCount),
     auditFile: audit.file,
     compact: () => compactEtcd(controlPlane.etcdSocket),
-    objects: farmObjects(client, models, engine),
+    objects: fleetObjects(client, models, engine),
   };
 }
 

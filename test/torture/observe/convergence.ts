@@ -9,7 +9,7 @@ import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import { HOSTS, nodeNames, servicesWith } from "../plan/catalog.ts";
 import { isReady, readyPods } from "./cluster.ts";
 
-export interface FarmView {
+export interface FleetView {
   readonly hosts: readonly Host[];
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];
@@ -25,7 +25,7 @@ export interface FarmView {
 }
 
 /** One sentence for each thing that is not as it should be; empty when all is well. */
-export function whyNotConverged(view: FarmView): readonly string[] {
+export function whyNotConverged(view: FleetView): readonly string[] {
   return [
     ...HOSTS.flatMap((name) => hostReasons(view, name)),
     ...nodeNames(view.nodeCount).flatMap((name) => nodeReasons(view, name)),
@@ -36,7 +36,7 @@ export function whyNotConverged(view: FarmView): readonly string[] {
   ];
 }
 
-function hostReasons({ hosts }: FarmView, name: string): readonly string[] {
+function hostReasons({ hosts }: FleetView, name: string): readonly string[] {
   const host = hosts.find(({ metadata }) => metadata.name === name);
   if (host === undefined) return [`there is no Host ${name}`];
   const reasons: string[] = [];
@@ -51,14 +51,14 @@ function hostReasons({ hosts }: FarmView, name: string): readonly string[] {
   return reasons;
 }
 
-function nodeReasons({ nodes }: FarmView, name: string): readonly string[] {
+function nodeReasons({ nodes }: FleetView, name: string): readonly string[] {
   const node = nodes.find(({ metadata }) => metadata.name === name);
   const { taints = [] } = node?.spec ?? {};
   if (taints.length > 0) return [`node ${name} has taints: ${JSON.stringify(taints)}`];
   return isReady(node?.status?.conditions) ? [] : [`node ${name} is not Ready`];
 }
 
-function serviceReasons(view: FarmView, name: string): readonly string[] {
+function serviceReasons(view: FleetView, name: string): readonly string[] {
   const service = view.services.find(({ metadata }) => metadata.name === name);
   if (service === undefined) return [`there is no service ${name}`];
   const { metadata, spec, status } = service;
@@ -90,7 +90,7 @@ function serviceReasons(view: FarmView, name: string): readonly string[] {
   ];
 }
 
-function podReasons({ engines }: FarmView, { metadata, spec, status }: Pod): readonly string[] {
+function podReasons({ engines }: FleetView, { metadata, spec, status }: Pod): readonly string[] {
   const called = `pod ${metadata.name} on ${spec.nodeName}`;
   if (metadata.deletionTimestamp !== undefined) return [`${called} is still being deleted`];
   if (metadata.ownerReferences?.[0]?.kind !== "ReplicaSet") return [`${called} has no owner`];
@@ -99,7 +99,7 @@ function podReasons({ engines }: FarmView, { metadata, spec, status }: Pod): rea
   return own.length === 1 ? [] : [`${called} has ${own.length} engines`];
 }
 
-function replicaReasons(view: FarmView, { metadata, spec, status }: InferenceReplica): readonly string[] {
+function replicaReasons(view: FleetView, { metadata, spec, status }: InferenceReplica): readonly string[] {
   const { hostName } = spec.template;
   const called = `replica ${metadata.name} on ${hostName}`;
   if (metadata.deletionTimestamp !== undefined)
@@ -119,7 +119,7 @@ function replicaReasons(view: FarmView, { metadata, spec, status }: InferenceRep
   return sliceReasons(view, called, metadata.name, view.addresses.get(hostName) ?? "");
 }
 
-function sliceReasons(view: FarmView, called: string, replica: string, address: string): readonly string[] {
+function sliceReasons(view: FleetView, called: string, replica: string, address: string): readonly string[] {
   const slice = view.slices.find(({ metadata }) => metadata.labels?.[LABEL_REPLICA] === replica);
   const [endpoint] = slice?.endpoints ?? [];
   if (endpoint === undefined) return [`${called} has no endpoint`];

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
-import { createIdentity } from "./identity.ts";
+import { createIdentityReader } from "./identity.ts";
 
 describe.each([
-  ["the system's own reader", createIdentity(process.platform)],
+  ["the system's own reader", createIdentityReader(process.platform)],
   ["ps", createDarwinIdentity()],
 ])("what a process does, by %s", (_, { activity }) => {
   it("distinguishes a sleeping, a stopped and a running process", async () => {

@@ -5,6 +5,6 @@ import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts"
 import { createLinuxIdentity } from "./linux.ts";
 
 /** The reader for this machine's kernel. */
-export function createIdentity(platform: NodeJS.Platform): IdentityReader {
+export function createIdentityReader(platform: NodeJS.Platform): IdentityReader {
   return platform === "linux" ? createLinuxIdentity() : createDarwinIdentity();
 }

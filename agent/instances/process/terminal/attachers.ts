@@ -9,7 +9,7 @@ import {
   resizeSchema,
   type Size,
 } from "./frames.ts";
-import type { Screen } from "./screen.ts";
+import type { TerminalScreen } from "./screen.ts";
 
 /** One that reads too slowly misses what comes, and then gets the screen again. */
 const MAX_UNREAD_BYTES = 1 << 20;
@@ -23,7 +23,7 @@ interface Attacher {
 }
 
 export interface AttachPorts {
-  readonly screen: Screen;
+  readonly screen: TerminalScreen;
   /** False where it was dropped. */
   readonly type: (bytes: Buffer) => boolean;
   readonly resize: (size: Size) => void;

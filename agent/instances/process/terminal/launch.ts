@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import type { EngineCommand } from "../engine-process.ts";
 import type { RotationLimits } from "../log-rotation.ts";
-import { MARK_VARIABLE, markOf, TERMINAL_LAUNCH } from "../run-directory.ts";
+import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../run-directory.ts";
 import { SHIM_FUNCTIONS } from "../shim-script.ts";
 
 /** Memory beside the models is dear. */
@@ -34,7 +34,7 @@ export function prepareTerminal(
 ): Pick<EngineCommand, "argv" | "env"> {
   const launch: TerminalLaunch = {
     argv: [...argv],
-    env: { ...env, [MARK_VARIABLE]: markOf(dir) },
+    env: { ...env, [MARK_VARIABLE]: runMarkOf(dir) },
     logLimits,
   };
   const path = join(dir, TERMINAL_LAUNCH);
@@ -44,7 +44,7 @@ export function prepareTerminal(
 }
 
 /** Takes the file away: it may hold secrets. */
-export function takeLaunch(dir: string): TerminalLaunch {
+export function consumeLaunch(dir: string): TerminalLaunch {
   const path = join(dir, TERMINAL_LAUNCH);
   const launch = launchSchema.parse(JSON.parse(readFileSync(path, "utf8")));
   rmSync(path);

@@ -7,8 +7,8 @@ import { TERMINAL_SOCKET } from "../run-directory.ts";
 import { Attachers } from "./attachers.ts";
 import type { ProgramExit, Size } from "./frames.ts";
 import { Input } from "./input.ts";
-import { PROGRAM_SCRIPT, takeLaunch } from "./launch.ts";
-import { createScreen } from "./screen.ts";
+import { consumeLaunch, PROGRAM_SCRIPT } from "./launch.ts";
+import { createTerminalScreen } from "./screen.ts";
 import { ScreenLog } from "./screen-log.ts";
 
 const LOG_FD = 1;
@@ -26,12 +26,12 @@ const PASSED_ON = ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"] as const;
 const [dir = ""] = process.argv.slice(2);
 // The path of a socket is short: most may not be longer than 103 bytes.
 process.chdir(dir);
-const { argv, env, logLimits } = takeLaunch(dir);
+const { argv, env, logLimits } = consumeLaunch(dir);
 const { log, lost } = openLog();
 const program = await spawnProgram();
 // The master's number is what node-pty has beside its interface.
 const input = new Input((program as IPty & { readonly fd: number }).fd);
-const screen = createScreen(FIRST_SIZE, (answer) => {
+const screen = createTerminalScreen(FIRST_SIZE, (answer) => {
   if (!attachers.canAnswer) input.write(answer);
 });
 const attachers: Attachers = new Attachers({

@@ -8,7 +8,7 @@ const SCROLLBACK_LINES = 1_000;
 /** Back to the ordinary screen and a terminal's defaults, then empty. */
 const CLEAR = "\u001b[?1047l\u001b[!p\u001b[2J\u001b[H";
 
-export interface Screen {
+export interface TerminalScreen {
   /** Calls back once the screen shows it. */
   readonly add: (output: string, shown: () => void) => void;
   readonly resize: (size: Size) => void;
@@ -17,7 +17,10 @@ export interface Screen {
 }
 
 /** `answer` is called with what a terminal replies to a program's questions, such as where the cursor is. */
-export function createScreen({ columns, rows }: Size, answer: (text: string) => void): Screen {
+export function createTerminalScreen(
+  { columns, rows }: Size,
+  answer: (text: string) => void,
+): TerminalScreen {
   const terminal = new headless.Terminal({
     cols: columns,
     rows,

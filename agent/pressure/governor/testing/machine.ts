@@ -1,7 +1,14 @@
 /** A simulated host for the governor's tests: foreign memory by a curve, engines that take time to end and to start. */
-import { calm, govern } from "../govern.ts";
+import { govern, INITIAL_GOVERNOR_STATE } from "../govern.ts";
 import { defaultLimits, type GovernorLimits } from "../limits.ts";
-import type { Engine, GovernorPlan, GovernorState, Level, PressureReading, Standing } from "../types.ts";
+import type {
+  GovernedEngine,
+  GovernedEngineState,
+  GovernorPlan,
+  GovernorState,
+  PressureLevel,
+  PressureReading,
+} from "../types.ts";
 
 const GIB = 2 ** 30;
 const STEP_MS = 1_000;
@@ -10,7 +17,7 @@ export interface Machine {
   readonly totalGiB: number;
   /** What others hold at `t` seconds, in GiB. */
   readonly foreign: (seconds: number) => number;
-  readonly engines: readonly Pick<Engine, "id" | "priority" | "isProtected" | "bytes">[];
+  readonly engines: readonly Pick<GovernedEngine, "id" | "priority" | "isProtected" | "bytes">[];
   /** May replace what the system says at `t` seconds. */
   readonly lie?: (seconds: number, honest: PressureReading) => PressureReading;
   readonly mayEvict?: boolean;
@@ -29,7 +36,7 @@ type Tell = (what: MachineEvent["what"], which: string) => void;
 interface Body {
   readonly engine: Machine["engines"][number];
   readonly age: number;
-  standing: Standing;
+  standing: GovernedEngineState;
   until: number;
   evictedAt: number[];
 }
@@ -39,13 +46,13 @@ export function run(
   machine: Machine,
   seconds: number,
   limits: GovernorLimits = defaultLimits,
-  onSecond?: (second: { readonly availableShare: number; readonly level: Level }) => void,
+  onSecond?: (second: { readonly availableShare: number; readonly level: PressureLevel }) => void,
 ): readonly MachineEvent[] {
   const events: MachineEvent[] = [];
   const bodies: Body[] = machine.engines.map((engine, age) => {
     return { engine, age, standing: { at: "running" }, until: 0, evictedAt: [] };
   });
-  let state: GovernorState = calm;
+  let state: GovernorState = INITIAL_GOVERNOR_STATE;
   let readAt = 0;
   for (let now = 0; now <= seconds * STEP_MS; now += STEP_MS) {
     const tell: Tell = (what, which) => events.push({ seconds: now / 1_000, what, which });
@@ -95,7 +102,11 @@ function pass(body: Body, now: number, tell: Tell): void {
   }
 }
 
-function seenAs({ engine, age, standing, evictedAt }: Body, now: number, limits: GovernorLimits): Engine {
+function seenAs(
+  { engine, age, standing, evictedAt }: Body,
+  now: number,
+  limits: GovernorLimits,
+): GovernedEngine {
   const evictions = evictedAt.filter((at) => now - at < limits.forgetMs).length;
   return { ...engine, age, standing, evictions };
 }

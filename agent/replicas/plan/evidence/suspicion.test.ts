@@ -1,39 +1,39 @@
 /** From a line in the log to a verdict: only a clear answer ends an engine. */
 import { describe, expect, it } from "vitest";
-import { judge, type Suspicion, suspect, weigh } from "./suspicion.ts";
-import { NO_WORK_SEEN, type Work } from "./work.ts";
+import { assessReply, judgeSuspicion, raiseSuspicion, type Suspicion } from "./suspicion.ts";
+import { NO_OBSERVED_WORK, type Work } from "./work.ts";
 
 const LINE = "failed to decode, ret = -3";
 const suspected: Suspicion = { at: "suspected", line: LINE };
 const seen = (decodeTotal: number, lastAt?: number): Work => ({
-  ...NO_WORK_SEEN,
+  ...NO_OBSERVED_WORK,
   last: { inFlight: 1, decodeTotal, tokensTotal: 0 },
   ...(lastAt === undefined ? {} : { lastAt }),
 });
 
 describe("a line in the log", () => {
   it("is a suspicion, once until it is settled", () => {
-    expect(suspect({ at: "none" }, undefined, 0, 60)).toEqual({ at: "none" });
-    expect(suspect({ at: "none" }, LINE, 0, 60)).toEqual(suspected);
-    expect(suspect(suspected, "another", 0, 60)).toBe(suspected);
+    expect(raiseSuspicion({ at: "none" }, undefined, 0, 60)).toEqual({ at: "none" });
+    expect(raiseSuspicion({ at: "none" }, LINE, 0, 60)).toEqual(suspected);
+    expect(raiseSuspicion(suspected, "another", 0, 60)).toBe(suspected);
   });
 
   it("is one again after a cleared one, but not at each request that fails", () => {
     const cleared: Suspicion = { at: "cleared", line: LINE, askedAt: 100 };
-    expect(suspect(cleared, LINE, 159, 60)).toBe(cleared);
-    expect(suspect(cleared, LINE, 160, 60)).toEqual(suspected);
+    expect(raiseSuspicion(cleared, LINE, 159, 60)).toBe(cleared);
+    expect(raiseSuspicion(cleared, LINE, 160, 60)).toEqual(suspected);
   });
 });
 
 describe("a real request", () => {
   it("settles a suspicion when its answer is clear", () => {
-    expect(judge(suspected, "ok", 7)).toEqual({ at: "cleared", line: LINE, askedAt: 7 });
-    expect(judge(suspected, { failed: "HTTP 500" }, 7)).toEqual({
+    expect(judgeSuspicion(suspected, "ok", 7)).toEqual({ at: "cleared", line: LINE, askedAt: 7 });
+    expect(judgeSuspicion(suspected, { failed: "HTTP 500" }, 7)).toEqual({
       at: "confirmed",
       line: LINE,
       message: "HTTP 500",
     });
-    expect(judge(suspected, "unclear", 7)).toEqual({ at: "suspected", line: LINE, askedAt: 7 });
+    expect(judgeSuspicion(suspected, "unclear", 7)).toEqual({ at: "suspected", line: LINE, askedAt: 7 });
   });
 
   it.each<[string, string, boolean]>([
@@ -43,7 +43,7 @@ describe("a real request", () => {
     ["came from no listener", "nothing is listening on the port", false],
   ])("that %s counts or not", (_name, failed, counts) => {
     const asked = { at: 10, isLate: false, before: seen(5, 5), after: seen(5, 5) };
-    expect(weigh({ failed }, asked)).toEqual(counts ? { failed } : "unclear");
+    expect(assessReply({ failed }, asked)).toEqual(counts ? { failed } : "unclear");
   });
 
   it.each<[string, Work, Work, boolean]>([
@@ -51,9 +51,9 @@ describe("a real request", () => {
     ["the engine made progress with others", seen(5, 9), seen(6, 20), false],
     ["nothing was read since", seen(5, 9), seen(5, 9), false],
     ["the last reading failed", seen(5, 9), seen(5), false],
-    ["nothing was ever read", NO_WORK_SEEN, NO_WORK_SEEN, false],
+    ["nothing was ever read", NO_OBSERVED_WORK, NO_OBSERVED_WORK, false],
   ])("that was not answered in time, while %s", (_name, before, after, counts) => {
     const answer = { failed: "no answer within 30000 ms" };
-    expect(weigh(answer, { at: 10, isLate: true, before, after })).toEqual(counts ? answer : "unclear");
+    expect(assessReply(answer, { at: 10, isLate: true, before, after })).toEqual(counts ? answer : "unclear");
   });
 });

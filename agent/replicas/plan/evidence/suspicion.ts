@@ -1,5 +1,5 @@
 /** Log lines that mean an engine may fail all its requests, and whether one real request confirmed that. */
-import { hasMovedOn, type Work } from "./work.ts";
+import { hasProgressed, type Work } from "./work.ts";
 
 export type Suspicion =
   | { readonly at: "none" }
@@ -9,7 +9,7 @@ export type Suspicion =
   | { readonly at: "cleared"; readonly line: string; readonly askedAt: number };
 
 /** A new line counts only while no suspicion is open: an engine that fails requests logs one in every scan. */
-export function suspect(
+export function raiseSuspicion(
   before: Suspicion,
   line: string | undefined,
   now: number,
@@ -29,7 +29,7 @@ export function suspect(
   }
 }
 
-export type Answer = "ok" | { readonly failed: string };
+export type ProofReply = "ok" | { readonly failed: string };
 
 /** An error of the engine itself, not the rejection of a bad request. */
 const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
@@ -38,10 +38,10 @@ const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
  * What an answer proves. A refusal decides nothing; nor does a missing answer if the engine made progress
  * with other requests meanwhile, or if its progress is unknown.
  */
-export function weigh(
-  answer: Answer,
+export function assessReply(
+  answer: ProofReply,
   asked: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
-): Answer | "unclear" {
+): ProofReply | "unclear" {
   if (answer === "ok") return answer;
   const isClear = asked.isLate ? madeNoProgress(asked) : FAILED_ANSWER.test(answer.failed);
   return isClear ? answer : "unclear";
@@ -50,11 +50,11 @@ export function weigh(
 function madeNoProgress({ at, before, after }: { at: number; before: Work; after: Work }): boolean {
   const { last, lastAt } = after;
   if (before.last === undefined || last === undefined || lastAt === undefined) return false;
-  return lastAt > at && !hasMovedOn(before.last, last);
+  return lastAt > at && !hasProgressed(before.last, last);
 }
 
 /** The suspicion after the request's answer. */
-export function judge(before: Suspicion, answer: Answer | "unclear", now: number): Suspicion {
+export function judgeSuspicion(before: Suspicion, answer: ProofReply | "unclear", now: number): Suspicion {
   if (before.at !== "suspected") return before;
   const { line } = before;
   if (answer === "ok") return { at: "cleared", line, askedAt: now };

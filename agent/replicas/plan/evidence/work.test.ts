@@ -1,6 +1,13 @@
 /** What counts as a stall, and what does not. */
 import { expect, it } from "vitest";
-import { findStall, NO_WORK_SEEN, noteWork, type Work, type WorkReading, type WorkSeen } from "./work.ts";
+import {
+  findStall,
+  NO_OBSERVED_WORK,
+  noteWork,
+  type ObservedWork,
+  type Work,
+  type WorkReading,
+} from "./work.ts";
 
 const GAP = 30_000;
 const limits = { stallMs: 120_000, stallSteps: 4 };
@@ -10,8 +17,8 @@ const at = (inFlight: number, tokensTotal: number): WorkReading => ({
   tokensTotal,
 });
 
-function read(...readings: readonly (readonly [number, WorkSeen])[]): Work {
-  return readings.reduce((work, [now, reading]) => noteWork(work, reading, now, GAP), NO_WORK_SEEN);
+function read(...readings: readonly (readonly [number, ObservedWork])[]): Work {
+  return readings.reduce((work, [now, reading]) => noteWork(work, reading, now, GAP), NO_OBSERVED_WORK);
 }
 
 it("counts the time in which there was work and nothing moved", () => {

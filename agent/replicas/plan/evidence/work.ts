@@ -14,7 +14,7 @@ export interface WorkReading {
  * "unknown": a reading that failed. "open": one request for the gauges is still pending, so an engine that answers between
  * two steps has finished none since.
  */
-export type WorkSeen = WorkReading | "unknown" | "open";
+export type ObservedWork = WorkReading | "unknown" | "open";
 
 /** What this agent has seen of this run. */
 export interface Work {
@@ -31,13 +31,13 @@ export interface Work {
   readonly longestStepMs: number;
 }
 
-export const NO_WORK_SEEN: Work = { stalledMs: 0, openMs: 0, longestStepMs: 0 };
+export const NO_OBSERVED_WORK: Work = { stalledMs: 0, openMs: 0, longestStepMs: 0 };
 
 /**
  * Adds a reading. Only the time between two consecutive readings is evidence: a gap longer than
  * `longestGapMs` means that the host slept or the agent was paused, and the engine with it.
  */
-export function noteWork(before: Work, reading: WorkSeen, now: number, longestGapMs: number): Work {
+export function noteWork(before: Work, reading: ObservedWork, now: number, longestGapMs: number): Work {
   const { last, lastAt, openAt, openMs } = before;
   const since = (at: number | undefined): number =>
     at === undefined || now - at > longestGapMs ? 0 : now - at;
@@ -48,7 +48,7 @@ export function noteWork(before: Work, reading: WorkSeen, now: number, longestGa
     return { ...kept, openAt: now, openMs: openMs + since(openAt) };
   }
   const spentMs = last === undefined || last.inFlight === 0 ? 0 : before.stalledMs + since(lastAt);
-  const hasMoved = hasMovedOn(last, reading);
+  const hasMoved = hasProgressed(last, reading);
   return {
     last: reading,
     lastAt: now,
@@ -59,7 +59,7 @@ export function noteWork(before: Work, reading: WorkSeen, now: number, longestGa
 }
 
 /** True unless both readings have the same counters. */
-export function hasMovedOn(before: WorkReading | undefined, after: WorkReading): boolean {
+export function hasProgressed(before: WorkReading | undefined, after: WorkReading): boolean {
   return before?.decodeTotal !== after.decodeTotal || before.tokensTotal !== after.tokensTotal;
 }
 
@@ -69,13 +69,13 @@ export interface StallLimits {
 }
 
 /** How long a step may take: longer for an engine that was seen to take long ones. Milliseconds. */
-export function longestStall({ longestStepMs }: Work, { stallMs, stallSteps }: StallLimits): number {
+export function stallLimitMs({ longestStepMs }: Work, { stallMs, stallSteps }: StallLimits): number {
   return Math.max(stallMs, stallSteps * longestStepMs);
 }
 
 /** Why the engine counts as hung although it answers; undefined while it does not. */
 export function findStall(work: Work, limits: StallLimits): string | undefined {
-  const limitMs = longestStall(work, limits);
+  const limitMs = stallLimitMs(work, limits);
   const { last, stalledMs, openMs } = work;
   const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
   if (last !== undefined && stalledMs > 0 && stalledMs >= limitMs) {

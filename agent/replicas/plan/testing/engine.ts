@@ -1,8 +1,8 @@
 /** The engine of the simulated host. */
 
-import { judge, type Suspicion, suspect } from "../evidence/suspicion.ts";
+import { judgeSuspicion, raiseSuspicion, type Suspicion } from "../evidence/suspicion.ts";
 import { noteWork, type Work } from "../evidence/work.ts";
-import type { Health, RequestProof } from "../observed.ts";
+import type { HealthRecord, RequestProof } from "../observed.ts";
 import { defaultTimings } from "../timings.ts";
 
 export interface Engine {
@@ -61,10 +61,10 @@ export function stepEnd(engine: Engine, isBusy: boolean, now: number): void {
 
 export function probeEngine(
   engine: Engine | undefined,
-  before: Health,
+  before: HealthRecord,
   wasReady: boolean,
   now: number,
-): Health {
+): HealthRecord {
   const isHealthy = engine !== undefined && !engine.isHung && now >= engine.loadsUntil;
   if (isHealthy) {
     engine.isHealthy = true;
@@ -95,11 +95,12 @@ export function watchEngine(
   const line = engine?.isDegraded === true ? "failed to decode, ret = -3" : undefined;
   return {
     work: noteWork(before.work, reading, now, defaultTimings.stallGapMs),
-    suspicion: suspect(before.suspicion, line, now, defaultTimings.proveAgainMs),
+    suspicion: raiseSuspicion(before.suspicion, line, now, defaultTimings.proveAgainMs),
   };
 }
 
 export function askEngineAgain(engine: Engine | undefined, before: Suspicion, now: number): Suspicion {
-  if (engine?.isHealthy !== true || engine.isHung || engine.isStuck) return judge(before, "unclear", now);
-  return judge(before, engine.isDegraded ? { failed: "HTTP 500: Compute error" } : "ok", now);
+  if (engine?.isHealthy !== true || engine.isHung || engine.isStuck)
+    return judgeSuspicion(before, "unclear", now);
+  return judgeSuspicion(before, engine.isDegraded ? { failed: "HTTP 500: Compute error" } : "ok", now);
 }

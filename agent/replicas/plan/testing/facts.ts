@@ -1,6 +1,6 @@
 /** Where observations in tests start from. */
-import { NO_WORK_SEEN } from "../evidence/work.ts";
-import type { Desired, Observed } from "../observed.ts";
+import { NO_OBSERVED_WORK } from "../evidence/work.ts";
+import type { Desired, ObservedReplica } from "../observed.ts";
 
 /** The usual wish: serve. */
 export const SERVE: Desired = {
@@ -14,7 +14,7 @@ export const SERVE: Desired = {
 };
 
 /** Nothing is known and nothing runs. */
-export function nothingKnown(): Observed {
+export function nothingKnown(): ObservedReplica {
   return {
     run: { at: "none" },
     model: { at: "absent" },
@@ -33,11 +33,11 @@ export function nothingKnown(): Observed {
 }
 
 /** What is known of a run at its start. */
-export function newRun(): Pick<Observed, "health" | "request" | "work" | "suspicion" | "quiet"> {
+export function newRun(): Pick<ObservedReplica, "health" | "request" | "work" | "suspicion" | "quiet"> {
   return {
     health: { failuresInARow: 0 },
     request: { at: "none" },
-    work: NO_WORK_SEEN,
+    work: NO_OBSERVED_WORK,
     suspicion: { at: "none" },
     quiet: {},
   };

@@ -1,6 +1,6 @@
 /** What the simulated host shows of itself. */
 import type { DrainReading } from "../evidence/quiet.ts";
-import type { Crashes, Observed, Run, RuntimeState } from "../observed.ts";
+import type { Crashes, ObservedReplica, RunState, RuntimeState } from "../observed.ts";
 import { crashBackoffMs, defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
 
@@ -21,7 +21,7 @@ export function whereItListens({
   engine,
   hasAddress,
   moved,
-}: Host): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "isCutOff"> {
+}: Host): Pick<ObservedReplica, "hasAddress" | "isBoundElsewhere" | "isCutOff"> {
   const isBoundElsewhere = moved !== "no" && engine?.hasEnded === false;
   return {
     hasAddress: hasAddress && !isBoundElsewhere,
@@ -43,7 +43,7 @@ export function runtimeOf({ runtime, now }: Host): RuntimeState {
 }
 
 /** What is left of its process. */
-export function runOf({ engine }: Host): Run {
+export function runOf({ engine }: Host): RunState {
   if (engine === undefined) return { at: "none" };
   const ending = engine.isKilled ? "killing" : engine.stopping === undefined ? undefined : "stopping";
   const asked = ending === undefined ? {} : ({ ending } as const);
@@ -53,7 +53,7 @@ export function runOf({ engine }: Host): Run {
 }
 
 /** Its weights, in the state that was known before. */
-export function modelOf(host: Host, before: Observed["model"]): Observed["model"] {
+export function modelOf(host: Host, before: ObservedReplica["model"]): ObservedReplica["model"] {
   if (host.model === "there") {
     const now = `weights ${host.weights}`;
     const weights = before.at === "stored" ? (before.weights ?? now) : now;
@@ -66,7 +66,7 @@ export function modelOf(host: Host, before: Observed["model"]): Observed["model"
 }
 
 /** One more unexpected exit. */
-export function crashed({ crashes, model }: Observed, runId: string, { engine, now }: Host): Crashes {
+export function crashed({ crashes, model }: ObservedReplica, runId: string, { engine, now }: Host): Crashes {
   const inARow = crashes.inARow + 1;
   const weights = model.at === "stored" ? model.weights : undefined;
   const tried = { runtimeVersion: "1", weights };

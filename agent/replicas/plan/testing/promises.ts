@@ -1,5 +1,5 @@
 /** What no plan may ever do; each check throws with the promise that was broken. */
-import type { Observed, SliceState, Stop, Wanted } from "../observed.ts";
+import type { DesiredState, ObservedReplica, SliceState, Stop } from "../observed.ts";
 import { type ForcedStop, isForced, type ReplicaPlan } from "../step.ts";
 import { defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
@@ -26,7 +26,7 @@ interface Circumstances {
 /** No engine is stopped before it is out of its Service, nor in the middle of work while there is time. */
 export function checkEnd(
   how: "stopBy" | "endNow",
-  facts: Observed,
+  facts: ObservedReplica,
   slice: SliceState,
   world: Circumstances,
 ): void {
@@ -51,7 +51,7 @@ export function checkEnd(
 }
 
 /** An engine that no client can reach, and whose answers do not arrive, is not waited for. */
-function checkStop({ slice, isCutOff, agentEnds }: Observed, stop: Stop, world: Circumstances): void {
+function checkStop({ slice, isCutOff, agentEnds }: ObservedReplica, stop: Stop, world: Circumstances): void {
   if (!slice.wasExposed || isCutOff) return;
   const { withdrawnAt } = slice;
   if (withdrawnAt === undefined || world.now - withdrawnAt < propagationMs) {
@@ -74,14 +74,14 @@ function timeIsOverAt({ startedAt, deadlineAt, latestAt }: Stop, outAt: number):
  * Engines that stop with their agent, or for memory, wait a bounded time for an API server that does not
  * answer.
  */
-function isGoodbye({ record, slice, agentEnds, pressure }: Observed, world: Circumstances): boolean {
+function isGoodbye({ record, slice, agentEnds, pressure }: ObservedReplica, world: Circumstances): boolean {
   const startedAt = record?.stop?.startedAt;
   const isUrgent = agentEnds !== undefined || (pressure.at === "evicted" && pressure.how === "evict");
   if (!isUrgent || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
   return world.wasWithdrawAsked && world.now - startedAt >= goodbyeMs;
 }
 
-function checkGoodbye({ record, slice }: Observed, world: Circumstances): void {
+function checkGoodbye({ record, slice }: ObservedReplica, world: Circumstances): void {
   const stop = record?.stop;
   if (stop === undefined || !slice.wasExposed || !world.isBusy) return;
   if (world.now < timeIsOverAt(stop, stop.startedAt + goodbyeMs))
@@ -90,7 +90,7 @@ function checkGoodbye({ record, slice }: Observed, world: Circumstances): void {
 
 /** A drain ends when its time has elapsed, whatever the engine is doing. */
 export function checkDeadline(
-  { record, slice, run }: Observed,
+  { record, slice, run }: ObservedReplica,
   /** When an agent first saw this engine withdrawn; a new agent starts no new drain. */
   seenOutAt: number | undefined,
   now: number,
@@ -119,8 +119,8 @@ export function checkForced(why: ForcedStop, engine: Engine | undefined): void {
 export function checkBegin(
   before: Stop | undefined,
   asked: Pick<Stop, "deadlineAt" | "latestAt">,
-  wanted: Wanted,
-  { pressure }: Observed,
+  wanted: DesiredState,
+  { pressure }: ObservedReplica,
 ): void {
   const { deadlineAt = Number.POSITIVE_INFINITY, latestAt = Number.POSITIVE_INFINITY } = before ?? {};
   if (asked.deadlineAt > deadlineAt || (asked.latestAt ?? Number.POSITIVE_INFINITY) > latestAt) {

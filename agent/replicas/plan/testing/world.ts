@@ -1,9 +1,9 @@
 /** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
 import { noteSlice } from "../evidence/exposure.ts";
 import { noteQuiet } from "../evidence/quiet.ts";
-import type { Observed, SliceState, Stop, Wanted } from "../observed.ts";
+import type { DesiredState, ObservedReplica, SliceState, Stop } from "../observed.ts";
 import { planReplica } from "../plan.ts";
-import { isForced, type ReplicaPlan, type Step } from "../step.ts";
+import { isForced, type ReplicaPlan, type ReplicaStep } from "../step.ts";
 import {
   askEngine,
   askEngineAgain,
@@ -22,7 +22,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** Throws with a sentence when a plan breaks a promise. */
 export class World {
   now = 1_000_000;
-  wanted: Wanted = SERVE;
+  wanted: DesiredState = SERVE;
   engine: Engine | undefined;
   nextEngine: Partial<Engine> = {};
   isApiUp = true;
@@ -32,7 +32,7 @@ export class World {
   /** Where the engine listens, seen from the host's address: gone, or up beside the new one. A new engine is at home again. */
   moved: "no" | "beside" | "cut off" = "no";
   budget: number | "unknown" = 1_000;
-  pressure: Observed["pressure"] = { at: "none" };
+  pressure: ObservedReplica["pressure"] = { at: "none" };
   model: "there" | "missing" | "broken" = "there";
   /** Which file it is: no engine can load an even one. */
   weights = 1;
@@ -40,11 +40,11 @@ export class World {
   isBusy = false;
   /** Grows with requests too short for any reading. */
   tokensTotal = 0;
-  agentEnds: Observed["agentEnds"];
+  agentEnds: ObservedReplica["agentEnds"];
   slice: SliceState = "unwritten";
   starts = 0;
   #notBefore = 0;
-  #facts: Mutable<Observed>;
+  #facts: Mutable<ObservedReplica>;
   #wasWithdrawAsked = false;
   /** The last health probe since the agent's start or the machine's sleep. */
   #hasAnswered = false;
@@ -101,7 +101,7 @@ export class World {
     if (this.engine !== undefined) this.engine.hasEnded = true;
   }
 
-  #observe(): Observed {
+  #observe(): ObservedReplica {
     const { slice, record } = this.#facts;
     const state: SliceState = this.isSliceRead ? this.slice : "unknown";
     this.#facts.slice = noteSlice(slice, state, record?.readyAt !== undefined, this.now);
@@ -120,7 +120,7 @@ export class World {
     return this.#facts;
   }
 
-  #apply(step: Step): boolean {
+  #apply(step: ReplicaStep): boolean {
     const facts = this.#facts;
     switch (step.do) {
       case "fetch":
@@ -157,7 +157,7 @@ export class World {
     }
   }
 
-  #applyToRecord(step: Step): boolean {
+  #applyToRecord(step: ReplicaStep): boolean {
     const facts = this.#facts;
     const { record } = facts;
     switch (step.do) {
@@ -184,7 +184,7 @@ export class World {
     }
   }
 
-  #beginStop({ do: _, because: __, ...asked }: Extract<Step, { do: "beginStop" }>): boolean {
+  #beginStop({ do: _, because: __, ...asked }: Extract<ReplicaStep, { do: "beginStop" }>): boolean {
     const { record } = this.#facts;
     if (record === undefined) return false;
     if (isForced(asked.why)) checkForced(asked.why, this.engine);
@@ -277,7 +277,7 @@ export class World {
     return true;
   }
 
-  #end(step: Extract<Step, { do: "stopBy" | "endNow" }>): boolean {
+  #end(step: Extract<ReplicaStep, { do: "stopBy" | "endNow" }>): boolean {
     const { engine } = this;
     checkEnd(step.do, this.#facts, this.slice, {
       now: this.now,

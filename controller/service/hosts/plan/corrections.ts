@@ -3,7 +3,7 @@ import { ANNOTATION_ADDRESSES } from "../../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../../src/kube/types.ts";
-import { correctLabels, escaped, guarded, isSame } from "../../corrections.ts";
+import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../corrections.ts";
 
 /** Empty when nothing differs. */
 export function correctReplica(
@@ -15,7 +15,7 @@ export function correctReplica(
     const now = spec[field as keyof typeof spec];
     if (!isSame(now, value)) changes.push({ op: "add", path: `/spec/${field}`, value });
   }
-  return guarded(metadata, changes);
+  return withVersionGuards(metadata, changes);
 }
 
 /** Labels and the allowed addresses; the address family of a slice cannot change. */
@@ -25,7 +25,11 @@ export function correctSlice({ metadata }: EndpointSlice, wanted: EndpointSlice)
   if (metadata.annotations?.[ANNOTATION_ADDRESSES] !== value) {
     if (metadata.annotations === undefined)
       changes.push({ op: "add", path: "/metadata/annotations", value: {} });
-    changes.push({ op: "add", path: `/metadata/annotations/${escaped(ANNOTATION_ADDRESSES)}`, value });
+    changes.push({
+      op: "add",
+      path: `/metadata/annotations/${escapeJsonPointer(ANNOTATION_ADDRESSES)}`,
+      value,
+    });
   }
-  return guarded(metadata, changes);
+  return withVersionGuards(metadata, changes);
 }

@@ -1,13 +1,13 @@
 /** What a slot asks of placement, by the replicas that hold it now. Pure. */
 import { demandOf } from "../../../../src/capacity/demand.ts";
-import type { Demand, Refusal } from "../../../../src/capacity/placement/types.ts";
-import { isReady, ordinalOf } from "../rollout/slots.ts";
+import type { Demand, HostRefusal } from "../../../../src/capacity/placement/types.ts";
+import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
 import type { WantReason } from "../rollout/types.ts";
 import type { ServiceObserved } from "./observed.ts";
 import type { Runnable } from "./templates.ts";
 
 /** A slot that wants a host, for a replica of this template. */
-export interface Asked {
+export interface RequestedSlot {
   readonly ordinal: number;
   readonly why: WantReason;
 }
@@ -15,11 +15,11 @@ export interface Asked {
 export function slotDemand(
   { service, replicas, model }: ServiceObserved,
   { template, claim }: Runnable,
-  { ordinal, why }: Asked,
-  refusals: readonly Refusal[],
+  { ordinal, why }: RequestedSlot,
+  refusals: readonly HostRefusal[],
 ): Demand {
   const predecessors = replicas.filter((replica) => ordinalOf(replica) === ordinal);
   // A rollout preempts no one: its slot is served, or a bad change is the cause.
-  const mayPreempt = (why === "fill" || why === "replace") && !predecessors.some(isReady);
+  const mayPreempt = (why === "fill" || why === "replace") && !predecessors.some(isServingReplica);
   return demandOf({ service, model, template, claim, ordinal, mayPreempt, predecessors, refusals });
 }

@@ -15,7 +15,7 @@ import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { replicaName, serviceName, sliceName } from "../../../../src/api/names.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../../src/api/owned.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import { toReplicaProbes } from "../../../../src/capacity/template.ts";
@@ -49,7 +49,7 @@ export function desiredReplica({
   while (taken.has(nameOf(attempt))) attempt += 1;
   return {
     metadata: {
-      ...placeOf(service, nameOf(attempt)),
+      ...ownedObjectRef(service, nameOf(attempt)),
       labels: {
         ...ownerLabels(service),
         [LABEL_HOST]: placed.host,
@@ -92,7 +92,7 @@ export function desiredSlice(
   const first = host?.status?.addresses?.[0] ?? addresses[0] ?? "";
   return {
     metadata: {
-      ...placeOf(service, sliceName(replica.metadata.name)),
+      ...ownedObjectRef(service, sliceName(replica.metadata.name)),
       labels: {
         ...ownerLabels(service),
         ...MANAGED_BY,

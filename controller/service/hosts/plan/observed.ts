@@ -2,10 +2,10 @@
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
-import type { Belongings } from "../../observe.ts";
+import type { OwnedObjects } from "../../observe.ts";
 
 export interface ServiceObserved
-  extends Pick<Belongings, "replicas" | "slices" | "kubeServices" | "revisions"> {
+  extends Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;

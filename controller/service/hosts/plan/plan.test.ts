@@ -15,10 +15,10 @@ import { testGoldens } from "../../../../test/golden/golden.ts";
 import { desiredKubeService } from "../../kube-service.ts";
 import { desiredRevision } from "../../revisions.ts";
 import type { ServiceStep } from "../../steps.ts";
-import { stayingReplicas } from "../rollout/staying.ts";
+import { blockedReplicas } from "../rollout/blocked-replicas.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
-import { draftService, NO_FINDINGS, planService } from "./plan.ts";
+import { draftService, NO_ROLLOUT_FINDINGS, planService } from "./plan.ts";
 
 interface ShortInput {
   readonly spec?: object;
@@ -224,16 +224,16 @@ test("a replica that leaves for a better host stays where there is none, and goe
   const observed = observedOf({ replicas: ["0 current ready mac-1"] });
   const [refusal, worse] = ["mac-1", "mac-2"].map((host) => ({ host, atMs: 0, message: "why" }));
   const findings = {
-    ...NO_FINDINGS,
+    ...NO_ROLLOUT_FINDINGS,
     ...{ leaving: ["mac-1"], refusals: refusal && [refusal], notTo: worse && [worse] },
-  } as typeof NO_FINDINGS;
+  } as typeof NO_ROLLOUT_FINDINGS;
   const seen = (replica: (typeof observed.replicas)[number] | undefined, drain: boolean) => {
     const hosts = [...observed.hosts.values()].map((one) => ({ ...one, spec: { ...one.spec, drain } }));
     const by = new Map(hosts.map((one) => [one.metadata.name, one]));
     const replicas = replica === undefined ? [] : [replica];
     const draft = draftService({ ...observed, replicas, hosts: by }, findings);
     const unplaced = draft.demands.map(({ service, ordinal }) => ({ service, ordinal, message: "full" }));
-    const stays = stayingReplicas(draft, unplaced as unknown as Parameters<typeof stayingReplicas>[1]);
+    const stays = blockedReplicas(draft, unplaced as unknown as Parameters<typeof blockedReplicas>[1]);
     const refused = draft.demands.flatMap(({ refusals }) => refusals.map(({ host }) => host));
     return { refused, mayStay: [...draft.mayStay], stays: stays.size };
   };

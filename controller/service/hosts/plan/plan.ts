@@ -6,7 +6,7 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import { sliceName } from "../../../../src/api/names.ts";
 import { hostBudget } from "../../../../src/capacity/budget.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../../src/capacity/claim.ts";
-import type { Demand, Placed, Refusal } from "../../../../src/capacity/placement/types.ts";
+import type { Demand, HostRefusal, Placed } from "../../../../src/capacity/placement/types.ts";
 import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData, toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
@@ -14,9 +14,9 @@ import { stepsOfKubeService } from "../../kube-service.ts";
 import { stepsOfRevisions } from "../../revisions.ts";
 import type { ServiceStep } from "../../steps.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
-import { planRollout, planSacrifices } from "../rollout/rollout.ts";
-import { isReady, ordinalOf } from "../rollout/slots.ts";
-import type { RolloutInput, RolloutPlan, Wanted } from "../rollout/types.ts";
+import { planHostsRollout, planRemovalsFirst } from "../rollout/rollout.ts";
+import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
+import type { DesiredSlot, HostsRolloutInput, RolloutPlan } from "../rollout/types.ts";
 import { correctReplica, correctSlice } from "./corrections.ts";
 import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
@@ -24,19 +24,19 @@ import type { ServiceObserved } from "./observed.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
 
 /** What the passes learned about the replicas over time. */
-export interface Findings {
+export interface RolloutFindings {
   /** Names of those that their hosts cannot run, and the hosts that said so. */
   readonly displaced: ReadonlySet<string>;
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly HostRefusal[];
   /** Names of those that do not become Ready, with why, and of those that are not trusted yet. */
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
   /** Hosts that its replicas leave for better ones, and the hosts to which none of those goes, with why. */
   readonly leaving?: Iterable<string>;
-  readonly notTo?: readonly Refusal[];
+  readonly notTo?: readonly HostRefusal[];
 }
 
-export const NO_FINDINGS: Findings = {
+export const NO_ROLLOUT_FINDINGS: RolloutFindings = {
   displaced: new Set(),
   refusals: [],
   failing: new Map(),
@@ -47,10 +47,10 @@ export const NO_FINDINGS: Findings = {
 export interface ServiceDraft {
   readonly observed: ServiceObserved;
   readonly resolution: Resolution;
-  readonly findings: Findings;
+  readonly findings: RolloutFindings;
   /** By revision: what replicas can be made of. */
   readonly runnables: ReadonlyMap<string, Runnable>;
-  readonly input: RolloutInput;
+  readonly input: HostsRolloutInput;
   readonly rollout: RolloutPlan;
   readonly demands: readonly Demand[];
   /** Ordinals of slots that serve and move only for a better host: without one, they stay. */
@@ -63,13 +63,16 @@ export function wantedReplicas({ spec }: InferenceService): number {
 }
 
 /** First half: what the service is, and which of its slots want a host. */
-export function draftService(observed: ServiceObserved, findings: Findings = NO_FINDINGS): ServiceDraft {
+export function draftService(
+  observed: ServiceObserved,
+  findings: RolloutFindings = NO_ROLLOUT_FINDINGS,
+): ServiceDraft {
   const { service, hosts } = observed;
   const resolution = resolveService({ ...observed, hosts: hosts.values(), earlier: keptModels(observed) });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const want = wantedReplicas(service);
-  const input: RolloutInput = {
+  const input: HostsRolloutInput = {
     ...{ displaced, failing, unsettled },
     want,
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
@@ -82,7 +85,7 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
     fallback: service.status?.currentRevision,
     known: new Set(runnables.keys()),
   };
-  const rollout = planRollout(input);
+  const rollout = planHostsRollout(input);
   const mayStay = new Set(
     rollout.wanted.filter((one) => mayStayWhereItIs(observed, one)).map(({ ordinal }) => ordinal),
   );
@@ -96,10 +99,10 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
 }
 
 /** It is on no host that is being drained, so live eviction moves it. */
-function mayStayWhereItIs({ replicas, hosts }: ServiceObserved, { ordinal, why }: Wanted): boolean {
+function mayStayWhereItIs({ replicas, hosts }: ServiceObserved, { ordinal, why }: DesiredSlot): boolean {
   const here = replicas.filter((one) => ordinalOf(one) === ordinal);
   const isDrained = here.some(({ spec }) => hosts.get(spec.template.hostName)?.spec.drain === true);
-  return why === "move" && !isDrained && here.some(isReady);
+  return why === "move" && !isDrained && here.some(isServingReplica);
 }
 
 /** Weights of the kept revisions. Only on request: reading them is expensive. */
@@ -169,7 +172,7 @@ function sacrificesOf(
   const unplaced = new Set(rollout.wanted.map(({ ordinal }) => ordinal).filter((one) => !found.has(one)));
   const newest = runnables.get(input.revision ?? "");
   if (newest === undefined) return [];
-  return planSacrifices(input, rollout, unplaced, (ordinal, without) => {
+  return planRemovalsFirst(input, rollout, unplaced, (ordinal, without) => {
     const asked = { ordinal, why: "surge" } as const;
     return hasRoom(slotDemand(observed, newest, asked, findings.refusals), without);
   });

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import type { InferenceReplica, ReplicaPhase } from "../../../../src/api/inference-replica.ts";
 import { crashesInARow } from "./crashes.ts";
-import { type HealthBook, readHealth } from "./health.ts";
-import { planRollout, planSacrifices } from "./rollout.ts";
+import { type HealthHistory, readHealth } from "./health.ts";
+import { planHostsRollout, planRemovalsFirst } from "./rollout.ts";
 
 const BEGIN_MS = Date.parse("2026-01-01T00:00:00Z");
 const MINUTE_MS = 60_000;
@@ -28,7 +28,7 @@ function replica(name: string, revision: string, status: object): InferenceRepli
  * Of a rollout from aa to bb: what goes, after a controller that began at the first minute has seen all this.
  */
 function gone(...seen: readonly (readonly [minute: number, old: object, fresh: object])[]) {
-  let book: HealthBook = new Map();
+  let book: HealthHistory = new Map();
   let lines: string[] = [];
   for (const [minute, old, fresh] of seen) {
     const replicas = [replica("chat-0-aa", "aa", old), replica("chat-0-bb", "bb", fresh)];
@@ -44,8 +44,8 @@ function gone(...seen: readonly (readonly [minute: number, old: object, fresh: o
       draining: new Set<string>(),
       known: new Set(["aa"]),
     };
-    const plan = planRollout(full);
-    const removals = [...plan.removals, ...planSacrifices(full, plan, new Set(), () => true)];
+    const plan = planHostsRollout(full);
+    const removals = [...plan.removals, ...planRemovalsFirst(full, plan, new Set(), () => true)];
     lines = removals.map(({ replica: { metadata }, because }) => `${metadata.name}: ${because}`);
   }
   return lines;

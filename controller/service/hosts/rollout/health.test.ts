@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import {
-  type HealthBook,
+  type HealthHistory,
   LOADING_DEADLINE_MS,
   PROGRESS_DEADLINE_MS,
   readHealth,
   SETTLE_MS,
 } from "./health.ts";
 
-const EMPTY: HealthBook = new Map();
+const EMPTY: HealthHistory = new Map();
 
 function replica(status: object, isReachable = true): InferenceReplica {
   const conditions = [{ type: "HostReachable", status: isReachable ? "True" : "False" }];

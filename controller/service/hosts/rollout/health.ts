@@ -8,7 +8,7 @@ import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.t
 import type { Moment } from "../../../../src/capacity/placement/claims.ts";
 import { lacksFile } from "../../../scheduler/refusals.ts";
 import { crashesInARow } from "./crashes.ts";
-import { isReady, ordinalOf } from "./slots.ts";
+import { isServingReplica, ordinalOf } from "./slots.ts";
 
 /** A replica that is not Ready counts as failing after this long without a change of its status. */
 export const PROGRESS_DEADLINE_MS = 10 * 60_000;
@@ -38,10 +38,10 @@ interface Watched {
 }
 
 /** By uid. */
-export type HealthBook = ReadonlyMap<string, Watched>;
+export type HealthHistory = ReadonlyMap<string, Watched>;
 
 export interface HealthReading {
-  readonly book: HealthBook;
+  readonly book: HealthHistory;
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
   readonly recheckAfterMs?: number;
@@ -49,7 +49,7 @@ export interface HealthReading {
 
 /** Continues from the book of the last pass. */
 export function readHealth(
-  book: HealthBook,
+  book: HealthHistory,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): HealthReading {
@@ -57,7 +57,7 @@ export function readHealth(
   const failing = new Map<string, string>();
   const unsettled = new Set<string>();
   const inherited = failingByPlace(book);
-  const served = new Set(replicas.filter(isReady).map(({ spec }) => spec.template.model.source));
+  const served = new Set(replicas.filter(isServingReplica).map(({ spec }) => spec.template.model.source));
   let recheckAfterMs: number | undefined;
   for (const replica of replicas) {
     const { uid = "", name, deletionTimestamp } = replica.metadata;
@@ -100,7 +100,7 @@ function look(
   const forgiven = forgivenOf(replica, before, moment);
   const crashes = crashesInARow(replica, forgiven);
   const leftMs = sinceMs + limitOf(replica, crashes) - now;
-  if (isReady(replica)) {
+  if (isServingReplica(replica)) {
     const readyWith = replica.status?.restarts ?? 0;
     const isUnsettled = crashes >= CRASH_LOOP && leftMs > 0;
     return { watched: { mark, sinceMs, place, readyWith, forgiven }, leftMs, isUnsettled };
@@ -123,14 +123,16 @@ function forgivenOf(
   const { restarts = 0, readyAt = "" } = replica.status ?? {};
   if (before === undefined) {
     // From another machine's clock, so used only where this controller has just started.
-    return isReady(replica) && wallMs - Date.parse(readyAt) >= RESTARTS_RESET_AFTER_MS ? restarts : 0;
+    return isServingReplica(replica) && wallMs - Date.parse(readyAt) >= RESTARTS_RESET_AFTER_MS
+      ? restarts
+      : 0;
   }
   const { readyWith, sinceMs, forgiven } = before;
   const isOver = readyWith !== undefined && monotonicMs - sinceMs >= RESTARTS_RESET_AFTER_MS;
   return Math.min(restarts, isOver ? readyWith : forgiven);
 }
 
-function failingByPlace(book: HealthBook): ReadonlyMap<string, string> {
+function failingByPlace(book: HealthHistory): ReadonlyMap<string, string> {
   const failing = new Map<string, string>();
   for (const { place, failing: why } of book.values()) if (why !== undefined) failing.set(place, why);
   return failing;
@@ -143,13 +145,13 @@ function placeOf(replica: InferenceReplica): string {
 /** Changes whenever a replica makes progress. */
 function markOf(replica: InferenceReplica): string {
   const { phase, reason, progress, restarts, readyAt } = replica.status ?? {};
-  if (isReady(replica)) return `ready ${readyAt} ${restarts}`;
+  if (isServingReplica(replica)) return `ready ${readyAt} ${restarts}`;
   return [phase, reason, progress?.bytes, restarts, isAway(replica)].join(" ");
 }
 
 function limitOf(replica: InferenceReplica, crashes: number): number {
   const { phase } = replica.status ?? {};
-  if (isReady(replica)) return crashes >= CRASH_LOOP ? SETTLE_MS : Number.POSITIVE_INFINITY;
+  if (isServingReplica(replica)) return crashes >= CRASH_LOOP ? SETTLE_MS : Number.POSITIVE_INFINITY;
   // Its host is unreachable, so its status is old: hostLostSeconds limits that.
   if (phase === "Ready" || isAway(replica)) return Number.POSITIVE_INFINITY;
   return phase === "Fetching" || phase === "Starting" ? LOADING_DEADLINE_MS : PROGRESS_DEADLINE_MS;

@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { testGoldens } from "../../../../test/golden/golden.ts";
-import { planRollout, planSacrifices } from "./rollout.ts";
+import { planHostsRollout, planRemovalsFirst } from "./rollout.ts";
 import { inputOf, type ShortInput } from "./testing/words.ts";
 
 interface GoldenInput extends ShortInput {
@@ -13,9 +13,9 @@ interface GoldenInput extends ShortInput {
 describe("golden", () => {
   testGoldens(`${import.meta.dirname}/golden`, ({ unplaced, unplaceable = [], ...short }: GoldenInput) => {
     const input = inputOf(short);
-    const plan = planRollout(input);
+    const plan = planHostsRollout(input);
     const fits = (ordinal: number) => !unplaceable.includes(ordinal);
-    const sacrifices = planSacrifices(input, plan, new Set(unplaced), fits);
+    const sacrifices = planRemovalsFirst(input, plan, new Set(unplaced), fits);
     const removals = [...plan.removals, ...sacrifices].map(
       ({ replica, because }) => `${replica.metadata.name}: ${because}`,
     );

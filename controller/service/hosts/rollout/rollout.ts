@@ -6,19 +6,27 @@ import type { InferenceReplica } from "../../../../src/api/inference-replica.ts"
 import {
   heldSlot,
   holdsSlot,
-  isDoubtful,
-  isLeaving,
-  isReady,
+  isBeingDeleted,
+  isServingReplica,
+  isUnproven,
   ordinalOf,
   revisionOfReplica,
-  slotsOf,
+  rolloutSlots,
 } from "./slots.ts";
-import { superseded } from "./superseded.ts";
-import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
+import { planSuperseded } from "./superseded.ts";
+import type {
+  DesiredSlot,
+  HostsRolloutInput,
+  ReplicaRemoval,
+  RolloutPlan,
+  RolloutSlot,
+  RolloutState,
+  WantReason,
+} from "./types.ts";
 
 /** Before placement: removals that need none, and the slots that need a host. */
-export function planRollout(input: RolloutInput): RolloutPlan {
-  const removals: Removal[] = beyond(input).map((replica) => ({
+export function planHostsRollout(input: HostsRolloutInput): RolloutPlan {
+  const removals: ReplicaRemoval[] = beyond(input).map((replica) => ({
     replica,
     because: `scaled down to ${input.want}`,
   }));
@@ -26,9 +34,9 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   if (revision === undefined) return { wanted: [], removals, slots: [], state: NOTHING };
   const state = rolloutState(input, revision);
   const isStopped = state.stoppedBy !== undefined;
-  const slots: Slot[] = [];
-  for (const slot of slotsOf(input, revision, isStopped)) {
-    const gone = superseded(slot, input);
+  const slots: RolloutSlot[] = [];
+  for (const slot of rolloutSlots(input, revision, isStopped)) {
+    const gone = planSuperseded(slot, input);
     removals.push(...gone);
     slots.push(without(slot, gone));
   }
@@ -40,25 +48,25 @@ export function planRollout(input: RolloutInput): RolloutPlan {
 }
 
 /** Would the slot's new replica find a host once these were gone? */
-export type Fits = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
+export type FitsWithout = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
 
 /**
  * After placement: where no host has room for old and new, the old replica is removed first, within
  * maxUnavailable, and only if the new one then fits. `unplaced`: ordinals without a host.
  */
-export function planSacrifices(
-  input: RolloutInput,
+export function planRemovalsFirst(
+  input: HostsRolloutInput,
   { slots, state }: RolloutPlan,
   unplaced: ReadonlySet<number>,
-  fits: Fits,
-): Removal[] {
+  fits: FitsWithout,
+): ReplicaRemoval[] {
   if (state.stoppedBy !== undefined) return [];
   const hasNoSurge = surplusOf(slots) >= input.maxSurge;
-  let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isReady)).length;
-  const removals: Removal[] = [];
+  let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isServingReplica)).length;
+  const removals: ReplicaRemoval[] = [];
   for (const slot of slots) {
     const { ordinal, target, old } = slot;
-    const serves = old.some(isReady);
+    const serves = old.some(isServingReplica);
     const isStuck = unplaced.has(ordinal) || input.maxSurge === 0 || (hasNoSurge && !serves);
     if (old.length === 0 || !isStuck || hasNewOnWay(slot, input, unplaced)) continue;
     const others = serves ? unavailable : unavailable - 1;
@@ -73,8 +81,8 @@ export function planSacrifices(
 
 /** Does not count a new replica that its host cannot run and that has room on no other. */
 function hasNewOnWay(
-  { ordinal, current }: Slot,
-  input: RolloutInput,
+  { ordinal, current }: RolloutSlot,
+  input: HostsRolloutInput,
   unplaced: ReadonlySet<number>,
 ): boolean {
   return (
@@ -85,47 +93,51 @@ function hasNewOnWay(
 
 const NOTHING: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
 
-function rolloutState(input: RolloutInput, revision: string): RolloutState {
-  const wanted = input.replicas.filter((one) => !isLeaving(one) && ordinalOf(one) < input.want);
+function rolloutState(input: HostsRolloutInput, revision: string): RolloutState {
+  const wanted = input.replicas.filter((one) => !isBeingDeleted(one) && ordinalOf(one) < input.want);
   const fresh = wanted.filter((one) => revisionOfReplica(one) === revision);
   const old = wanted.filter((one) => revisionOfReplica(one) !== revision);
   const state: RolloutState = {
     updated: new Set(fresh.map(ordinalOf)).size,
-    updatedReady: new Set(fresh.filter(isReady).map(ordinalOf)).size,
+    updatedReady: new Set(fresh.filter(isServingReplica).map(ordinalOf)).size,
     old: old.length,
-    oldReady: old.filter(isReady).length,
+    oldReady: old.filter(isServingReplica).length,
   };
   const isChange = old.length > 0 || (input.fallback !== undefined && input.fallback !== revision);
   const stoppedBy = fresh.map((one) => doubtAbout(one, input)).find((why) => why !== undefined);
   return isChange && stoppedBy !== undefined ? { ...state, stoppedBy } : state;
 }
 
-function doubtAbout(replica: InferenceReplica, input: RolloutInput): string | undefined {
+function doubtAbout(replica: InferenceReplica, input: HostsRolloutInput): string | undefined {
   const { name } = replica.metadata;
-  if (!isDoubtful(replica, input)) return undefined;
+  if (!isUnproven(replica, input)) return undefined;
   return input.failing.get(name) ?? `${name} crashed recently and has not been Ready for a minute yet`;
 }
 
 /** Highest ordinals first. */
-function beyond({ want, replicas }: RolloutInput): InferenceReplica[] {
+function beyond({ want, replicas }: HostsRolloutInput): InferenceReplica[] {
   return replicas
-    .filter((replica) => !isLeaving(replica) && ordinalOf(replica) >= want)
+    .filter((replica) => !isBeingDeleted(replica) && ordinalOf(replica) >= want)
     .sort((a, b) => ordinalOf(b) - ordinalOf(a));
 }
 
-function without(slot: Slot, gone: readonly Removal[]): Slot {
+function without(slot: RolloutSlot, gone: readonly ReplicaRemoval[]): RolloutSlot {
   const names = new Set(gone.map(({ replica }) => replica.metadata.name));
   const stays = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
   return { ...slot, current: slot.current.filter(stays), old: slot.old.filter(stays) };
 }
 
 /** Replicas beyond one for each slot. */
-function surplusOf(slots: readonly Slot[]): number {
+function surplusOf(slots: readonly RolloutSlot[]): number {
   return slots.reduce((sum, { current, old }) => sum + Math.max(0, current.length + old.length - 1), 0);
 }
 
-function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInput): Wanted[] {
-  const wanted: Wanted[] = [];
+function wantedOf(
+  slots: readonly RolloutSlot[],
+  surplusNow: number,
+  input: HostsRolloutInput,
+): DesiredSlot[] {
+  const wanted: DesiredSlot[] = [];
   const failing = slots.reduce(
     (sum, { held, current }) => sum + (held === undefined ? 0 : current.length),
     0,
@@ -145,7 +157,11 @@ function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInpu
  * A drain may exceed maxSurge 0 by one, and failing replicas do not use up its surge. A replica that its host
  * cannot run holds no memory there, so its replacement is no surge.
  */
-function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInput, failing: number): number {
+function surgeFor(
+  { why, revision }: DesiredSlot,
+  { maxSurge, ...input }: HostsRolloutInput,
+  failing: number,
+): number {
   if (why === "replace") return Number.POSITIVE_INFINITY;
   if (why !== "move") return maxSurge;
   // A failing replica is not serving: it needs no more memory on another host than it frees here.
@@ -157,7 +173,7 @@ function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInpu
  * One replica per slot and pass. The old revision beside a failing one comes first, unless it has to be recreated: that
  * comes last, so that it delays neither a drain nor a retry on another host.
  */
-function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
+function wantsOf(slot: RolloutSlot, input: HostsRolloutInput): readonly DesiredSlot[] {
   const own = wantOf(slot, input, "fill");
   const kept = heldSlot(slot);
   const held = kept && wantOf(kept, input, "refill");
@@ -165,12 +181,16 @@ function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
   return wants.filter((want) => want !== undefined);
 }
 
-function wantOf(slot: Slot, input: RolloutInput, whenEmpty: WantReason): Wanted | undefined {
+function wantOf(slot: RolloutSlot, input: HostsRolloutInput, whenEmpty: WantReason): DesiredSlot | undefined {
   const why = whyOf(slot, input, whenEmpty);
   return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
 }
 
-function whyOf({ current, old }: Slot, input: RolloutInput, whenEmpty: WantReason): WantReason | undefined {
+function whyOf(
+  { current, old }: RolloutSlot,
+  input: HostsRolloutInput,
+  whenEmpty: WantReason,
+): WantReason | undefined {
   const { displaced, draining } = input;
   const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
   if (current.length > 0) {

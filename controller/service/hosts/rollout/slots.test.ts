@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { heldSlot, isReady, ordinalOf, slotsOf } from "./slots.ts";
+import { heldSlot, isServingReplica, ordinalOf, rolloutSlots } from "./slots.ts";
 import { inputOf, type ShortInput } from "./testing/words.ts";
 
 const named = (name: string) => ({ metadata: { name } }) as InferenceReplica;
@@ -32,11 +32,11 @@ test.each<[string, object | undefined, string | undefined, boolean]>([
     metadata: { name: "chat-0-aa", deletionTimestamp },
     status,
   } as unknown as InferenceReplica;
-  expect(isReady(replica)).toBe(expected);
+  expect(isServingReplica(replica)).toBe(expected);
 });
 
 const orderOf = (replicas: readonly string[], more: Partial<ShortInput> = {}) =>
-  slotsOf(inputOf({ want: 3, replicas, ...more }), "new", false).map(({ ordinal }) => ordinal);
+  rolloutSlots(inputOf({ want: 3, replicas, ...more }), "new", false).map(({ ordinal }) => ordinal);
 
 test("slots change host by host, those of drained hosts first, and on one host by their number", () => {
   const words = ["0 old ready mac-2", "1 old ready mac-1", "2 old ready mac-2"];
@@ -71,13 +71,13 @@ test.each<[string, readonly string[], string | undefined, string, string | undef
   ],
 ])("while a rollout is stopped, the slot's revision where %s", (_, replicas, fallback, target, held) => {
   const input = inputOf({ want: 1, replicas, known: ["old", "new"], ...(fallback && { fallback }) });
-  const [slot] = slotsOf(input, "new", true);
+  const [slot] = rolloutSlots(input, "new", true);
   expect([slot?.target, slot?.held]).toEqual([target, held]);
 });
 
 test("the revision that is kept beside a failing one is a slot of its own", () => {
   const replicas = ["0 new failing", "0 old ready", "0 older ready"];
-  const [slot] = slotsOf(inputOf({ want: 1, replicas, known: ["old"] }), "new", true);
+  const [slot] = rolloutSlots(inputOf({ want: 1, replicas, known: ["old"] }), "new", true);
   const kept = slot && heldSlot(slot);
   const revisions = (all: readonly InferenceReplica[] = []) => all.map(({ spec }) => spec.template.revision);
   expect([kept?.target, revisions(kept?.current), revisions(kept?.old)]).toEqual(["old", ["old"], ["older"]]);

@@ -1,13 +1,13 @@
 /** Replicas that their slot no longer needs, whatever placement decides. Pure. */
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { heldSlot, holdsSlot, isReady } from "./slots.ts";
-import type { Removal, RolloutInput, Slot } from "./types.ts";
+import { heldSlot, holdsSlot, isServingReplica } from "./slots.ts";
+import type { HostsRolloutInput, ReplicaRemoval, RolloutSlot } from "./types.ts";
 
 /** Keeps one serving replica, and at most one of the target that is not Ready yet. */
-export function superseded(slot: Slot, input: RolloutInput): Removal[] {
+export function planSuperseded(slot: RolloutSlot, input: HostsRolloutInput): ReplicaRemoval[] {
   const { current, old } = slot;
   const kept = heldSlot(slot);
-  if (kept !== undefined) return [...superseded(kept, input), ...heldBack(current, input)];
+  if (kept !== undefined) return [...planSuperseded(kept, input), ...heldBack(current, input)];
   const serving = bestServing(slot, input);
   if (serving === undefined) return [...replacedOld(slot, input), ...heldBack(current, input)];
   const isFinal =
@@ -24,7 +24,7 @@ export function superseded(slot: Slot, input: RolloutInput): Removal[] {
  * Nothing serves: old replicas are replaced by new ones, unless the new one fails or the old one will be
  * back.
  */
-function replacedOld({ current, old, target }: Slot, input: RolloutInput): Removal[] {
+function replacedOld({ current, old, target }: RolloutSlot, input: HostsRolloutInput): ReplicaRemoval[] {
   if (current.every((replica) => input.failing.has(nameOf(replica)))) return [];
   const because = `replaced by revision ${target}`;
   return old.filter((replica) => !holdsSlot(replica, input)).map((replica) => ({ replica, because }));
@@ -34,7 +34,7 @@ function replacedOld({ current, old, target }: Slot, input: RolloutInput): Remov
  * Of replicas that are not Ready yet: one whose host drains or cannot run it is removed once another makes
  * progress, or before there is a third.
  */
-function heldBack(replicas: readonly InferenceReplica[], input: RolloutInput): Removal[] {
+function heldBack(replicas: readonly InferenceReplica[], input: HostsRolloutInput): ReplicaRemoval[] {
   const onWay = [...replicas].sort(byAge);
   const isHeldBack = (one: InferenceReplica) => isMoving(one, input) || input.displaced.has(nameOf(one));
   // Of two created within one second, the one that progresses counts as the newer.
@@ -47,7 +47,7 @@ function heldBack(replicas: readonly InferenceReplica[], input: RolloutInput): R
 }
 
 /** The replica that serves the slot best: the target revision first, then hosts that are not draining. */
-function bestServing({ current, old }: Slot, input: RolloutInput): InferenceReplica | undefined {
+function bestServing({ current, old }: RolloutSlot, input: HostsRolloutInput): InferenceReplica | undefined {
   const rank = (replica: InferenceReplica) => {
     const isOld = old.includes(replica) ? 4 : 0;
     const isOnDrained = isMoving(replica, input) ? 2 : 0;
@@ -55,11 +55,13 @@ function bestServing({ current, old }: Slot, input: RolloutInput): InferenceRepl
     const isUnsettled = input.unsettled.has(nameOf(replica)) ? 8 : 0;
     return isOld + isOnDrained + isUnsettled;
   };
-  const [best] = [...current, ...old].filter(isReady).sort((a, b) => rank(a) - rank(b) || byAge(a, b));
+  const [best] = [...current, ...old]
+    .filter(isServingReplica)
+    .sort((a, b) => rank(a) - rank(b) || byAge(a, b));
   return best;
 }
 
-function isMoving({ spec }: InferenceReplica, { draining }: RolloutInput): boolean {
+function isMoving({ spec }: InferenceReplica, { draining }: HostsRolloutInput): boolean {
   return draining.has(spec.template.hostName);
 }
 

@@ -1,7 +1,7 @@
 /** Input and output of the rollout planner. */
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 
-export interface RolloutInput {
+export interface HostsRolloutInput {
   /** Replicas wanted; 0 for a suspended service. */
   readonly want: number;
   /** Absent when the service cannot be resolved: running replicas stay, and none is created. */
@@ -29,18 +29,18 @@ export interface RolloutInput {
  */
 export type WantReason = "fill" | "refill" | "surge" | "move" | "replace";
 
-export interface Wanted {
+export interface DesiredSlot {
   readonly ordinal: number;
   readonly revision: string;
   readonly why: WantReason;
 }
 
-export interface Removal {
+export interface ReplicaRemoval {
   readonly replica: InferenceReplica;
   readonly because: string;
 }
 
-export interface Slot {
+export interface RolloutSlot {
   readonly ordinal: number;
   /** The revision that the slot should have: the new one, or the previous one while the new one fails. */
   readonly target: string;
@@ -64,9 +64,9 @@ export interface RolloutState {
 }
 
 export interface RolloutPlan {
-  readonly wanted: readonly Wanted[];
-  readonly removals: readonly Removal[];
+  readonly wanted: readonly DesiredSlot[];
+  readonly removals: readonly ReplicaRemoval[];
   /** As they are after these removals, in the order in which they are changed. */
-  readonly slots: readonly Slot[];
+  readonly slots: readonly RolloutSlot[];
   readonly state: RolloutState;
 }

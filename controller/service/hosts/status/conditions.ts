@@ -4,12 +4,12 @@ import { setCondition } from "../../../../src/api/conditions.ts";
 import { isGated, runtimeEntry } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
 import type { PhaseStatus } from "../../phase.ts";
-import type { StatusFacts } from "./facts.ts";
+import type { HostsStatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
-import { hasLostReplicas, isReadingModel, readyText } from "./phase.ts";
-import { progressOf } from "./progress.ts";
+import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
+import { revisionProgressOf } from "./progress.ts";
 
-export function conditionsOf(facts: StatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
+export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
   const { metadata, status } = facts.draft.observed.service;
   const updates = [
     { ...now, type: "Ready", status: now.phase === "Ready" ? ("True" as const) : ("False" as const) },
@@ -27,10 +27,10 @@ export function conditionsOf(facts: StatusFacts, now: PhaseStatus, nowIso: strin
   });
 }
 
-function available(facts: StatusFacts, { reason, message }: PhaseStatus): ConditionUpdate {
+function available(facts: HostsStatusFacts, { reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Available";
   if (readyCount(facts) > 0) {
-    return { type, status: "True", reason: "InferenceReady", message: readyText(facts) };
+    return { type, status: "True", reason: "InferenceReady", message: readyReplicasText(facts) };
   }
   const isStopped =
     reason === "Suspended" || reason === "ManuallyScaledToZero" || reason === "ServiceNameTaken";
@@ -38,9 +38,10 @@ function available(facts: StatusFacts, { reason, message }: PhaseStatus): Condit
 }
 
 /** The story of a rollout while one is under way or has just completed; else that of the phase. */
-function progressing(facts: StatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Progressing";
-  const progress = facts.obstacle.at === "none" ? progressOf(facts) : { at: "none" as const, message: "" };
+  const progress =
+    facts.obstacle.at === "none" ? revisionProgressOf(facts) : { at: "none" as const, message: "" };
   switch (progress.at) {
     case "complete":
       return { type, status: "False", reason: "RolloutComplete", message: progress.message };
@@ -58,7 +59,7 @@ function progressing(facts: StatusFacts, { phase, reason, message }: PhaseStatus
 }
 
 /** Something needs attention, whether or not the service still serves. */
-function degraded(facts: StatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Degraded";
   if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
   const rejected = codeOfRejections(facts.rejections ?? []);
@@ -75,7 +76,7 @@ function degraded(facts: StatusFacts, { phase, reason, message }: PhaseStatus): 
 }
 
 function placed(
-  { unplaced, want, live, obstacle, draft, rejections = [] }: StatusFacts,
+  { unplaced, want, live, obstacle, draft, rejections = [] }: HostsStatusFacts,
   now: PhaseStatus,
 ): ConditionUpdate {
   const type = "Placed";
@@ -90,7 +91,7 @@ function placed(
   return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
 }
 
-function honored({ draft }: StatusFacts): ConditionUpdate {
+function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   const type = "SpecHonored";
   if (draft.resolution.at === "blocked") {
     return {
@@ -107,7 +108,7 @@ function honored({ draft }: StatusFacts): ConditionUpdate {
 }
 
 /** The service runs, but probably not as its author intended. */
-function warnings({ draft: { resolution } }: StatusFacts): ConditionUpdate {
+function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "Warnings";
   if (resolution.at === "blocked") {
     return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
@@ -118,7 +119,7 @@ function warnings({ draft: { resolution } }: StatusFacts): ConditionUpdate {
 }
 
 /** What clients reach without a key. */
-function keyRequired({ draft: { observed, resolution } }: StatusFacts): ConditionUpdate {
+function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "KeyRequired";
   const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);
   if (observed.service.spec.auth === undefined || open.length > 0) {

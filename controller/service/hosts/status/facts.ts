@@ -5,9 +5,9 @@ import { isPreempted, type PreemptedSlot } from "../../../scheduler/preempted.ts
 import type { Rejection } from "../../apply/rejection.ts";
 import type { Obstacle } from "../../apply/run.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import { isLeaving, isReady, ordinalOf } from "../rollout/slots.ts";
+import { isBeingDeleted, isServingReplica, ordinalOf } from "../rollout/slots.ts";
 
-export interface StatusInput {
+export interface HostsStatusInput {
   readonly draft: ServiceDraft;
   readonly unplaced: readonly Unplaced[];
   /** Replicas that this pass has created and the cache may not show yet. */
@@ -19,7 +19,7 @@ export interface StatusInput {
   readonly preempted?: ReadonlyMap<number, PreemptedSlot>;
 }
 
-export interface StatusFacts extends StatusInput {
+export interface HostsStatusFacts extends HostsStatusInput {
   readonly want: number;
   readonly live: readonly InferenceReplica[];
   readonly ready: readonly InferenceReplica[];
@@ -37,18 +37,20 @@ export interface StatusFacts extends StatusInput {
 /** Phases from worst to best: the worst of any replica is reported. */
 const BY_TROUBLE = ["Failed", "Backoff", "Evicted", "Waiting"];
 
-export function statusFacts(input: StatusInput): StatusFacts {
+export function statusFacts(input: HostsStatusInput): HostsStatusFacts {
   const { draft, created, unplaced } = input;
   const known = new Set(draft.observed.replicas.map(({ metadata }) => metadata.name));
   const fresh = created.filter(({ metadata }) => !known.has(metadata.name));
-  const live = [...draft.observed.replicas.filter((replica) => !isLeaving(replica)), ...fresh].sort(byName);
+  const live = [...draft.observed.replicas.filter((replica) => !isBeingDeleted(replica)), ...fresh].sort(
+    byName,
+  );
   const empty = new Set(
     draft.rollout.wanted.filter(({ why }) => why === "fill").map(({ ordinal }) => ordinal),
   );
   const homeless = new Set(unplaced.map(({ ordinal }) => ordinal).filter((ordinal) => empty.has(ordinal)));
-  const ending = draft.observed.replicas.filter((one) => isLeaving(one) && homeless.has(ordinalOf(one)));
+  const ending = draft.observed.replicas.filter((one) => isBeingDeleted(one) && homeless.has(ordinalOf(one)));
   const endingSlots = new Set(ending.map(ordinalOf));
-  const unready = live.filter((replica) => !isReady(replica));
+  const unready = live.filter((replica) => !isServingReplica(replica));
   const worst = BY_TROUBLE.map((phase) => unready.find(({ status }) => status?.phase === phase)).find(
     (replica) => replica !== undefined,
   );
@@ -56,7 +58,7 @@ export function statusFacts(input: StatusInput): StatusFacts {
     ...input,
     want: draft.input.want,
     live,
-    ready: live.filter(isReady),
+    ready: live.filter(isServingReplica),
     updated: live.filter(({ spec }) => spec.template.revision === draft.input.revision),
     waiting: unplaced.filter(({ ordinal }) => homeless.has(ordinal) && !endingSlots.has(ordinal)),
     ending,
@@ -65,12 +67,12 @@ export function statusFacts(input: StatusInput): StatusFacts {
 }
 
 /** Serving slots: two Ready replicas of one slot count once. */
-export function readyCount({ want, ready }: StatusFacts): number {
-  return slotsOf(ready, want);
+export function readyCount({ want, ready }: HostsStatusFacts): number {
+  return filledSlotCount(ready, want);
 }
 
 /** Wanted slots that have one of these. */
-export function slotsOf(replicas: readonly InferenceReplica[], want: number): number {
+export function filledSlotCount(replicas: readonly InferenceReplica[], want: number): number {
   return new Set(replicas.map(ordinalOf).filter((ordinal) => ordinal < want)).size;
 }
 
@@ -78,7 +80,7 @@ export function slotsOf(replicas: readonly InferenceReplica[], want: number): nu
  * A slot counts as preempted until another replica fills it: also while the old one drains or its memory
  * still counts.
  */
-export function preemptedNow({ preempted, live, want }: StatusFacts): PreemptedSlot[] {
+export function currentlyPreempted({ preempted, live, want }: HostsStatusFacts): PreemptedSlot[] {
   const taken = new Set(live.filter((replica) => !isPreempted(replica)).map(ordinalOf));
   return [...(preempted?.values() ?? [])].filter(({ slot }) => slot < want && !taken.has(slot));
 }

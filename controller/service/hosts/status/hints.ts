@@ -2,7 +2,7 @@
 
 import { claimWith, memoryOn } from "../../../../src/capacity/claim.ts";
 import { suggestFor } from "../../../../src/capacity/fit/variants.ts";
-import type { Miss } from "../../../../src/capacity/placement/types.ts";
+import type { PlacementMiss } from "../../../../src/capacity/placement/types.ts";
 import { hostAccelerator } from "../../../../src/engines/registry.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 
@@ -12,7 +12,7 @@ const MOST_HINTS = 3;
 /** By host: "fits with contextSize 16384 (now 32768): 30.1 GiB". */
 export function hintsFor(
   { resolution, observed }: ServiceDraft,
-  misses: readonly Miss[],
+  misses: readonly PlacementMiss[],
 ): ReadonlyMap<string, string> {
   const hints = new Map<string, string>();
   if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") return hints;

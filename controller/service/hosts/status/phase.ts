@@ -3,11 +3,11 @@ import { getCondition, isConditionTrue } from "../../../../src/api/conditions.ts
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../../phase.ts";
-import { readyCount, type StatusFacts } from "./facts.ts";
-import { progressOf } from "./progress.ts";
+import { type HostsStatusFacts, readyCount } from "./facts.ts";
+import { revisionProgressOf } from "./progress.ts";
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
-export function phaseOf(facts: StatusFacts): PhaseStatus {
+export function phaseOf(facts: HostsStatusFacts): PhaseStatus {
   return (
     obstructedPhase(facts.obstacle, facts.draft.observed.service) ??
     stoppedPhase(facts.want, facts.draft.observed.service) ??
@@ -21,37 +21,37 @@ export function phaseOf(facts: StatusFacts): PhaseStatus {
 }
 
 /** As in "1 of 2 replicas ready". */
-export function readyText(facts: StatusFacts): string {
+export function readyReplicasText(facts: HostsStatusFacts): string {
   return `${readyCount(facts)} of ${facts.want} replicas ready`;
 }
 
 /** The Model is being read for the first time, or again after a change of its spec: a start, not a fault. */
-export function isReadingModel({ draft }: StatusFacts): boolean {
+export function isReadingModel({ draft }: HostsStatusFacts): boolean {
   const { resolution, observed } = draft;
   if (resolution.at !== "blocked" || resolution.code !== "ModelNotReady") return false;
   return !isConditionTrue(observed.model?.status?.conditions, "Degraded");
 }
 
 /** Running replicas keep serving without their Model, but can be neither replaced nor scaled. */
-function blocked(facts: StatusFacts): PhaseStatus | undefined {
+function blocked(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { resolution } = facts.draft;
   if (resolution.at !== "blocked") return undefined;
   const { code: reason, message, isFinal } = resolution;
   const count = readyCount(facts);
   if (count === 0) return { phase: isFinal ? "Failed" : "Pending", reason, message };
   if (!isReadingModel(facts))
-    return { phase: "Degraded", reason, message: `${readyText(facts)}; ${message}` };
+    return { phase: "Degraded", reason, message: `${readyReplicasText(facts)}; ${message}` };
   return count < facts.want ? { phase: "Progressing", reason, message } : undefined;
 }
 
-function waitingForCapacity(facts: StatusFacts): PhaseStatus | undefined {
+function waitingForCapacity(facts: HostsStatusFacts): PhaseStatus | undefined {
   const [first] = facts.waiting;
   if (first === undefined || readyCount(facts) >= facts.want) return undefined;
   return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
 }
 
 /** Also where every replica is ready: the service is not yet what was asked for. */
-function rejected(facts: StatusFacts): PhaseStatus | undefined {
+function rejected(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { rejections = [] } = facts;
   const reason = codeOfRejections(rejections);
   if (reason === undefined) return undefined;
@@ -59,34 +59,38 @@ function rejected(facts: StatusFacts): PhaseStatus | undefined {
   return { phase, reason, message: describeRejections(rejections) };
 }
 
-function ready(facts: StatusFacts): PhaseStatus | undefined {
+function ready(facts: HostsStatusFacts): PhaseStatus | undefined {
   if (readyCount(facts) < facts.want) return undefined;
   const { resolution } = facts.draft;
   const ignored = resolution.at === "resolved" ? resolution.unhonored : [];
   const note = ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`;
   return (
-    rollingOut(facts) ?? { phase: "Ready", reason: "InferenceReady", message: `${readyText(facts)}${note}` }
+    rollingOut(facts) ?? {
+      phase: "Ready",
+      reason: "InferenceReady",
+      message: `${readyReplicasText(facts)}${note}`,
+    }
   );
 }
 
-function rollingOut(facts: StatusFacts): PhaseStatus | undefined {
-  const { at, message } = progressOf(facts);
+function rollingOut(facts: HostsStatusFacts): PhaseStatus | undefined {
+  const { at, message } = revisionProgressOf(facts);
   if (at === "stopped") return { phase: "Degraded", reason: "RolloutStopped", message };
   return at === "rolling" ? { phase: "Progressing", reason: "NewRevisionRollingOut", message } : undefined;
 }
 
 /** Replicas are missing because of a rollout that is under way, or that stopped while others serve. */
-function changing(facts: StatusFacts): PhaseStatus | undefined {
+function changing(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { draft, ending } = facts;
   if (draft.rollout.state.old === 0 && ending.length === 0) return undefined;
   return readyCount(facts) > 0 || ending.length > 0 ? rollingOut(facts) : undefined;
 }
 
-function incomplete(facts: StatusFacts): PhaseStatus {
+function incomplete(facts: HostsStatusFacts): PhaseStatus {
   const { worst, draft } = facts;
   const { phase, reason, says } = storyOf(worst);
   if (phase === "Failed" && readyCount(facts) === 0) {
-    return { phase, reason, message: `${readyText(facts)}; ${says}` };
+    return { phase, reason, message: `${readyReplicasText(facts)}; ${says}` };
   }
   const before = draft.observed.service.status?.phase;
   const hasServed = before === "Ready" || before === "Progressing" || before === "Degraded";
@@ -94,17 +98,17 @@ function incomplete(facts: StatusFacts): PhaseStatus {
   return {
     phase: isInTrouble(facts) ? "Degraded" : starting,
     reason,
-    message: [readyText(facts), ...(says === "" ? [] : [says])].join("; "),
+    message: [readyReplicasText(facts), ...(says === "" ? [] : [says])].join("; "),
   };
 }
 
-function isInTrouble(facts: StatusFacts): boolean {
+function isInTrouble(facts: HostsStatusFacts): boolean {
   const phase = facts.worst?.status?.phase;
   return phase === "Failed" || phase === "Backoff" || phase === "Evicted" || hasLostReplicas(facts);
 }
 
 /** Fewer are ready than before: an outage, and not a start or a scale-up, until all are ready again. */
-export function hasLostReplicas(facts: StatusFacts): boolean {
+export function hasLostReplicas(facts: HostsStatusFacts): boolean {
   const { metadata, status } = facts.draft.observed.service;
   const { currentRevision, readyReplicas = 0 } = status ?? {};
   // A rollout takes replicas down within maxUnavailable.

@@ -22,7 +22,7 @@ export function effectivePriority(
 }
 
 /** How long it still keeps an earned class; undefined if it has none. */
-export function earnedForMs({ spec, status }: InferenceService, nowMs: number): number | undefined {
+export function earnedClassLeftMs({ spec, status }: InferenceService, nowMs: number): number | undefined {
   const placed = getCondition(status?.conditions, "Placed");
   if (placed?.status !== "True" || (status?.effectivePriority ?? 0) <= PRIORITIES[spec.priority])
     return undefined;

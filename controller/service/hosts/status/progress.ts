@@ -1,15 +1,15 @@
 /** Describes the progress of a rollout. Pure. */
 import { getCondition } from "../../../../src/api/conditions.ts";
-import type { StatusFacts } from "./facts.ts";
+import type { HostsStatusFacts } from "./facts.ts";
 
-export interface Progress {
+export interface RevisionProgress {
   readonly at: "none" | "complete" | "rolling" | "stopped";
   /** The revision that serves; the one before, while another is rolled out. */
   readonly current?: string | undefined;
   readonly message: string;
 }
 
-export function progressOf(facts: StatusFacts): Progress {
+export function revisionProgressOf(facts: HostsStatusFacts): RevisionProgress {
   const { draft, want } = facts;
   const { revision } = draft.input;
   const before = draft.observed.service.status?.currentRevision;
@@ -35,35 +35,35 @@ export function progressOf(facts: StatusFacts): Progress {
 /**
  * The last slots of a rollout still belong to it, although everything that is ready is of the new revision.
  */
-function wasRolling({ draft }: StatusFacts): boolean {
+function wasRolling({ draft }: HostsStatusFacts): boolean {
   const { conditions } = draft.observed.service.status ?? {};
   return getCondition(conditions, "Progressing")?.reason === "NewRevisionRollingOut";
 }
 
-function updatedText({ draft, want }: StatusFacts): string {
+function updatedText({ draft, want }: HostsStatusFacts): string {
   const { updated, updatedReady } = draft.rollout.state;
   return `${updated} of ${want} updated${updatedReady < updated ? `, ${updatedReady} ready` : ""}`;
 }
 
 /** Slots that find no host say nothing about the revision. */
-function servesWhereItIs({ draft }: StatusFacts): boolean {
+function servesWhereItIs({ draft }: HostsStatusFacts): boolean {
   const { updated, updatedReady, old, stoppedBy } = draft.rollout.state;
   return old === 0 && updated > 0 && updatedReady === updated && stoppedBy === undefined;
 }
 
 /** If the first revision fails, there is nothing to roll back to and nothing more to wait for. */
-function failingOne({ draft, live }: StatusFacts, revision: string): string | undefined {
+function failingOne({ draft, live }: HostsStatusFacts, revision: string): string | undefined {
   return live
     .filter(({ spec }) => spec.template.revision === revision)
     .map(({ metadata }) => draft.findings.failing.get(metadata.name))
     .find((why) => why !== undefined);
 }
 
-function servingRevision({ ready, draft }: StatusFacts): string | undefined {
+function servingRevision({ ready, draft }: HostsStatusFacts): string | undefined {
   return ready.find(({ spec }) => spec.template.revision !== draft.input.revision)?.spec.template.revision;
 }
 
-function waitsFor({ draft, unplaced, ending, live, ready }: StatusFacts, revision: string): string[] {
+function waitsFor({ draft, unplaced, ending, live, ready }: HostsStatusFacts, revision: string): string[] {
   const [gone] = ending;
   if (gone !== undefined) {
     return [`${gone.metadata.name} on ${gone.spec.template.hostName} drains to make room`];

@@ -3,7 +3,7 @@ import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
-import { draftService, NO_FINDINGS } from "../plan/plan.ts";
+import { draftService, NO_ROLLOUT_FINDINGS } from "../plan/plan.ts";
 import { type Case, model, NOW, statusOf, unplaced } from "./fixtures/status.ts";
 import { planStatus } from "./status.ts";
 
@@ -151,7 +151,10 @@ function rolling(
       status: { phase, conditions: [{ type: "HostReachable", status: "True" }] },
     } as unknown as InferenceReplica;
   });
-  const findings = { ...NO_FINDINGS, failing: new Map(failing === undefined ? [] : [[failing, "it fails"]]) };
+  const findings = {
+    ...NO_ROLLOUT_FINDINGS,
+    failing: new Map(failing === undefined ? [] : [[failing, "it fails"]]),
+  };
   const draft = draftService({ ...(observed as object), replicas } as never, findings);
   const status = planStatus({ draft, unplaced: [], created: [], obstacle: { at: "none" } }, NOW);
   const { status: state, reason, message } = getCondition(status.conditions, "Progressing") ?? {};

@@ -10,46 +10,46 @@ import type {
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
 import { truncate } from "../../../../src/util/text.ts";
-import { endpointOf } from "../../kube-service.ts";
+import { serviceUrlOf } from "../../kube-service.ts";
 import { withoutAbsent } from "../../phase.ts";
-import { conditionsOf } from "./conditions.ts";
+import { hostsConditions } from "./conditions.ts";
 import {
-  preemptedNow,
+  currentlyPreempted,
+  filledSlotCount,
+  type HostsStatusFacts,
+  type HostsStatusInput,
   readyCount,
-  type StatusFacts,
-  type StatusInput,
-  slotsOf,
   statusFacts,
 } from "./facts.ts";
 import { hintsFor } from "./hints.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";
-import { progressOf } from "./progress.ts";
+import { revisionProgressOf } from "./progress.ts";
 
 const MAX_MESSAGE = 4096;
 
-export function planStatus(input: StatusInput, nowIso: string): InferenceServiceStatus {
+export function planStatus(input: HostsStatusInput, nowIso: string): InferenceServiceStatus {
   const facts = statusFacts(input);
   const now = phaseOf(facts);
   const { service } = input.draft.observed;
   const [first] = facts.unplaced;
   const ready = readyCount(facts);
-  const conditions = conditionsOf(facts, now, nowIso);
+  const conditions = hostsConditions(facts, now, nowIso);
   const status: InferenceServiceStatus = {
     phase: now.phase,
     reason: now.reason,
     message: truncate(now.message, MAX_MESSAGE),
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
-    currentRevision: progressOf(facts).current,
+    currentRevision: revisionProgressOf(facts).current,
     updateRevision: input.draft.input.revision,
     replicas: facts.live.length,
     readyReplicas: ready,
-    updatedReplicas: slotsOf(facts.updated, facts.want),
+    updatedReplicas: filledSlotCount(facts.updated, facts.want),
     desiredReplicas: facts.want,
     ready: `${ready}/${facts.want}`,
     selector: `${LABEL_SERVICE}=${service.metadata.name}`,
-    endpoint: endpointOf(service),
+    endpoint: serviceUrlOf(service),
     placement: placementOf(facts),
     queuePosition: first?.queuePosition,
     waitingFor: first?.waitingFor,
@@ -60,7 +60,7 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
   return withoutAbsent(status);
 }
 
-function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
+function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
   const { service, model } = draft.observed;
   const about = {
     name: service.spec.modelRef,
@@ -73,7 +73,7 @@ function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" |
   return { model: withoutAbsent(about), runtime };
 }
 
-function placementOf(facts: StatusFacts): ServicePlacement {
+function placementOf(facts: HostsStatusFacts): ServicePlacement {
   const { live, unplaced, draft } = facts;
   const chosen = live.map(({ metadata, spec }) => {
     const { [ANNOTATION_PLACEMENT_REASON]: reason, [ANNOTATION_PLACEMENT_SCORE]: score } =
@@ -81,7 +81,7 @@ function placementOf(facts: StatusFacts): ServicePlacement {
     const why = { score: score === undefined ? undefined : Number(score), reason };
     return withoutAbsent({ replica: metadata.name, host: spec.template.hostName, ...why });
   });
-  const preempted = preemptedNow(facts);
+  const preempted = currentlyPreempted(facts);
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
   const [first] = unplaced;
   if (first === undefined) return placement;

@@ -1,7 +1,7 @@
 /** The scheduler's cache: every host with its replicas, indexed by free memory and by the models on its disk. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
-import { type HostInfo, newHostInfo, settle } from "./host-info.ts";
+import { type HostInfo, newHostInfo, refreshHostInfo } from "./host-info.ts";
 import { type Compare, compareText, insertSorted, removeSorted } from "./sorted.ts";
 
 export interface SchedulerCache {
@@ -36,7 +36,7 @@ export function newCache(): SchedulerCache {
 export function update(cache: SchedulerCache, info: HostInfo, change: () => void): void {
   unindex(cache, info);
   change();
-  settle(info);
+  refreshHostInfo(info);
   index(cache, info);
 }
 
@@ -106,7 +106,7 @@ export function expireEarned({ hosts, changed }: SchedulerCache, now: number): n
         if (earned !== undefined && earned.untilMs <= now)
           info.claims.set(replica, { ...claim, eviction: { priority } });
       }
-      settle(info);
+      refreshHostInfo(info);
       changed.add(info.name);
     }
     next = Math.min(next, info.earnedUntilMs);

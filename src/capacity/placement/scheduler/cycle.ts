@@ -1,12 +1,19 @@
 /** One pass over what has changed: in turn, each slot gets a host, or preempts for one, or stays queued. */
 import { needBytes, type Placed, type Preemption } from "../types.ts";
 import { expireEarned } from "./cache.ts";
-import { assign, nominate, type SchedulerState, withdraw } from "./decisions.ts";
-import { freeAfterLeaving, freeFor, type HostInfo, mostRoom, nominatedBytes, ownBytes } from "./host-info.ts";
+import { assign, nominate, type SchedulerState, withdrawDecision } from "./decisions.ts";
+import {
+  freeAfterLeaving,
+  freeFor,
+  type HostInfo,
+  maxFreeBytes,
+  nominatedBytes,
+  ownBytes,
+} from "./host-info.ts";
 import { findCandidate } from "./preempt.ts";
 import { ageQueue, dropAssigned, type PendingSlot } from "./queue.ts";
 import { reserveHosts } from "./reservations.ts";
-import { findHost, isAllowedToStay } from "./search.ts";
+import { findHostFor, isAllowedToStay } from "./search.ts";
 
 export interface PassOutcome {
   readonly placed: readonly Placed[];
@@ -73,7 +80,9 @@ function mayGain({ decision, demand }: PendingSlot, changed: readonly HostInfo[]
   if (decision.at === "nominated" || !demand.memory.known || demand.predecessors.length > 0) return true;
   return changed.some((info) => {
     const need = needBytes(demand, info.facts);
-    return need <= info.freeBytes || (demand.mayPreempt === true && need <= mostRoom(info, demand.priority));
+    return (
+      need <= info.freeBytes || (demand.mayPreempt === true && need <= maxFreeBytes(info, demand.priority))
+    );
   });
 }
 
@@ -84,7 +93,7 @@ function schedule(pass: Pass, slot: PendingSlot, changed: readonly string[] | un
   const before = slot.decision;
   slot.isNew = false;
   const some = changed !== undefined && changed.length <= MANY ? changed : undefined;
-  const placed = findHost(cache, slot, now, some);
+  const placed = findHostFor(cache, slot, now, some);
   if (placed !== undefined) {
     assign(state, slot, placed);
     pass.placed.push(placed);
@@ -95,7 +104,7 @@ function schedule(pass: Pass, slot: PendingSlot, changed: readonly string[] | un
   if (before.at === "nominated") {
     if (some?.includes(before.host) === false) return;
     if (isStillComing(pass, slot, before.host)) return;
-    withdraw(state, slot);
+    withdrawDecision(state, slot);
     pass.touched.add(slot.demand.service);
     // The room it was promised is not coming, so every host counts again.
     among = cache.hosts.keys();

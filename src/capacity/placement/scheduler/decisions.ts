@@ -1,17 +1,17 @@
 /** Making and undoing decisions, and the demands that call for them. Every change of room goes through the cache's index. */
 import { type Demand, needBytes, type Placed, type Preemption } from "../types.ts";
 import { type SchedulerCache, update } from "./cache.ts";
-import type { Candidate } from "./preempt.ts";
+import type { PreemptionCandidate } from "./preempt.ts";
 import {
   addSlot,
-  asksTheSame,
   byTurn,
   enqueue,
+  isSameDemand,
   newSlot,
   type PendingSlot,
+  pendingSlotsOf,
   removeSlot,
   type SchedulingQueue,
-  slotsOf,
 } from "./queue.ts";
 import type { Reservations } from "./reservations.ts";
 
@@ -28,7 +28,7 @@ export function setDemands(
   demands: readonly Demand[],
   now: number,
 ): boolean {
-  const before = new Map(slotsOf(state.queue, service).map((slot) => [slot.key, slot]));
+  const before = new Map(pendingSlotsOf(state.queue, service).map((slot) => [slot.key, slot]));
   let hasChanged = false;
   for (const demand of demands) {
     const slot = newSlot(demand, now);
@@ -53,7 +53,7 @@ export function setDemands(
 export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed): void {
   const info = state.cache.hosts.get(placed.host);
   if (info === undefined) return;
-  withdraw(state, slot);
+  withdrawDecision(state, slot);
   slot.decision = { at: "assigned", placed };
   const { demand } = slot;
   const replica = assumedReplica(slot);
@@ -70,10 +70,10 @@ export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed)
 export function nominate(
   state: SchedulerState,
   slot: PendingSlot,
-  { info, victims, overtaken }: Candidate,
+  { info, victims, overtaken }: PreemptionCandidate,
 ): Preemption[] {
   for (const other of overtaken) {
-    withdraw(state, other);
+    withdrawDecision(state, other);
     other.isNew = true;
   }
   slot.decision = { at: "nominated", host: info.name, victims: victims.map(({ replica }) => replica) };
@@ -85,7 +85,7 @@ export function nominate(
 }
 
 /** Back to pending. A victim whose object does not show the preemption yet stays. */
-export function withdraw({ cache, queue }: SchedulerState, slot: PendingSlot): void {
+export function withdrawDecision({ cache, queue }: SchedulerState, slot: PendingSlot): void {
   const { decision } = slot;
   slot.decision = { at: "pending" };
   if (decision.at === "pending") return;
@@ -106,12 +106,12 @@ export function withdraw({ cache, queue }: SchedulerState, slot: PendingSlot): v
 
 function remove(state: SchedulerState, slot: PendingSlot): void {
   removeSlot(state.queue, slot);
-  withdraw(state, slot);
+  withdrawDecision(state, slot);
 }
 
 /** A decision stands while it is for the same thing; a turn that moved is a new turn. */
 function isSame(known: PendingSlot, slot: PendingSlot): boolean {
-  if (!asksTheSame(known.demand, slot.demand)) return false;
+  if (!isSameDemand(known.demand, slot.demand)) return false;
   return known.decision.at === "assigned" || byTurn(known, { ...slot, effective: known.effective }) === 0;
 }
 

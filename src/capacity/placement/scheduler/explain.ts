@@ -1,12 +1,19 @@
 /** Why a slot has no host: the nearest misses first, each with its figures, and how many hosts fail for which reason. */
 
 import type { ErrorCode } from "../../../api/errors.ts";
-import { installOf } from "../../../engines/registry.ts";
+import { installHintOf } from "../../../engines/registry.ts";
 import { formatBytes } from "../../../util/bytes.ts";
-import { filters, firstRefusal, isAllowedBy, missingBytes, type Refused, shortOfMemory } from "../filters.ts";
-import type { Demand, Miss, Unplaced } from "../types.ts";
+import {
+  type FilterRejection,
+  filters,
+  firstRefusal,
+  isAllowedBy,
+  memoryShortageText,
+  missingBytes,
+} from "../filters.ts";
+import type { Demand, PlacementMiss, Unplaced } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
-import { freeFor, type HostInfo, isLeaving, siblingsOn } from "./host-info.ts";
+import { freeFor, type HostInfo, isClaimLeaving, siblingsOn } from "./host-info.ts";
 import type { PendingSlot } from "./queue.ts";
 import { isReservedAgainst } from "./search.ts";
 import { compareText } from "./sorted.ts";
@@ -14,7 +21,7 @@ import { compareText } from "./sorted.ts";
 const MAX_MISSES = 10;
 
 /** A miss with what it is sorted by; without a message where memory is short. */
-interface RankedMiss extends Refused {
+interface RankedMiss extends FilterRejection {
   readonly info: HostInfo;
   readonly missing: number;
 }
@@ -42,7 +49,7 @@ export function explain(
 }
 
 /** Why this one host cannot take it now; undefined where it can. */
-export function missOf(info: HostInfo, slot: PendingSlot, now: number): Miss | undefined {
+export function placementMissOf(info: HostInfo, slot: PendingSlot, now: number): PlacementMiss | undefined {
   const miss = rankMiss(info, slot, now);
   return miss && inWords(miss, slot);
 }
@@ -64,14 +71,17 @@ function rankMiss(info: HostInfo, slot: PendingSlot, now: number): RankedMiss | 
 }
 
 /** Of a thousand misses ten are shown. */
-function inWords({ info, code, message, missing }: RankedMiss, slot: PendingSlot): Miss {
+function inWords({ info, code, message, missing }: RankedMiss, slot: PendingSlot): PlacementMiss {
   const host = info.name;
   if (code !== "HostMemoryShort") return { host, code, message };
-  const words = shortOfMemory(slot.demand, info.facts, freeFor(info, slot));
+  const words = memoryShortageText(slot.demand, info.facts, freeFor(info, slot));
   return { host, code, message: words, shortBytes: missing };
 }
 
-function earlier(a: Refused | undefined, b: Refused | undefined): Refused | undefined {
+function earlier(
+  a: FilterRejection | undefined,
+  b: FilterRejection | undefined,
+): FilterRejection | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return a.passed < b.passed ? a : b;
 }
@@ -80,7 +90,7 @@ function earlier(a: Refused | undefined, b: Refused | undefined): Refused | unde
 function wordOf(
   cache: SchedulerCache,
   { demand, decision }: PendingSlot,
-  nearest: Miss | undefined,
+  nearest: PlacementMiss | undefined,
   listed: string,
 ): Pick<Unplaced, "code" | "message" | "waitingFor"> {
   if (decision.at === "nominated") {
@@ -93,7 +103,7 @@ function wordOf(
     };
   }
   const { code, waitingFor } = wants(demand, nearest);
-  const nowhere = reportedByNone(cache, demand);
+  const nowhere = missingRuntimeText(cache, demand);
   const why = nowhere === undefined ? listed : `${nowhere}; ${listed}`;
   if (demand.preempted === undefined)
     return { code: nowhere === undefined ? code : "HostRuntimeMissing", message: why, waitingFor };
@@ -112,7 +122,7 @@ function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waiti
 }
 
 /** That no host which spec.placement allows has the runtime, and how to install it; undefined where one has it. */
-export function reportedByNone(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
+export function missingRuntimeText(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
   let isAnyAllowed = false;
   for (const { facts } of cache.hosts.values()) {
     if (facts.isAwaited === true || !isAllowedBy(choice, facts)) continue;
@@ -120,21 +130,21 @@ export function reportedByNone(cache: SchedulerCache, { choice, runtime }: Deman
     isAnyAllowed = true;
   }
   if (!isAnyAllowed) return undefined;
-  const install = installOf(runtime);
+  const install = installHintOf(runtime);
   return `no host has ${runtime}${install === undefined ? "" : ` (install: ${install})`}`;
 }
 
 function leavingOn(cache: SchedulerCache, host: string): string[] {
   const info = cache.hosts.get(host);
   if (info === undefined) return [];
-  const leaving = [...info.claims.values()].filter((claim) => isLeaving(info, claim));
+  const leaving = [...info.claims.values()].filter((claim) => isClaimLeaving(info, claim));
   return [...new Set(leaving.map(({ service }) => service))].sort(compareText);
 }
 
 /** The nearest miss names what the demand waits for. */
 function wants(
   { memory, runtime }: Demand,
-  nearest: Miss | undefined,
+  nearest: PlacementMiss | undefined,
 ): { code: ErrorCode; waitingFor: string } {
   if (nearest === undefined) return { code: "NoHosts", waitingFor: "a host" };
   switch (nearest.code) {
@@ -158,7 +168,7 @@ function wants(
   }
 }
 
-function sentence(shown: readonly Miss[], all: number): string {
+function sentence(shown: readonly PlacementMiss[], all: number): string {
   if (all === 0) return "no host is registered";
   const listed = shown.map(({ host, message }) => `${host}: ${message}`).join("; ");
   return all > shown.length ? `${listed}; and ${all - shown.length} more` : listed;

@@ -1,5 +1,5 @@
 /** One host in the scheduler's cache, with the sums over its replicas, so that no pass adds up what has not changed. */
-import { firstRefusal, NO_CONTEXT, type Refused } from "../filters.ts";
+import { type FilterRejection, firstRefusal, NO_CONTEXT } from "../filters.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../types.ts";
 import type { PendingSlot } from "./queue.ts";
 
@@ -7,7 +7,7 @@ export interface HostInfo {
   readonly name: string;
   facts: HostFacts;
   /** Why no replica at all can go here. */
-  refused: Refused | undefined;
+  refused: FilterRejection | undefined;
   /** Models on its disk by source and by checksum, with tokens per second by source. */
   weights: ReadonlyMap<string, number | undefined>;
   readonly claims: Map<string, HostClaim>;
@@ -49,7 +49,7 @@ export function newHostInfo(facts: HostFacts): HostInfo {
 }
 
 /** Brings everything that is derived from facts and claims up to date. */
-export function settle(info: HostInfo): void {
+export function refreshHostInfo(info: HostInfo): void {
   info.refused = firstRefusal("host", {} as Demand, info.facts, NO_CONTEXT);
   info.claimedBytes = 0;
   info.leavingBytes = 0;
@@ -59,7 +59,7 @@ export function settle(info: HostInfo): void {
   for (const claim of info.claims.values()) {
     info.claimedBytes += claim.bytes;
     info.earnedUntilMs = Math.min(info.earnedUntilMs, claim.eviction?.earned?.untilMs ?? info.earnedUntilMs);
-    if (isLeaving(info, claim)) {
+    if (isClaimLeaving(info, claim)) {
       info.leavingBytes += claim.bytes;
     } else if (claim.eviction !== undefined) {
       info.evictableBytes += claim.bytes;
@@ -90,11 +90,11 @@ export function freeAfterLeaving({ facts, claimedBytes, leavingBytes }: HostInfo
 }
 
 /** The same if everything were preempted that a priority might preempt: an upper bound without a loop. */
-export function mostRoom(info: HostInfo, priority: number): number {
+export function maxFreeBytes(info: HostInfo, priority: number): number {
   return freeAfterLeaving(info) + (info.lowestPriority < priority ? info.evictableBytes : 0);
 }
 
-export function isLeaving({ preempted }: HostInfo, { replica, leaving }: HostClaim): boolean {
+export function isClaimLeaving({ preempted }: HostInfo, { replica, leaving }: HostClaim): boolean {
   return leaving !== undefined || preempted.has(replica);
 }
 

@@ -6,15 +6,15 @@ import {
   evictionPriority,
   freeAfterLeaving,
   type HostInfo,
-  isLeaving,
-  mostRoom,
+  isClaimLeaving,
+  maxFreeBytes,
   nominatedBytes,
   ownBytes,
 } from "./host-info.ts";
 import { byTurn, type PendingSlot } from "./queue.ts";
 import { isAllowedToStay } from "./search.ts";
 
-export interface Candidate {
+export interface PreemptionCandidate {
   readonly info: HostInfo;
   readonly victims: readonly HostClaim[];
   /** Nominated slots of lower priority that lose their nomination. */
@@ -25,7 +25,7 @@ export interface Candidate {
 type Cost = readonly [number, number, number, number];
 
 interface Priced {
-  readonly candidate: Candidate;
+  readonly candidate: PreemptionCandidate;
   readonly cost: Cost;
 }
 
@@ -38,7 +38,7 @@ export function findCandidate(
   slot: PendingSlot,
   now: number,
   among: Iterable<string>,
-): Candidate | undefined {
+): PreemptionCandidate | undefined {
   let best: Priced | undefined;
   for (const name of among) {
     const info = cache.hosts.get(name);
@@ -50,13 +50,13 @@ export function findCandidate(
   return best?.candidate;
 }
 
-function candidateOn(info: HostInfo, slot: PendingSlot, now: number): Candidate | undefined {
+function candidateOn(info: HostInfo, slot: PendingSlot, now: number): PreemptionCandidate | undefined {
   const { demand } = slot;
   if (!info.facts.budget.known) return undefined;
   // A replica of this very slot may wait there already: its claim counts once.
   const wanted = needBytes(demand, info.facts) - ownBytes(info, demand);
   // Most hosts are out by this alone.
-  if (wanted > mostRoom(info, demand.priority)) return undefined;
+  if (wanted > maxFreeBytes(info, demand.priority)) return undefined;
   const need = wanted - freeAfterLeaving(info) + promisedBytes(info, slot);
   if (need > evictableBytes(info, demand.priority, now)) return undefined;
   if (!isAllowedToStay(info, slot, now)) return undefined;
@@ -65,7 +65,7 @@ function candidateOn(info: HostInfo, slot: PendingSlot, now: number): Candidate 
 }
 
 function isEvictable(info: HostInfo, claim: HostClaim, priority: number, now: number): boolean {
-  return claim.bytes > 0 && evictionPriority(claim, now) < priority && !isLeaving(info, claim);
+  return claim.bytes > 0 && evictionPriority(claim, now) < priority && !isClaimLeaving(info, claim);
 }
 
 function evictableBytes(info: HostInfo, priority: number, now: number): number {
@@ -157,7 +157,7 @@ function takeUntil(claims: readonly HostClaim[], need: number): readonly HostCla
   return set;
 }
 
-function costOf({ victims, overtaken }: Candidate, now: number): Cost {
+function costOf({ victims, overtaken }: PreemptionCandidate, now: number): Cost {
   const highest = Math.max(0, ...victims.map((claim) => evictionPriority(claim, now)));
   const services = new Set(victims.map(({ service }) => service)).size;
   return [highest, services, sum(victims), overtaken.length];

@@ -66,7 +66,7 @@ export function byTurn(a: PendingSlot, b: PendingSlot): number {
 }
 
 /** Does a decision for one still hold for the other? Predecessors change while a decision is carried out. */
-export function asksTheSame(a: Demand, b: Demand): boolean {
+export function isSameDemand(a: Demand, b: Demand): boolean {
   return isDeepEqual(decisive(a), decisive(b));
 }
 
@@ -74,7 +74,7 @@ function decisive(demand: Demand): object {
   return { ...demand, waitingSinceMs: 0, preempted: undefined, since: 0, predecessors: [] };
 }
 
-export function slotsOf({ byService, slots }: SchedulingQueue, service: string): PendingSlot[] {
+export function pendingSlotsOf({ byService, slots }: SchedulingQueue, service: string): PendingSlot[] {
   return [...(byService.get(service) ?? [])]
     .flatMap((key) => slots.get(key) ?? [])
     .sort((a, b) => a.demand.ordinal - b.demand.ordinal);

@@ -8,8 +8,8 @@ import { newCache, removeClaim, removeHost, type SchedulerCache, setClaim, setHo
 import { runPass } from "./cycle.ts";
 import { type SchedulerState, setDemands } from "./decisions.ts";
 import { explain } from "./explain.ts";
-import { newQueue, positionsOf, slotsOf } from "./queue.ts";
-import { hasRoom } from "./what-if.ts";
+import { newQueue, pendingSlotsOf, positionsOf } from "./queue.ts";
+import { wouldHaveRoom } from "./what-if.ts";
 
 /** So many services at the head of the queue are reported when figures or positions change; the others at their next pass. */
 const REPORTED = 100;
@@ -26,7 +26,7 @@ export interface PassResult {
   readonly recheckAfterMs?: number;
 }
 
-export interface Answers {
+export interface SchedulingAnswers {
   readonly placed: readonly Placed[];
   readonly waiting: readonly Unplaced[];
 }
@@ -41,7 +41,7 @@ export interface Scheduler {
   readonly setDemands: (service: string, demands: readonly Demand[], now: number) => boolean;
   readonly pass: (now: number) => PassResult;
   /** What has been decided for a service's demands. */
-  readonly answers: (service: string, now: number) => Answers;
+  readonly answers: (service: string, now: number) => SchedulingAnswers;
   /** Would a demand find a host if these replicas were gone? Only a question. */
   readonly hasRoom: (demand: Demand, without: readonly string[], now: number) => boolean;
   /** Replicas of a service that were chosen for preemption and whose objects do not show it yet. */
@@ -49,10 +49,10 @@ export interface Scheduler {
   /** Services with slots that have no host, in turn. */
   readonly pending: () => readonly string[];
   /** Hosts that are kept for slots in the queue. */
-  readonly reservations: () => readonly Reservation[];
+  readonly reservations: () => readonly HostReservation[];
 }
 
-export interface Reservation {
+export interface HostReservation {
   readonly host: string;
   /** As in `slotKey`. */
   readonly slot: string;
@@ -88,24 +88,24 @@ export function createScheduler(): Scheduler {
     answers: (service, now) => {
       const placed: Placed[] = [];
       const waiting: Unplaced[] = [];
-      for (const slot of slotsOf(queue, service)) {
+      for (const slot of pendingSlotsOf(queue, service)) {
         if (slot.decision.at === "assigned") placed.push(slot.decision.placed);
         else waiting.push(explain(cache, slot, positionsOf(queue).get(service) ?? 1, now));
       }
       return { placed, waiting };
     },
-    hasRoom: (demand, without, now) => hasRoom(cache, queue.pending, demand, without, now),
+    hasRoom: (demand, without, now) => wouldHaveRoom(cache, queue.pending, demand, without, now),
     preemptions: (service) => preemptionsOf(cache, service),
     pending: () => [...positionsOf(queue).keys()],
     reservations: () => reservationsOf(state),
   };
 }
 
-function reservationsOf({ queue, reservations }: SchedulerState): Reservation[] {
-  const nominated = queue.pending.flatMap(({ key, decision }): Reservation[] =>
+function reservationsOf({ queue, reservations }: SchedulerState): HostReservation[] {
+  const nominated = queue.pending.flatMap(({ key, decision }): HostReservation[] =>
     decision.at === "nominated" ? [{ host: decision.host, slot: key, why: "nominated" }] : [],
   );
-  const reserved = [...reservations].flatMap(([slot, host]): Reservation[] =>
+  const reserved = [...reservations].flatMap(([slot, host]): HostReservation[] =>
     host === undefined ? [] : [{ host, slot, why: "reserved" }],
   );
   return [...nominated, ...reserved];

@@ -2,14 +2,14 @@
 
 import { firstRefusal } from "../filters.ts";
 import {
-  MOST_FOR_SPEED,
-  MOST_WITH_WEIGHTS,
-  MOST_WITHOUT_WEIGHTS,
+  MAX_SCORE_WITH_WEIGHTS,
+  MAX_SCORE_WITHOUT_WEIGHTS,
+  MAX_SPEED_SCORE,
+  placementReason,
   rateHost,
   rateMemory,
   type ScoreContext,
   UNMEASURED,
-  whyHost,
 } from "../scores.ts";
 import { needBytes, type Placed } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
@@ -30,7 +30,7 @@ interface Search {
 const FEW = 16;
 
 /** Among all hosts, or among some. */
-export function findHost(
+export function findHostFor(
   cache: SchedulerCache,
   slot: PendingSlot,
   now: number,
@@ -50,7 +50,7 @@ export function findHost(
     ordinal,
     host: best.name,
     score: Math.round(bestScore * 100) / 100,
-    why: whyHost(slot.demand, best.facts, contextOf(search, best)),
+    why: placementReason(slot.demand, best.facts, contextOf(search, best)),
     earned: slot.effective > priority ? slot.effective : undefined,
   };
 }
@@ -78,7 +78,7 @@ function searchIndexes(cache: SchedulerCache, search: Search): void {
   const { predecessors } = search.slot.demand;
   const areAllScored = predecessors.length <= FEW && scoreWithWeights(cache, search);
   if (areAllScored) scoreNamed(cache, search, new Set(predecessors.map(({ host }) => host)));
-  const most = areAllScored ? MOST_WITHOUT_WEIGHTS : MOST_WITH_WEIGHTS;
+  const most = areAllScored ? MAX_SCORE_WITHOUT_WEIGHTS : MAX_SCORE_WITH_WEIGHTS;
   for (const hosts of cache.byBudget.values())
     scoreByMemory(search, hosts, most + (search.fastest > 0 ? UNMEASURED : 0));
 }
@@ -102,12 +102,12 @@ function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean 
 }
 
 function speedScore({ fastest }: Search, speed: number | undefined): number {
-  return speed === undefined ? UNMEASURED : (MOST_FOR_SPEED * speed) / fastest;
+  return speed === undefined ? UNMEASURED : (MAX_SPEED_SCORE * speed) / fastest;
 }
 
 /** A host with the weights and this score for its speed, even with all of its memory free. */
 function cannotWin({ bestScore }: Search, forSpeed: number): boolean {
-  return MOST_WITH_WEIGHTS + forSpeed + 1 < bestScore;
+  return MAX_SCORE_WITH_WEIGHTS + forSpeed + 1 < bestScore;
 }
 
 /** Along hosts of one budget the memory score only falls, so the rest can be skipped once they cannot win. */
@@ -118,11 +118,11 @@ function scoreByMemory(search: Search, hosts: readonly HostInfo[], most: number)
   const isPacking = demand.choice.spread === "None";
   const first = lowerBound(hosts, ({ freeBytes }) => freeBytes < need);
   const step = isPacking ? 1 : -1;
-  const bonus = isPacking ? most - MOST_WITHOUT_WEIGHTS : most;
+  const bonus = isPacking ? most - MAX_SCORE_WITHOUT_WEIGHTS : most;
   for (let at = isPacking ? first : hosts.length - 1; at >= first && at < hosts.length; at += step) {
     const info = hosts[at];
     if (info === undefined) break;
-    const claimedBytes = notFreeFor(info, search.slot);
+    const claimedBytes = unavailableBytes(info, search.slot);
     const ceiling = bonus + rateMemory(demand, info.facts, { claimedBytes });
     if (ceiling < search.bestScore) break;
     const total = score(search, info);
@@ -159,7 +159,7 @@ function contextOf({ slot, fastest }: Search, info: HostInfo): ScoreContext {
     info.weights.has(sha256) ||
     predecessors.some((one) => one.sharesWeights && one.host === info.name);
   return {
-    claimedBytes: notFreeFor(info, slot),
+    claimedBytes: unavailableBytes(info, slot),
     siblings: siblingsOn(info, slot.demand),
     hasWeights,
     speed: info.weights.get(source),
@@ -168,7 +168,7 @@ function contextOf({ slot, fastest }: Search, info: HostInfo): ScoreContext {
 }
 
 /** Claimed, or promised to nominated slots. */
-export function notFreeFor(info: HostInfo, slot: PendingSlot): number {
+export function unavailableBytes(info: HostInfo, slot: PendingSlot): number {
   const { budget } = info.facts;
   return budget.known ? budget.bytes - freeFor(info, slot) : info.claimedBytes;
 }

@@ -1,12 +1,12 @@
 /** Whether stopping some replicas would give a slot a host. Only a question: nothing changes. */
 import { type Demand, needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
-import { freeFor, type HostInfo, settle } from "./host-info.ts";
+import { freeFor, type HostInfo, refreshHostInfo } from "./host-info.ts";
 import { byTurn, newSlot, type PendingSlot } from "./queue.ts";
 import { isAllowed } from "./search.ts";
 
 /** `without`: `namespace/name` of the replicas that would go. Room that slots earlier in turn would take first does not count. */
-export function hasRoom(
+export function wouldHaveRoom(
   cache: SchedulerCache,
   pending: readonly PendingSlot[],
   demand: Demand,
@@ -43,6 +43,6 @@ function takenByEarlier(freed: HostInfo, earlier: readonly PendingSlot[], now: n
 function infoWithout(info: HostInfo, gone: readonly string[]): HostInfo {
   const claims = new Map([...info.claims].filter(([replica]) => !gone.includes(replica)));
   const copy = { ...info, claims };
-  settle(copy);
+  refreshHostInfo(copy);
   return copy;
 }

@@ -22,7 +22,7 @@ type Sizing =
 /** The engine settings that size memory, under their own names, and the files beside the model. */
 export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>>, ClaimFiles {}
 
-export interface Sizes {
+export interface ClaimSizes {
   /** Of the whole engine. */
   readonly contextSize: number;
   readonly slots: number;
@@ -49,7 +49,7 @@ const NGRAM_GUESSES: Readonly<Record<string, number>> = {
 const PROMPT_CACHE_MIB = 1024;
 
 /** Throws `ClaimUnknown` for what is no whole number of at least one: NaN, zero, less. */
-export function sizesOf(settings: ClaimSettings): Sizes {
+export function sizesOf(settings: ClaimSettings): ClaimSizes {
   const slots = positive("parallelSlots", settings.parallelSlots ?? 1);
   const contextSize = positive("contextSize", settings.contextSize ?? CONTEXT_PER_SLOT * slots);
   const batch = positive("batchSize", settings.batchSize ?? BATCH);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { measureBuffers } from "../../../../cli/calibrate/measure.ts";
 import { type SparseModel, writeSparseModel } from "../../../../cli/calibrate/sparse-model.ts";
 import { readGguf } from "../../../../cli/gguf/read.ts";
-import { compare } from "../../../../scripts/claims/compare.ts";
+import { compareClaims } from "../../../../scripts/claims/compare.ts";
 import { pairwiseCases } from "../../../../scripts/claims/grid.ts";
 import { findLlamaServer } from "../../../../test/fixtures/llama-server.ts";
 import { temporaryFolder } from "../../../../test/fixtures/temporary-folder.ts";
@@ -18,7 +18,7 @@ describe.skipIf(program === "")("the claim against the buffers that llama-server
     "%s",
     async (_name, one) => {
       await using folder = await temporaryFolder();
-      const { estimated, printed, error } = await compare(program, folder.path, one);
+      const { estimated, printed, error } = await compareClaims(program, folder.path, one);
       expect(error).toBeLessThan(0.05);
       expect(error).toBeGreaterThan(-0.02);
       expect(estimated.weightsBytes / MIB).toBeCloseTo(printed.weightsBytes / MIB, 1);

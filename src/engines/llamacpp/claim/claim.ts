@@ -1,7 +1,7 @@
 /** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
-import type { LaidOut, MemoryClaim } from "../../claims.ts";
+import type { BufferLayout, MemoryClaim } from "../../claims.ts";
 import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
 import { computeBytes, outputBytes } from "./compute/compute.ts";
 import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
@@ -46,7 +46,7 @@ export function estimateClaim(
 }
 
 /** What a host's own coefficients apply to, once for each model that the engine loads. */
-export function layOut(summary: GgufSummary, settings: ClaimSettings): LaidOut {
+export function layOut(summary: GgufSummary, settings: ClaimSettings): BufferLayout {
   const overridden = withOverrides(summary, settings.metadataOverrides);
   const { compute: model } = engineBytes(overridden, settings, cacheTypes(settings), AS_LAID_OUT);
   if (settings.draft === undefined) return { model };

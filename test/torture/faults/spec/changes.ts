@@ -1,6 +1,6 @@
 /** Changes that users make during the run. They fail while the API server is away, as a user's would. */
 import { setTimeout as pause } from "node:timers/promises";
-import { BAD_FIELD } from "../../bed/farm-objects.ts";
+import { BAD_FIELD } from "../../bed/fleet-objects.ts";
 import type { ServiceName } from "../../plan/catalog.ts";
 import type { PlannedFault } from "../../plan/plan-faults.ts";
 import { type Fault, type FaultContext, hostOf, type Injected, serviceOf } from "../fault.ts";

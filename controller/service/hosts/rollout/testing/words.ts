@@ -1,6 +1,6 @@
 /** Replicas in one word each, for tests of rollouts. */
 import type { InferenceReplica } from "../../../../../src/api/inference-replica.ts";
-import type { RolloutInput } from "../types.ts";
+import type { HostsRolloutInput } from "../types.ts";
 
 /** `<ordinal> <revision> <state> [host]`; silent is Ready on a silent host. */
 export interface ShortInput {
@@ -31,7 +31,7 @@ export function replicaOf(word: string): InferenceReplica {
   } as unknown as InferenceReplica;
 }
 
-export function inputOf(short: ShortInput): RolloutInput {
+export function inputOf(short: ShortInput): HostsRolloutInput {
   const { maxSurge = 1, maxUnavailable = 1, draining = [], known = ["aa", "bb", "cc"], ...rest } = short;
   const named = short.replicas.map((word) => ({ state: word.split(" ")[2], replica: replicaOf(word) }));
   const namesOf = (state: WordState) =>

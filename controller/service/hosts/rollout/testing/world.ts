@@ -3,8 +3,8 @@
  * but by `step` and events.
  */
 import type { InferenceReplica } from "../../../../../src/api/inference-replica.ts";
-import { planRollout, planSacrifices } from "../rollout.ts";
-import type { RolloutInput, RolloutPlan } from "../types.ts";
+import { planHostsRollout, planRemovalsFirst } from "../rollout.ts";
+import type { HostsRolloutInput, RolloutPlan } from "../types.ts";
 
 export interface Settings {
   readonly maxSurge: number;
@@ -54,7 +54,7 @@ export class World {
     const liveBefore = this.live().length;
     const failingBefore = this.live().filter(isFailing).length;
     const input = this.#input();
-    const plan = planRollout(input);
+    const plan = planHostsRollout(input);
     const unplaced = new Set<number>();
     for (const { ordinal, revision } of plan.wanted) {
       const host = this.#roomFor([]);
@@ -63,7 +63,7 @@ export class World {
     }
     const fits = (_: number, without: readonly InferenceReplica[]) =>
       this.#roomFor(without.map(({ metadata }) => metadata.name)) !== undefined;
-    const gone = [...plan.removals, ...planSacrifices(input, plan, unplaced, fits)];
+    const gone = [...plan.removals, ...planRemovalsFirst(input, plan, unplaced, fits)];
     for (const { replica } of gone) this.#end(replica.metadata.name);
     const { state } = plan;
     const isComplete = state.old === 0 && state.updatedReady === this.want && state.stoppedBy === undefined;
@@ -114,7 +114,7 @@ export class World {
     return new Set(serving.map(({ ordinal }) => ordinal)).size;
   }
 
-  #input(): RolloutInput {
+  #input(): HostsRolloutInput {
     const replicas = this.replicas.map(asReplica);
     const failing = this.replicas.filter(isFailing);
     return {

@@ -1,11 +1,11 @@
 /** Size of llama-server's compute and output buffers: the engine's computation is laid out here step by step, as its allocator does. */
 import type { GgufSummary } from "../../../../models/gguf/summary.ts";
 import { createGraph, type Graph, type Tensor } from "./graph.ts";
-import { addInputs, type Inputs } from "./inputs.ts";
+import { addInputs, type GraphInputs } from "./inputs.ts";
 import { addLayers } from "./layers.ts";
 import { type ComputeSettings, FLOAT } from "./settings.ts";
 import { type ModelShape, modelShape } from "./shape.ts";
-import { byTable, COMPUTE_TABLES, type ComputeTable } from "./table.ts";
+import { applyComputeTable, COMPUTE_TABLES, type ComputeTable } from "./table.ts";
 
 /** Layers repeat: more of them need no more room. */
 const LAID_OUT = 16;
@@ -22,7 +22,7 @@ export function computeBytes(
   const state = addLayers(graph, shape, settings, inputs, addEmbedding(graph, shape, settings, inputs));
   const normed = graph.over([graph.over([state])]);
   if (!settings.isPooled) graph.keep(FLOAT * settings.outputs * shape.vocabulary, normed);
-  return byTable(table, graph.peakBytes(), graph.inputBytes());
+  return applyComputeTable(table, graph.peakBytes(), graph.inputBytes());
 }
 
 /** Where the engine puts logits and embeddings for its clients, row by row. */
@@ -38,7 +38,12 @@ function laidOut(shape: ModelShape): ModelShape {
   return { ...shape, layers: some(shape.layers), kvHeads: some(shape.kvHeads) };
 }
 
-function addEmbedding(graph: Graph, shape: ModelShape, { tokens }: ComputeSettings, inputs: Inputs): Tensor {
+function addEmbedding(
+  graph: Graph,
+  shape: ModelShape,
+  { tokens }: ComputeSettings,
+  inputs: GraphInputs,
+): Tensor {
   const bytes = FLOAT * tokens * shape.width;
   const state = graph.step(bytes, inputs.tokens);
   // Tokens and embeddings mixed in one batch: laid out always, computed only with a projector.

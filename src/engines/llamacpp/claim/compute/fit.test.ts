@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { computeBytes } from "./compute.ts";
 import { fitComputeTable } from "./fit.ts";
-import { byTable, COMPUTE_TABLES } from "./table.ts";
+import { applyComputeTable, COMPUTE_TABLES } from "./table.ts";
 
 test("a straight line is found again", () => {
   const table = fitComputeTable(
@@ -23,7 +23,7 @@ test("the fit is never below a measurement, and a single size gives no fit", () 
         expect(table === undefined).toBe(sizes < 2);
         if (table === undefined) return;
         for (const { laidOutBytes, printedBytes } of samples)
-          expect(byTable(table, laidOutBytes, 0)).toBeGreaterThanOrEqual(printedBytes - 1);
+          expect(applyComputeTable(table, laidOutBytes, 0)).toBeGreaterThanOrEqual(printedBytes - 1);
       },
     ),
   );

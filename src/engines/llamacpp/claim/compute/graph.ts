@@ -1,5 +1,5 @@
 /** A computation as its allocator sees it: steps with the size of their result, what they read, and what they may overwrite. */
-import { createPool } from "./pool.ts";
+import { createBufferPool } from "./pool.ts";
 
 /** A step's or an input's number within its graph. */
 export type Tensor = number;
@@ -60,7 +60,7 @@ export function createGraph(): Graph {
 }
 
 function peakOf(steps: readonly Step[]): number {
-  const pool = createPool(ALIGNMENT);
+  const pool = createBufferPool(ALIGNMENT);
   const readers = readersOf(steps);
   const places: (number | undefined)[] = steps.map(({ kind, bytes }) =>
     kind === "input" ? pool.take(bytes) : undefined,

@@ -13,7 +13,7 @@ export interface CacheInputs {
   readonly valueRotation: Tensor | undefined;
 }
 
-export interface Inputs {
+export interface GraphInputs {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly full: CacheInputs;
@@ -24,7 +24,7 @@ export interface Inputs {
 
 const INDEX = 8;
 
-export function addInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings): Inputs {
+export function addInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings): GraphInputs {
   const { tokens, isPooled, cellsPerStream, windowCells } = settings;
   const embeddingBytes = FLOAT * tokens * shape.width;
   const ids = graph.input(FLOAT * tokens);

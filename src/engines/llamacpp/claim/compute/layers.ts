@@ -2,7 +2,7 @@
 import { addAttention } from "./attention.ts";
 import { addFeedForward } from "./feed-forward.ts";
 import type { Graph, Tensor } from "./graph.ts";
-import type { Inputs } from "./inputs.ts";
+import type { GraphInputs } from "./inputs.ts";
 import { addRecurrent, carriedBytes } from "./recurrent.ts";
 import { type ComputeSettings, FLOAT } from "./settings.ts";
 import type { ModelShape } from "./shape.ts";
@@ -12,7 +12,7 @@ export function addLayers(
   graph: Graph,
   shape: ModelShape,
   settings: ComputeSettings,
-  inputs: Inputs,
+  inputs: GraphInputs,
   embedded: Tensor,
 ): Tensor {
   const context = { graph, shape, settings, inputs, before: new Map<number, Tensor>() };
@@ -25,7 +25,7 @@ interface Context {
   readonly graph: Graph;
   readonly shape: ModelShape;
   readonly settings: ComputeSettings;
-  readonly inputs: Inputs;
+  readonly inputs: GraphInputs;
   /** Per recurrent layer what its convolution needs: fetched as soon as the layer before has stored its own. */
   readonly before: Map<number, Tensor>;
 }

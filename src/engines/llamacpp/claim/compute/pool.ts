@@ -1,6 +1,6 @@
 /** The engine's allocator of one buffer, followed step by step: best fit, the last free block grows. Its peak is the size of the buffer. */
 
-export interface Pool {
+export interface BufferPool {
   /** Offset of the new block. */
   readonly take: (bytes: number) => number;
   readonly give: (offset: number, bytes: number) => void;
@@ -12,7 +12,7 @@ interface Block {
   bytes: number;
 }
 
-export function createPool(alignment: number): Pool {
+export function createBufferPool(alignment: number): BufferPool {
   /** In the order of their offsets; the last one has no end. */
   const free: Block[] = [{ offset: 0, bytes: Number.POSITIVE_INFINITY }];
   const aligned = (bytes: number) => Math.ceil(bytes / alignment) * alignment;

@@ -30,6 +30,6 @@ export const COMPUTE_TABLES = {
 } as const satisfies Record<string, ComputeTable>;
 
 /** What was laid out, and how much of it the inputs are, by a backend's coefficients. */
-export function byTable(table: ComputeTable, laidOut: number, inputs: number): number {
+export function applyComputeTable(table: ComputeTable, laidOut: number, inputs: number): number {
   return table.factor * laidOut + table.inputCopies * inputs + table.extraBytes;
 }

@@ -1,0 +1,404 @@
+/** What a host gives: to hosts of the cluster alone, what the cluster wants on them, and to strangers not even a moment. */
+import { once } from "node:events";
+import { readdir, readlink, realpath } from "node:fs/promises";
+import { request } from "node:https";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import fc from "fast-check";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import { fetchOptions } from "../store/fixtures/store.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { disconnection } from "./fixtures/disconnection.ts";
+import { createPeerFleet, type Member, type MemberOptions, type PeerFleet } from "./fixtures/peer-fleet.ts";
+import { type AssignedModel, addressDigest, createGrants, mayFetch } from "./grants.ts";
+import { createPeerIdentity, type PeerIdentity } from "./identity.ts";
+import { PEER_CONNECTION_LIMITS } from "./peer-connections.ts";
+import { chunkStart } from "./peer-server.ts";
+
+const PATIENCE = { timeout: 60_000 };
+const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
+const sum = sha256(content);
+const path = `/sha256/${sum}`;
+const CHUNK_LAST = BigInt(CHUNK_BYTES - 1);
+
+async function begin(): Promise<{ farm: PeerFleet; origin: Origin; source: string }> {
+  const origin = await startOrigin();
+  onTestFinished(() => origin[Symbol.asyncDispose]());
+  origin.serve("/model.gguf", content);
+  return { farm: createPeerFleet(), origin, source: `${origin.url}/model.gguf` };
+}
+
+async function join(farm: PeerFleet, name: string, options?: MemberOptions): Promise<Member> {
+  const member = await farm.add(name, { limits: { directoryMs: 10_000 }, ...options });
+  onTestFinished(() => member[Symbol.asyncDispose]());
+  return member;
+}
+
+async function fetchOn(member: Member, source: string, more: object = {}): Promise<void> {
+  await member.store.fetch({ source, sha256: sum, ...more }, fetchOptions());
+  await member.report();
+}
+
+/** Asks as `identity`, or without a certificate. */
+function ask(
+  port: number,
+  path: string,
+  identity?: PeerIdentity,
+  options: { method?: string; headers?: Record<string, string> } = {},
+): Promise<{ status: number; headers: Record<string, unknown>; body: Buffer }> {
+  return new Promise((resolve, reject) => {
+    const own = identity === undefined ? {} : { key: identity.key, cert: identity.cert };
+    const asked = request(
+      { ...{ host: "127.0.0.1", port, path, rejectUnauthorized: false, agent: false }, ...own, ...options },
+      (response) => {
+        const pieces: Buffer[] = [];
+        response.on("data", (piece: Buffer) => pieces.push(piece));
+        response.on("error", reject);
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(pieces),
+          }),
+        );
+      },
+    );
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+test("who is no host of the cluster gets nothing", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const member = await join(farm, "member");
+  farm.want("member", { source });
+  const path = `/sha256/${sum}`;
+  expect((await ask(giver.port, path, member.identity, { method: "HEAD" })).status).toBe(200);
+  await expect(ask(giver.port, path)).rejects.toThrow();
+  // A certificate of the same name, as of another cluster.
+  await expect(ask(giver.port, path, createPeerIdentity("member"))).rejects.toThrow();
+  farm.remove("member");
+  await expect(ask(giver.port, path, member.identity)).rejects.toThrow();
+});
+
+test("content is given by checksum and whole chunk, and nothing else is", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  farm.want("member", { source });
+  const status = async (path: string, options: Parameters<typeof ask>[3] = {}) =>
+    (await ask(giver.port, path, identity, options)).status;
+  const chunk = { headers: { range: `bytes=0-${CHUNK_BYTES - 1}` } };
+  const given = await ask(giver.port, `/sha256/${sum}`, identity, chunk);
+  expect(given.status).toBe(206);
+  expect(given.body.equals(content.subarray(0, CHUNK_BYTES))).toBe(true);
+  for (const path of [
+    "/",
+    "/sha256/",
+    `/sha256/${sum.toUpperCase()}`,
+    `/sha256/${"0".repeat(64)}`,
+    `/sha256/../sha256/${sum}`,
+    `/sha256/..%2f..%2fspeeds.json`,
+    `/sha256/${sum}/../../../etc/passwd`,
+    `/sha256/${sum}?x`,
+    `//sha256/${sum}`,
+    "/etc/passwd",
+    "/model.gguf",
+  ])
+    expect([path, await status(path, chunk)]).toEqual([path, 404]);
+  for (const range of ["bytes=0-", "bytes=1-4194304", "bytes=0-99", "bytes=-5", "bytes=0-1,2-3", "x"])
+    expect([range, await status(`/sha256/${sum}`, { headers: { range } })]).toEqual([range, 416]);
+  const far = `bytes=${CHUNK_BYTES * 99}-${CHUNK_BYTES * 100 - 1}`;
+  expect(await status(`/sha256/${sum}`, { headers: { range: far } })).toBe(416);
+  for (const method of ["POST", "PUT", "DELETE", "OPTIONS"])
+    expect([method, await status(`/sha256/${sum}`, { method })]).toEqual([method, 405]);
+});
+
+test("a range starts at a whole chunk and ends with it, or is refused", () => {
+  const near = fc.integer({ min: -2, max: 2 });
+  const chunk = fc.oneof(fc.nat(40), fc.nat(2 ** 27)).map((index) => index * CHUNK_BYTES);
+  const range = fc.oneof(
+    fc.string(),
+    fc.tuple(chunk, near, near).map(([start, a, b]) => `bytes=${start + a}-${start + CHUNK_BYTES - 1 + b}`),
+    fc.tuple(fc.maxSafeNat(), fc.maxSafeNat()).map(([from, to]) => `bytes=${from}-${to}`),
+  );
+  fc.assert(
+    fc.property(range, (text) => {
+      const [, from = "", to = ""] = /^bytes=(\d+)-(\d+)$/.exec(text) ?? [];
+      const isWhole =
+        from !== "" && BigInt(from) % BigInt(CHUNK_BYTES) === 0n && BigInt(to) - BigInt(from) === CHUNK_LAST;
+      expect(chunkStart(text)).toBe(isWhole ? Number(from) : undefined);
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(chunkStart(undefined)).toBeUndefined();
+});
+
+test("a host is given what its replicas or the operator name, and nothing else", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  const status = async () => (await ask(giver.port, path, identity, { method: "HEAD" })).status;
+  expect(await status()).toBe(404);
+  farm.want("other", { source });
+  expect(await status()).toBe(404);
+  farm.want("member", { source });
+  // What is not named is read again in a while.
+  await vi.waitFor(async () => expect(await status()).toBe(200), { timeout: 20_000, interval: 250 });
+});
+
+function gate(origin: Origin, at: string, token: string): void {
+  origin.on(at, (incoming, response) => {
+    if (incoming.headers.authorization === `Bearer ${token}`) return sendFile(incoming, response, content);
+    response.writeHead(401).end();
+  });
+}
+
+test(
+  "weights that took credentials go to hosts whose own credentials their origin accepts",
+  PATIENCE,
+  async () => {
+    const { farm, origin, source } = await begin();
+    gate(origin, "/gated.gguf", "right");
+    const gated = `${origin.url}/gated.gguf`;
+    const downloads = (name: string): number =>
+      origin.seen.filter((one) => one.method === "GET" && one.path === name).length;
+    const giver = await join(farm, "giver");
+    const right = { secret: "b/token", credentials: { token: "right" } };
+    await fetchOn(giver, gated, right);
+    const second = await join(farm, "second");
+    farm.want("second", { source: gated });
+    await fetchOn(second, gated, right);
+    expect(second.lines.map(({ message }) => message)).toContain("model file taken from peers");
+    expect(downloads("/gated.gguf")).toBe(1);
+    const third = await join(farm, "third");
+    farm.want("third", { source: gated, sha256: sum });
+    const wrong = fetchOn(third, gated, { secret: "a/token", credentials: { token: "wrong" } });
+    await expect(wrong).rejects.toMatchObject({ code: "SourceUnauthorized" });
+    // A decoy with the checksum, also where the host may have the model itself.
+    origin.serve("/decoy.gguf", ggufBytes(content.length, 8));
+    farm.want("third", { source: `${origin.url}/decoy.gguf`, sha256: sum });
+    const decoy = fetchOn(third, `${origin.url}/decoy.gguf`);
+    await expect(decoy).rejects.toMatchObject({ code: "ChecksumMismatch" });
+    expect(downloads("/gated.gguf")).toBe(2);
+    expect(source).not.toBe(gated);
+  },
+);
+
+const all = { sources: ["hf://org/m"], addresses: ["https://hub/org/m/m.gguf"] };
+const here = addressDigest("https://hub/org/m/m.gguf");
+const elsewhere = addressDigest("https://evil/m.gguf");
+
+test.each<[string, AssignedModel[], boolean, string | undefined, boolean]>([
+  ["public, named by source", [{ source: "hf://org/m" }], true, undefined, true],
+  ["public, named by checksum", [{ source: "hf://mirror/m", sha256: "ab" }], true, elsewhere, true],
+  ["public, not named", [{ source: "hf://mirror/m", sha256: "cd" }], true, here, false],
+  ["nothing is wanted", [], true, here, false],
+  ["with credentials, named by source", [{ source: "hf://org/m" }], false, here, true],
+  ["with credentials, from elsewhere", [{ source: "hf://org/m" }], false, elsewhere, false],
+  ["with credentials, from an unknown place", [{ source: "hf://org/m" }], false, undefined, false],
+  ["with credentials, named by checksum", [{ source: "https://evil/m", sha256: "ab" }], false, here, false],
+])("who may have content: %s", (_, wanted, isPublic, askedFrom, isGiven) => {
+  expect(mayFetch(wanted, "ab", { ...all, isPublic }, askedFrom)).toBe(isGiven);
+});
+
+test("a host that asks for much has its replicas read once in two seconds", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 3_000 }), { maxLength: 40 }), async (pauses) => {
+      let nowMs = 0;
+      const reads: number[] = [];
+      const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, after: () => () => undefined };
+      const grants = createGrants(async () => {
+        reads.push(nowMs);
+        return [];
+      }, clock);
+      const host = { metadata: { name: "member" }, spec: {} } as Parameters<typeof grants.mayHave>[0]["host"];
+      for (const pauseMs of pauses) {
+        nowMs += pauseMs;
+        const provenance = { ...all, isPublic: true };
+        expect(await grants.mayHave({ host, sha256: "ab", provenance, askedFrom: here })).toBe(false);
+      }
+      for (const [index, atMs] of reads.entries())
+        if (index > 0) expect(atMs - (reads[index - 1] ?? 0)).toBeGreaterThanOrEqual(2_000);
+    }),
+  );
+});
+
+test("for a stranger no Host is watched, and one is looked up once in a while", PATIENCE, async () => {
+  const { farm } = await begin();
+  const giver = await join(farm, "giver");
+  for (let round = 0; round < 5; round += 1)
+    for (const stranger of [createPeerIdentity("giver"), createPeerIdentity("nothing"), undefined])
+      await expect(ask(giver.port, path, stranger)).rejects.toThrow();
+  expect(farm.watches()).toBe(0);
+  expect(farm.looked).toEqual(["giver"]);
+});
+
+test("a name in a certificate that no Host can have is not looked up", PATIENCE, async () => {
+  const { farm } = await begin();
+  const giver = await join(farm, "giver");
+  for (const name of ["../secrets", "a/b", "Host", "", "x".repeat(64), "a b"])
+    await expect(ask(giver.port, path, createPeerIdentity(name))).rejects.toThrow();
+  expect(farm.looked).toEqual([]);
+});
+
+// Elsewhere loopback has one address.
+test.skipIf(process.platform !== "linux")(
+  "idle connections of strangers keep no host away, and few of them stay",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    const giver = await join(farm, "giver");
+    await fetchOn(giver, source);
+    const { identity } = await join(farm, "member");
+    farm.want("member", { source });
+    const idle: Socket[] = [];
+    let open = 0;
+    onTestFinished(() => {
+      for (const socket of idle) socket.destroy();
+    });
+    const arrive = async (localAddress: string, isTls: boolean): Promise<void> => {
+      const raw = connect({ host: "127.0.0.1", port: giver.port, localAddress });
+      idle.push(raw);
+      raw.on("error", () => undefined);
+      await once(raw, "connect");
+      open += 1;
+      raw.once("close", () => {
+        open -= 1;
+      });
+      if (isTls) connectTls({ socket: raw, rejectUnauthorized: false }).on("error", () => undefined);
+      raw.resume();
+    };
+    for (let address = 2; address < 12; address += 1)
+      for (let count = 0; count < 30; count += 1) await arrive(`127.0.0.${address}`, count % 2 === 0);
+    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(PEER_CONNECTION_LIMITS.unproved), {
+      timeout: 20_000,
+    });
+    expect((await ask(giver.port, path, identity, { method: "HEAD" })).status).toBe(200);
+    for (let count = 0; count < 60; count += 1) await arrive("127.0.0.99", false);
+    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(PEER_CONNECTION_LIMITS.unproved), {
+      timeout: 20_000,
+    });
+    // Who neither shakes hands nor asks is sent away in seconds.
+    await vi.waitFor(() => expect(open).toBe(0), { timeout: 20_000, interval: 100 });
+  },
+);
+
+/** A connection of a host. */
+function connectAs({ key, cert }: PeerIdentity, port: number): Socket {
+  const socket = connectTls({ host: "127.0.0.1", port, key, cert, rejectUnauthorized: false });
+  onTestFinished(() => void socket.destroy());
+  return socket.on("error", () => undefined);
+}
+
+async function openFiles(): Promise<string[]> {
+  const numbers = await readdir("/proc/self/fd");
+  return Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
+}
+
+/** As bytes on a connection. */
+function chunkRequest(chunk: number): string {
+  const start = chunk * CHUNK_BYTES;
+  return `GET ${path} HTTP/1.1\r\nhost: peer\r\nrange: bytes=${start}-${start + CHUNK_BYTES - 1}\r\n\r\n`;
+}
+
+test(
+  "a host that sends a second request before the first is answered is disconnected",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    let paced = 0;
+    const giver = await join(farm, "giver", {
+      pace: (_, signal) => {
+        paced += 1;
+        return once(signal, "abort").then(() => undefined);
+      },
+    });
+    await fetchOn(giver, source);
+    const { identity } = await join(farm, "member");
+    farm.want("member", { source });
+    const socket = connectAs(identity, giver.port).resume();
+    socket.write(chunkRequest(0).repeat(2_000));
+    await new Promise((resolve) => socket.once("close", resolve));
+    expect(paced).toBeLessThanOrEqual(1);
+  },
+);
+
+test("requests in turn on one connection are all answered", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  farm.want("member", { source });
+  const socket = connectAs(identity, giver.port);
+  for (const chunk of [0, 1, 2, 3, 4, 0, 4, 4, 4]) {
+    const body = content.subarray(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
+    const pieces: Buffer[] = [];
+    socket.write(chunkRequest(chunk));
+    for (let bytes = 0; bytes < body.length; ) {
+      const piece: Buffer | null = socket.read();
+      if (piece === null) {
+        await once(socket, "readable");
+        continue;
+      }
+      bytes += piece.length - (bytes === 0 && pieces.length === 0 ? piece.indexOf("\r\n\r\n") + 4 : 0);
+      pieces.push(piece);
+    }
+    expect(Buffer.concat(pieces).subarray(-body.length).equals(body)).toBe(true);
+  }
+});
+
+test(
+  "one host is given four chunks at once, and the others' requests do not wait for it",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    const waiting: (() => void)[] = [];
+    const giver = await join(farm, "giver", {
+      pace: () => new Promise((resolve) => waiting.push(resolve)),
+    });
+    await fetchOn(giver, source);
+    const greedy = await join(farm, "greedy");
+    const member = await join(farm, "member");
+    for (const name of ["greedy", "member"]) farm.want(name, { source });
+    for (let count = 0; count < 12; count += 1) connectAs(greedy.identity, giver.port).write(chunkRequest(0));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    expect((await ask(giver.port, path, greedy.identity, { method: "HEAD" })).status).toBe(200);
+    connectAs(member.identity, giver.port).write(chunkRequest(0));
+    await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
+    expect(waiting).toHaveLength(5);
+    // Without bandwidth no file is open.
+    const blob = await realpath(`${giver.dir}/blobs/sha256/${sum}`);
+    expect(process.platform === "linux" ? await openFiles() : []).not.toContain(blob);
+  },
+);
+
+test("a host that does not read what it asked for is disconnected", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  let answered = Promise.withResolvers<void>();
+  const giver = await join(farm, "giver", {
+    giverStallMs: 200,
+    pace: (_, signal) => {
+      signal.addEventListener("abort", () => answered.resolve(), { once: true });
+      return undefined;
+    },
+  });
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  farm.want("member", { source });
+  const gone = disconnection(giver.port);
+  const socket = connectAs(identity, giver.port);
+  let isGone = false;
+  // As many chunks as the system's buffers hold are answered all the same.
+  while (!isGone) {
+    answered = Promise.withResolvers();
+    socket.write(chunkRequest(0));
+    isGone = await Promise.race([answered.promise.then(() => false), gone.then(() => true)]);
+  }
+  expect(socket.destroyed).toBe(false);
+});

@@ -1,0 +1,58 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { until } from "../fixtures/until.ts";
+import { openCachedHost } from "./cached-host.ts";
+
+function host(name: string, gpuBudget: string): Host {
+  return hostSchema.parse({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Host",
+    metadata: { name, resourceVersion: "7" },
+    spec: { memory: { gpuBudget } },
+  }) as Host;
+}
+
+function open(stateDir = mkdtempSync(join(tmpdir(), "mb-kept-"))) {
+  const lines: LogLine[] = [];
+  const kept = openCachedHost(stateDir, "mac-1", keepLines(lines));
+  onTestFinished(async () => {
+    await kept.settled();
+    rmSync(stateDir, { recursive: true, force: true });
+  });
+  return { stateDir, lines, kept };
+}
+
+test("the last word is there for the next agent, and gone with the Host", async () => {
+  const { stateDir, kept, lines } = open();
+  expect(kept.read()).toBeUndefined();
+  kept.save(host("mac-1", "8Gi"));
+  kept.save(host("mac-1", "4Gi"));
+  await until(() => expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("4Gi"));
+  expect(readdirSync(stateDir)).toEqual(["host.json"]);
+  kept.save(undefined);
+  await until(() => expect(readdirSync(stateDir)).toEqual([]));
+  expect(lines).toEqual([]);
+});
+
+test("what was saved last is on disk once it has settled, so that no write lands in the next agent's folder", async () => {
+  const { stateDir, kept } = open();
+  for (const budget of ["8Gi", "4Gi", "2Gi"]) kept.save(host("mac-1", budget));
+  await kept.settled();
+  expect(readdirSync(stateDir)).toEqual(["host.json"]);
+  expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("2Gi");
+});
+
+test("what another host left, or a crash cut, is not believed", async () => {
+  const { stateDir, kept } = open();
+  kept.save(host("mac-2", "8Gi"));
+  await until(() => expect(readdirSync(stateDir)).toEqual(["host.json"]));
+  expect(kept.read()).toBeUndefined();
+  writeFileSync(join(stateDir, "host.json"), '{"metadata":');
+  const next = open(stateDir);
+  expect(next.kept.read()).toBeUndefined();
+  expect(next.lines).toHaveLength(1);
+});

@@ -1,0 +1,53 @@
+/** host.json: the last known Host spec, so that budgets and addresses apply while the API server is unreachable. */
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import type { Log } from "../../src/util/ports.ts";
+
+export interface CachedHost {
+  /** As last seen by this or an earlier agent of that host name. */
+  readonly read: () => Host | undefined;
+  /** Writes if the Host changed; undefined: the Host was deleted. Never throws. */
+  readonly save: (host: Host | undefined) => void;
+  /** Everything saved so far is on disk: the folder may pass to the next agent. */
+  readonly settled: () => Promise<void>;
+}
+
+export function openCachedHost(stateDir: string, hostName: string, log: Log): CachedHost {
+  const path = join(stateDir, "host.json");
+  let kept: string | undefined;
+  let writing: Promise<unknown> = Promise.resolve();
+  const failed = (err: unknown): void => {
+    kept = undefined;
+    log.warn({ err }, "cannot save the Host to disk");
+  };
+  return {
+    read: () => {
+      try {
+        const host = hostSchema.parse(JSON.parse(readFileSync(path, "utf8"))) as Host;
+        return host.metadata.name === hostName ? host : undefined;
+      } catch (err) {
+        if (systemCode(err) !== "ENOENT")
+          log.warn({ err }, "cannot read the saved Host; waiting for the API server");
+        return undefined;
+      }
+    },
+    save: (host) => {
+      const text = host === undefined ? "" : JSON.stringify(wordOf(host));
+      if (text === kept) return;
+      kept = text;
+      const write = async (): Promise<void> => {
+        if (text === "") rmSync(path, { force: true });
+        else await writeFileAtomic(path, text);
+      };
+      writing = writing.then(write).catch(failed);
+    },
+    settled: async () => void (await writing),
+  };
+}
+
+/** The agent owns status, and changes of all other metadata do not matter here. */
+function wordOf({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
+  return { apiVersion, kind, metadata: { name, uid }, spec };
+}

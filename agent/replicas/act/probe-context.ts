@@ -1,0 +1,38 @@
+/** What every request to a running engine needs: driver, target, timeout, and whether the answer still counts. */
+import type { EngineDriver, EngineTarget } from "../../engines/engine.ts";
+import type { RunnerContext } from "../context.ts";
+import { type EngineRun, type ReplicaState, runOf } from "../state/state.ts";
+
+export interface ProbeContext {
+  readonly driver: EngineDriver;
+  readonly target: EngineTarget;
+  readonly run: EngineRun;
+}
+
+/** Undefined where there is no run or no driver for it. */
+export function probeContextOf(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
+  const run = runOf(state);
+  const driver = run === undefined ? undefined : context.runtimes.driver(run.file.runtime);
+  if (run === undefined || driver === undefined) return undefined;
+  const { apiKey, instance, file } = run;
+  const target = { ...instance.target, mode: file.mode, ...(apiKey === undefined ? {} : { apiKey }) };
+  return { driver, target, run };
+}
+
+/** An answer that comes after the run's end says nothing about the next one. */
+export function isSameRun(state: ReplicaState, { run }: ProbeContext): boolean {
+  return state.engine === run;
+}
+
+/** The answer, or `late` once the time has elapsed. */
+export function withTimeout<T>(
+  timeoutMs: number,
+  context: RunnerContext,
+  answer: Promise<T>,
+  late: T,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = context.ports.clock.after(timeoutMs, () => resolve(late));
+    answer.then(resolve, reject).finally(cancel);
+  });
+}

@@ -1,0 +1,166 @@
+/** One agent per state folder: the process that listens on its socket owns it. */
+import { createHash } from "node:crypto";
+import type { Stats } from "node:fs";
+import { chmod, lstat, rm, stat } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { makeFolder } from "../src/util/folder.ts";
+import { withProcessLock } from "../src/util/process-lock.ts";
+
+/** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
+const MOST_PATH_BYTES = 103;
+const ANSWER_MS = 10_000;
+const ANSWER_LENGTH_MAX = 65_536;
+
+export interface StateDirLock {
+  readonly socketPath: string;
+  readonly release: () => Promise<void>;
+}
+
+/**
+ * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `answer` is what the socket
+ * says to whoever connects; its first line is the pid.
+ */
+export async function lockStateDir(
+  stateDir: string,
+  tempDir: string,
+  answer: () => string = () => `${process.pid}\n`,
+): Promise<StateDirLock> {
+  await makePrivate(stateDir);
+  await closeToOthers(stateDir);
+  const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
+  // One at a time: a socket found dead must not be removed after another starter has put its own there.
+  const server = await withProcessLock(socketPath, async () => {
+    const first = await listen(socketPath, answer);
+    if (first !== undefined) return first;
+    const pid = await askPid(socketPath);
+    if (pid !== undefined) {
+      throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
+    }
+    // Nothing listens: a killed agent left the socket behind.
+    await rm(socketPath, { force: true });
+    return listen(socketPath, answer);
+  });
+  if (server === undefined) {
+    throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
+  }
+  await chmod(socketPath, 0o600);
+  return { socketPath, release: () => closeServer(server) };
+}
+
+/** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */
+export async function findRunningAgent(stateDir: string, tempDir: string): Promise<string | undefined> {
+  return askPid(existingSocketPath(join(stateDir, "agent.sock"), tempDir));
+}
+
+async function makePrivate(folder: string): Promise<void> {
+  try {
+    await makeFolder(folder);
+  } catch (error) {
+    throw unusable(`${folder} cannot be created: ${whyOf(error)}`, error);
+  }
+}
+
+/** A user who can write here chooses what the agent runs. A folder on a disk without ownership is left unchanged. */
+async function closeToOthers(stateDir: string): Promise<void> {
+  const found = await stat(stateDir);
+  if (isStrangers(found) && process.getuid?.() !== 0)
+    throw unusable(`${stateDir} belongs to another user (uid ${found.uid})`);
+  if ((found.mode & 0o022) !== 0) await chmod(stateDir, found.mode & 0o755).catch(() => undefined);
+}
+
+/** Anyone may create names in the temporary folder: what is there must be ours, a folder and no link. */
+async function requireOwn(folder: string): Promise<void> {
+  const found = await lstat(folder);
+  if (!found.isDirectory() || isStrangers(found))
+    throw unusable(
+      `${folder}, where the agent's socket belongs, was made by another user (uid ${found.uid})`,
+    );
+  await chmod(folder, 0o700);
+}
+
+function isStrangers({ uid }: Stats): boolean {
+  return process.getuid !== undefined && uid !== process.getuid();
+}
+
+function unusable(message: string, cause?: unknown): MetalbridgeError {
+  return new MetalbridgeError("StateDirUnusable", message, undefined, { cause });
+}
+
+function whyOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** `beside` where that is short enough, else a path under the temporary folder by its hash. */
+export async function socketPathFor(beside: string, tempDir: string): Promise<string> {
+  const { path, folder } = socketPlace(beside, tempDir);
+  if (folder === undefined) return path;
+  await makePrivate(folder);
+  await requireOwn(folder);
+  return path;
+}
+
+/** The same path, of a socket that is there already. */
+export function existingSocketPath(beside: string, tempDir: string): string {
+  return socketPlace(beside, tempDir).path;
+}
+
+/** `folder`: the one of ours that a short path needs. */
+function socketPlace(beside: string, tempDir: string): { readonly path: string; readonly folder?: string } {
+  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return { path: beside };
+  const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
+  const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
+  const path = join(folder, `${digest}.sock`);
+  if (Buffer.byteLength(path) > MOST_PATH_BYTES) {
+    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
+  }
+  return { path, folder };
+}
+
+/** Undefined when the path is taken. */
+function listen(path: string, answer: () => string): Promise<Server | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.end(answer());
+    });
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") return resolve(undefined);
+      reject(unusable(`cannot listen on ${path}: ${error.message}`, error));
+    });
+    server.listen(path, () => {
+      // A connection that cannot be accepted (too many open files) must not stop the agent.
+      server.on("error", () => undefined);
+      server.unref();
+      resolve(server);
+    });
+  });
+}
+
+/** The listener's pid; "unknown" with why where it does not say or cannot be asked, undefined only when there is no listener. */
+function askPid(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket: Socket = connect(path);
+    let answer = "";
+    const finish = (result: string | undefined): void => {
+      socket.destroy();
+      resolve(result);
+    };
+    // An answer that came while this process was held up is still to be read.
+    socket.setTimeout(ANSWER_MS, () => setImmediate(finish, "unknown (it does not answer)"));
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+      if (answer.length > ANSWER_LENGTH_MAX) finish("unknown (its answer is too long)");
+    });
+    socket.once("end", () => finish(answer.split("\n")[0]?.trim() || "unknown"));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const isNone = error.code === "ENOENT" || error.code === "ECONNREFUSED" || error.code === "ENOTDIR";
+      finish(isNone ? undefined : `unknown (${error.message})`);
+    });
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}

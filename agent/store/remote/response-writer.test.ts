@@ -1,0 +1,95 @@
+/** Bodies as servers send them: their bytes reach the file whatever is freed meanwhile, and memory stays flat. */
+import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { type FileHandle, open } from "node:fs/promises";
+import * as http from "node:http";
+import * as https from "node:https";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { selfSigned } from "../../../test/fixtures/self-signed.ts";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import { writeResponse } from "./response-writer.ts";
+
+const content = randomBytes(64 << 20);
+const digest = createHash("sha256").update(content).digest("hex");
+const MOST_GROWTH_BYTES = 32 << 20;
+let tls: ReturnType<typeof selfSigned>;
+
+beforeAll(() => {
+  tls = selfSigned();
+});
+
+/** In pieces of odd sizes where `isChunked`, so that a read of the socket holds several, and a piece spans several. */
+function send(response: http.ServerResponse, isChunked: boolean): void {
+  if (!isChunked) response.setHeader("content-length", content.length);
+  let at = 0;
+  const more = (): void => {
+    while (at < content.length) {
+      const size = isChunked ? 1 + ((at * 7_919) % 150_000) : 1 << 20;
+      const piece = content.subarray(at, at + size);
+      at += size;
+      if (!response.write(piece)) return void response.once("drain", more);
+    }
+    response.end();
+  };
+  more();
+}
+
+async function hashOf(file: FileHandle): Promise<string> {
+  return createHash("sha256")
+    .update(await file.readFile())
+    .digest("hex");
+}
+
+test.each([
+  { scheme: "http", isChunked: false },
+  { scheme: "http", isChunked: true },
+  { scheme: "https", isChunked: false },
+  { scheme: "https", isChunked: true },
+] as const)("a body over $scheme (chunked: $isChunked) is written whole, in flat memory", async (body) => {
+  const { scheme, isChunked } = body;
+  await using folder = await temporaryFolder();
+  const listener = (_: http.IncomingMessage, response: http.ServerResponse) => send(response, isChunked);
+  const server = scheme === "http" ? http.createServer(listener) : https.createServer(tls, listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const { get } = scheme === "http" ? http : https;
+  const request = get(`${scheme}://127.0.0.1:${port}/`, { agent: false, rejectUnauthorized: false });
+  const [response] = (await once(request, "response")) as [http.IncomingMessage];
+  await using file = await open(join(folder.path, "part"), "w+");
+  const before = process.memoryUsage().arrayBuffers;
+  let most = 0;
+  await writeResponse(response, {
+    ...{ file, startsAt: 0 },
+    onBlock: () => {
+      most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+    },
+  });
+  server.close();
+  expect(await hashOf(file)).toBe(digest);
+  expect(most).toBeLessThan(MOST_GROWTH_BYTES);
+});
+
+test("what had arrived when the connection broke is written, although reading was held back", async () => {
+  await using folder = await temporaryFolder();
+  const arrived = content.subarray(0, 1_200_000);
+  const server = http.createServer((_, response) => {
+    response.writeHead(200, { "content-length": content.length });
+    response.write(arrived, () => response.socket?.end());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const [response] = (await once(http.get(`http://127.0.0.1:${port}/`), "response")) as [
+    http.IncomingMessage,
+  ];
+  await using file = await open(join(folder.path, "part"), "w+");
+  const pace = () => new Promise<void>((resolve) => setTimeout(resolve, 3));
+  await expect(
+    writeResponse(response, { file, startsAt: 0, pace, onBlock: () => undefined }),
+  ).rejects.toThrow();
+  server.close();
+  expect(arrived.equals(await file.readFile())).toBe(true);
+});

@@ -1,0 +1,57 @@
+/** Retries a small request while its failure is transient. */
+
+import { SourceFailure } from "../../../src/hub/failure.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+
+export interface RetryLimits {
+  readonly attempts: number;
+  readonly firstBackoffMs: number;
+}
+
+const LONGEST_BACKOFF_MS = 30_000;
+const JITTER = [0.75, 1.25] as const;
+
+/** Throws the MetalbridgeError of the last failure. */
+export async function withRetries<T>(
+  run: () => Promise<T>,
+  limits: RetryLimits,
+  world: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<T> {
+  for (let failures = 1; ; failures += 1) {
+    world.signal.throwIfAborted();
+    try {
+      return await run();
+    } catch (error) {
+      world.signal.throwIfAborted();
+      if (!(error instanceof SourceFailure)) throw error;
+      if (!error.isTransient || failures >= limits.attempts) throw error.error;
+      await waitBeforeRetry(pauseBeforeRetryMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
+    }
+  }
+}
+
+/** A longer Retry-After wins, within a limit. */
+export function pauseBeforeRetryMs(failures: number, firstMs: number, askedMs: number | undefined): number {
+  const ownMs = backoffMs(failures, { firstMs, capMs: LONGEST_BACKOFF_MS, jitter: JITTER });
+  return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), LONGEST_BACKOFF_MS));
+}
+
+/** Resolves after the wait, rejects with the signal's reason when it is aborted. */
+export function waitBeforeRetry(
+  waitMs: number,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const stop = (): void => {
+      cancel();
+      reject(signal.reason);
+    };
+    const cancel = clock.after(waitMs, () => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    });
+    signal.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,24 @@
+/** What a probe pod does: reads its node through the pod's own /proc and /sys, and leaves the answer where the kubelet finds it. */
+
+import { writeFile } from "node:fs/promises";
+import { readEnvironment } from "../../agent/config/environment.ts";
+import { createHardwareReader, rootsUnder } from "../../agent/host/linux/hardware.ts";
+import { boundedReport } from "../../src/api/node-report.ts";
+import { createRunCommand } from "../../src/util/command.ts";
+import { writeOut } from "../program/output.ts";
+
+/** More of a termination message is cut off. */
+const MOST_BYTES = 4096;
+
+/** The report of a node without what is installed: it has to be short, and a pod sees no files of the node. */
+export async function writeNodeReport(file: string, root = "/"): Promise<void> {
+  const reader = createHardwareReader(
+    { ...rootsUnder(root), isOwn: false },
+    createRunCommand(readEnvironment().toolPath),
+  );
+  const report = boundedReport({ ...(await reader.read()), runtimes: [], models: [] });
+  const text = JSON.stringify(report);
+  const short = Buffer.byteLength(text) <= MOST_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
+  writeOut(`${short}\n`);
+  await writeFile(file, short);
+}

@@ -1,0 +1,224 @@
+/** `metalbridge upgrade --hosts …`: observe, plan, upgrade one batch, and again, until all is done or one host fails. */
+import { createCommand } from "../../launchd/command.ts";
+import { type ReadArchive, readArchive } from "../../launchd/release/stage.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { findHost, listAll } from "../cluster/find.ts";
+import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
+import { follow } from "../cluster/follow.ts";
+import { type HostChange, writeHostChange } from "../drain/patch.ts";
+import { untilDrained } from "../drain.ts";
+import { toolPath } from "../install/context.ts";
+import { formatSpan } from "../program/age.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { writeErr, writeOut } from "../program/output.ts";
+import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
+import { type HostHealth, judgeHost } from "./health.ts";
+import { type HostResult, type HostUpgradePorts, upgradeHost } from "./one-host.ts";
+import { planUpgrade, type UpgradePlan, type UpgradeTarget } from "./plan.ts";
+import {
+  failureOf,
+  failureOfPlan,
+  renderLines,
+  renderPlan,
+  type UpgradeOutcome,
+  upgradeLines,
+} from "./report.ts";
+import { upgradeBySsh } from "./transport.ts";
+
+export interface FleetUpgradeFlags extends ClusterFlags {
+  readonly hosts?: readonly string[];
+  readonly all?: boolean;
+  readonly selector?: string;
+  readonly archive: readonly string[];
+  readonly sha256?: string;
+  readonly batch?: number | undefined;
+  readonly drain: boolean;
+  readonly timeout: number;
+  readonly timeoutSeconds: number;
+  readonly allowDowngrade: boolean;
+  readonly dryRun: boolean;
+  readonly sshProgram: string;
+  readonly sshUser?: string;
+  readonly sshOption: readonly string[];
+  readonly addressFrom: "name" | "status";
+  readonly output: OutputFormat;
+}
+
+/** Throws UpgradeStopped, UpgradeIncomplete, and errors that prevent the start. */
+export async function upgradeFleet(flags: FleetUpgradeFlags): Promise<void> {
+  const archives = await readArchives(flags);
+  const version = archives[0]?.version ?? "";
+  const platforms = archives.map(({ platform }) => platform);
+  await withCluster("upgrade", flags, async (cluster) => {
+    const plan = async (attempted: readonly string[] = []): Promise<UpgradePlan> => {
+      const [hosts, replicas] = await Promise.all([
+        chosenHosts(cluster, flags),
+        listAll(cluster, INFERENCE_REPLICAS),
+      ]);
+      return accepted(planUpgrade(hosts, replicas, { version, platforms }, flags, attempted));
+    };
+    const first = await plan();
+    if (flags.dryRun) {
+      print(flags, renderPlan(first, version), { version, ...first });
+      const incomplete = failureOfPlan(first);
+      if (incomplete !== undefined) throw incomplete;
+      return;
+    }
+    const stop = listenForStop();
+    const ports = portsFor({ cluster, flags, archives, stop });
+    const outcome = await upgradeBatches(ports, { first, plan, flags, signal: stop.signal });
+    const lines = upgradeLines(first, outcome);
+    print(flags, renderLines(lines, version), { version, hosts: lines });
+    if (outcome.trouble !== undefined) throw outcome.trouble;
+    const failure = failureOf(lines, version);
+    if (failure === undefined) return;
+    const isInterrupted = stop.exitCode() !== exitCodes.ok && lines.every(({ at }) => at !== "failed");
+    if (!isInterrupted) throw failure;
+    writeErr(`${failure.message}\n`);
+    process.exitCode = stop.exitCode();
+  });
+}
+
+function accepted(plan: UpgradePlan): UpgradePlan {
+  const [refusal] = plan.refusals;
+  if (refusal === undefined) return plan;
+  throw new MetalbridgeError(refusal.code, plan.refusals.map(({ message }) => message).join("; "));
+}
+
+interface Run {
+  readonly first: UpgradePlan;
+  /** Plans from the current state, without the hosts that were attempted. */
+  readonly plan: (attempted: readonly string[]) => Promise<UpgradePlan>;
+  readonly flags: Pick<FleetUpgradeFlags, "drain">;
+  /** The user's Ctrl-C: no other batch begins. */
+  readonly signal: AbortSignal;
+}
+
+async function upgradeBatches(
+  ports: HostUpgradePorts,
+  { first, plan, flags, signal }: Run,
+): Promise<UpgradeOutcome> {
+  const results = new Map<string, HostResult>();
+  let last = first;
+  for (;;) {
+    const [batch] = last.batches;
+    if (batch === undefined || signal.aborted) return { results, last };
+    await Promise.all(
+      batch.map(async (target) => {
+        results.set(target.host, await upgradeHost(ports, target, flags.drain));
+      }),
+    );
+    if ([...results.values()].some(({ at }) => at !== "upgraded")) return { results, last };
+    try {
+      // Replicas may have moved, which changes the hosts that may be upgraded together.
+      last = await plan([...results.keys()]);
+    } catch (trouble) {
+      return { results, last, trouble };
+    }
+  }
+}
+
+async function readArchives({ archive, sha256 }: FleetUpgradeFlags): Promise<readonly ReadArchive[]> {
+  const run = createCommand(toolPath());
+  const archives = [];
+  for (const file of archive) archives.push(await readArchive(file, run, sha256));
+  const versions = new Set(archives.map(({ version }) => version));
+  if (versions.size > 1)
+    throw new MetalbridgeError(
+      "ReleaseInvalid",
+      `the archives have versions ${[...versions].join(" and ")}`,
+      {
+        summary: "pass archives of one version",
+      },
+    );
+  return archives;
+}
+
+async function chosenHosts(
+  cluster: Cluster,
+  { hosts, selector }: FleetUpgradeFlags,
+): Promise<readonly Host[]> {
+  if (hosts !== undefined) return Promise.all([...new Set(hosts)].map((name) => findHost(cluster, name)));
+  const found = await listAll(cluster, HOSTS, selector === undefined ? {} : { labelSelector: selector });
+  if (found.length > 0) return found;
+  throw new MetalbridgeError("HostNotFound", `no Host matches ${selector ?? "--all"}`);
+}
+
+interface Means {
+  readonly cluster: Cluster;
+  readonly flags: FleetUpgradeFlags;
+  readonly archives: readonly ReadArchive[];
+  readonly stop: StopRequest;
+}
+
+function portsFor(means: Means): HostUpgradePorts {
+  const { cluster, flags, stop } = means;
+  const say = (line: string) => (flags.output === "json" ? writeErr : writeOut)(`${line}\n`);
+  const before = new Map<string, HostChange>();
+  return {
+    say,
+    drain: async (name) => {
+      const found = await findHost(cluster, name);
+      const { unschedulable = false, drain = false } = found.spec;
+      before.set(name, { unschedulable, drain });
+      const { host } = await writeHostChange(cluster, found, { drain: true });
+      const following = { timeoutMs: flags.timeout, signal: stop.signal };
+      return untilDrained(cluster, host, { ...following, say: (line) => say(`${name}: ${line.trim()}`) });
+    },
+    uncordon: async (name) => {
+      await writeHostChange(cluster, await findHost(cluster, name), before.get(name) ?? {});
+    },
+    upgrade: (target) => upgradeOn(means, target),
+    untilHealthy: (target) => untilHealthy(means, target),
+  };
+}
+
+async function upgradeOn({ cluster, flags, archives, stop }: Means, { host, platform }: UpgradeTarget) {
+  const archive = archives.find((one) => one.platform === platform);
+  if (archive === undefined) throw new MetalbridgeError("UpgradeArchiveMissing", `none for ${platform}`);
+  const address =
+    flags.addressFrom === "name" ? undefined : (await findHost(cluster, host)).status?.addresses?.[0];
+  const ssh = { program: flags.sshProgram, user: flags.sshUser, options: flags.sshOption };
+  const args = ["--timeout-seconds", String(flags.timeoutSeconds)];
+  if (flags.allowDowngrade) args.push("--allow-downgrade");
+  // The new version may use up its time to start, and then the previous one after the rollback.
+  const timeoutMs = flags.timeout === 0 ? undefined : flags.timeout + 2 * flags.timeoutSeconds * 1_000;
+  return upgradeBySsh(ssh, { host, address, archive, args, timeoutMs, signal: stop.again });
+}
+
+/** By watches of the Host and its replicas. */
+async function untilHealthy(
+  { cluster, flags, archives, stop }: Means,
+  target: UpgradeTarget,
+): Promise<boolean> {
+  const { host } = target;
+  const version = archives[0]?.version ?? "";
+  let health: HostHealth = { at: "waiting", why: "" };
+  const options = {
+    signal: stop.again,
+    timeoutMs: flags.timeout,
+    tellTrouble: (line: string) => writeErr(`${line}\n`),
+  };
+  const end = await follow<HostHealth>(cluster, options, ({ watch, finish }) => {
+    const look = () => {
+      if (!hosts.isSynced() || !replicas.isSynced()) return;
+      health = judgeHost(hosts.get(host), replicas.list(), target, version);
+      if (health.at !== "waiting") finish(health);
+    };
+    const hosts = watch(HOSTS, { fieldSelector: `metadata.name=${host}` }, () => look());
+    const replicas = watch(INFERENCE_REPLICAS, { fieldSelector: `spec.template.hostName=${host}` }, () =>
+      look(),
+    );
+  });
+  if (end.how === "stopped") return false;
+  if (end.how === "finished" && end.value.at === "healthy") return true;
+  const late = end.how === "late" ? `after ${formatSpan(flags.timeout)} ` : "";
+  throw new MetalbridgeError("HostNotHealthy", `${late}${health.why}`);
+}
+
+function print({ output }: FleetUpgradeFlags, text: string, value: object): void {
+  writeOut(`${output === "json" ? JSON.stringify(value, undefined, 2) : text}\n`);
+}

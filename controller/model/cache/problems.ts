@@ -1,0 +1,57 @@
+/** Why a claim is not bound, or a Job has no pod: the objects themselves do not say, their class and Events do. */
+import { EVENTS, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+import type { KubeEvent } from "../../../src/kube/objects.ts";
+import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
+import { type CacheProblem, cacheProblem } from "./job.ts";
+
+/** Undefined where waiting may help: the provisioner works, or waits for a pod. Rejects never. */
+export async function readClaimProblem(
+  client: KubeClient,
+  claim: PersistentVolumeClaim,
+): Promise<CacheProblem | undefined> {
+  const { name } = claim.metadata;
+  const className = claim.spec.storageClassName ?? "";
+  if (className !== "") {
+    const found = await client.get(STORAGE_CLASSES, { name: className });
+    if (!found.ok && found.error.kind === "notFound")
+      return cacheProblem("UnbindableModelCache", `claim ${name}: storage class ${className} does not exist`);
+  }
+  const note = await lastNote(client, claim, ["FailedBinding", "ProvisioningFailed"]);
+  return note === undefined ? undefined : cacheProblem("UnbindableModelCache", `claim ${name}: ${note}`);
+}
+
+/** Undefined where the Job controller was not refused. Rejects never. */
+export async function readJobProblem(client: KubeClient, job: Job): Promise<CacheProblem | undefined> {
+  const note = await lastNote(client, job, ["FailedCreate"]);
+  if (note === undefined) return undefined;
+  const code = note.includes("exceeded quota") ? "QuotaExceeded" : "ApiObjectRefused";
+  return cacheProblem(code, `Job ${job.metadata.name} cannot create its pod: ${note}`);
+}
+
+async function lastNote(
+  client: KubeClient,
+  { metadata }: KubeObject,
+  reasons: readonly string[],
+): Promise<string | undefined> {
+  const listed = await client.list(EVENTS, {
+    namespace: metadata.namespace ?? "default",
+    fieldSelector: `regarding.uid=${metadata.uid}`,
+  });
+  return listed.ok ? newestFailure(listed.value.items, reasons) : undefined;
+}
+
+/** Repeated for as long as a provisioner tries: they neither confirm nor refute the failure before them. */
+const ATTEMPTS: readonly string[] = ["Provisioning", "ExternalProvisioning"];
+
+/** The note of the newest Event of one object, if that is a failure: an older failure may have been corrected since. */
+export function newestFailure(events: readonly KubeEvent[], failures: readonly string[]): string | undefined {
+  const outcomes = events.filter(({ reason = "" }) => !ATTEMPTS.includes(reason));
+  // Of one object: the order of resource versions is the order in which Events were last repeated.
+  const newest = outcomes.sort((a, b) => versionOf(b) - versionOf(a))[0];
+  return failures.includes(newest?.reason ?? "") ? newest?.note : undefined;
+}
+
+function versionOf({ metadata }: KubeObject): number {
+  return Number(metadata.resourceVersion ?? 0);
+}

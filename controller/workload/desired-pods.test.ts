@@ -1,0 +1,130 @@
+/** What brings new defaults to the pods of a service, and what does not. */
+import { describe, expect, test } from "vitest";
+import { ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE } from "../../src/api/group.ts";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { modelSchema } from "../../src/api/model.ts";
+import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
+import type { NodeChoice, PodsSettings } from "./contract.ts";
+import { desiredPodsDigest } from "./desired-pods.ts";
+import { resolvePods } from "./resolve.ts";
+import { podRevisionOf, withRevision } from "./revision.ts";
+
+interface Wish {
+  readonly spec?: object;
+  readonly annotations?: Record<string, string>;
+  readonly model?: object;
+  readonly status?: object;
+  readonly nodes?: NodeChoice;
+}
+
+const CACHE = { phase: "Ready", reason: "", message: "", claimName: "c", folder: "f", file: "m.gguf" };
+
+function objectsOf({ spec, annotations = {}, model, status }: Wish) {
+  const service = inferenceServiceSchema.parse({
+    metadata: { name: "chat", namespace: "a", uid: "u", annotations },
+    spec: { modelRef: "m", ...spec },
+  });
+  const read = { phase: "Ready", format: "gguf", files: ["m.gguf"], sizeBytes: 1e9, cache: CACHE };
+  return {
+    service,
+    model: modelSchema.parse({
+      metadata: { name: "m", namespace: "a" },
+      spec: { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" }, ...model },
+      status: { ...read, ...status },
+    }),
+  };
+}
+
+const OLD: PodsSettings = { images: { llamacpp: "registry.example/llama:old" } };
+const NEW: PodsSettings = { images: { llamacpp: "registry.example/llama:new" } };
+
+function render(wish: Wish, settings: PodsSettings, live?: Deployment): Deployment {
+  const found = resolvePods({ ...objectsOf(wish), loraModels: [], settings, live, nodes: wish.nodes });
+  if (found.at === "blocked") throw new Error(found.message);
+  return found.workload.deployment;
+}
+
+/** As a controller with other probes and another drain script has rendered it. */
+function byAnOlderController(wish: Wish): Deployment {
+  const { metadata, spec } = render(wish, OLD);
+  const template = structuredClone(spec.template) as PodTemplate & { spec: { containers: object[] } };
+  Object.assign(template.spec.containers[0] ?? {}, {
+    startupProbe: { tcpSocket: { port: "http" } },
+    lifecycle: { preStop: { exec: { command: ["/bin/sh", "-c", "sleep 1"] } } },
+  });
+  const older = withRevision(template);
+  const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(older) };
+  return { metadata: { ...metadata, annotations }, spec: { ...spec, template: older } } as Deployment;
+}
+
+const KEPT: readonly [string, Wish][] = [
+  ["nothing", {}],
+  ["the number of replicas", { spec: { replicas: 3 } }],
+  ["suspension", { spec: { suspend: true } }],
+  ["an autoscaler", { spec: { autoscaling: { maxReplicas: 3 } } }],
+  ["the Service", { spec: { endpoint: { port: 9000, allowFrom: ["b"] } } }],
+  ["limits of rollouts", { spec: { rollout: { maxUnavailable: 1 }, rolloutPolicy: { waitForIdle: true } } }],
+  ["a history", { spec: { revisionHistoryLimit: 3 } }],
+  ["a maximum age", { spec: { maxPodLifetimeSeconds: 60, maxPodLifetimeIdleTimeoutSeconds: 5 } }],
+  [
+    "fields of hosts",
+    { spec: { evictionProtection: true, hostLostSeconds: 9, placement: { hosts: ["a"] } } },
+  ],
+  ["a prefetch of the Model", { model: { prefetch: true, refreshPolicy: "OnChange" } }],
+  ["what a newer controller reads in the same file", { status: { weightsBytes: 7 } }],
+];
+const CHANGED: readonly [string, Wish][] = [
+  ["an engine's setting", { spec: { contextSize: 2048 } }],
+  ["a field of pods", { spec: { nodeSelector: { zone: "a" } } }],
+  ["the priority", { spec: { priority: "high" } }],
+  ["the time to drain", { spec: { rollout: { drainSeconds: 5 } } }],
+  ["a restart that is asked for", { annotations: { [ANNOTATION_RESTARTED_AT]: "2026-01-01T00:00:00Z" } }],
+  ["the Model's source", { model: { source: "hf://org/m/n.gguf" } }],
+  ["the Model's content", { status: { pinned: { key: "k", revision: "c0ffee" } } }],
+  ["where the weights are", { status: { cache: { ...CACHE, folder: "g" } } }],
+  ["the choice of nodes", { nodes: { avoid: ["small-1"], prefer: [] } }],
+];
+
+describe("after an upgrade of the controller", () => {
+  test.each(KEPT)("the template stays with a change of %s", (_, wish) => {
+    const live = byAnOlderController({});
+    const { spec } = render(wish, NEW, live);
+    expect(spec.template).toEqual(live.spec.template);
+    // What the annotation holds is what the next controller keeps.
+    expect(render(wish, NEW, render(wish, NEW, live)).spec.template).toEqual(live.spec.template);
+  });
+
+  test.each(CHANGED)("its defaults come with a change of %s", (_, wish) => {
+    const { spec } = render(wish, NEW, byAnOlderController({}));
+    expect(spec.template).toEqual(render(wish, NEW).spec.template);
+    expect(spec.template.spec.containers[0]?.image).toBe("registry.example/llama:new");
+  });
+});
+
+test.each(KEPT)("a change of %s is in no template", (_, wish) => {
+  expect(render(wish, NEW).spec.template).toEqual(render({}, NEW).spec.template);
+});
+
+test("an edited template is restored to what was rendered, and an edited annotation is not believed", () => {
+  const live = byAnOlderController({});
+  const sidecar = { name: "sidecar", image: "registry.example/proxy:1" };
+  const { template } = live.spec;
+  const containers = [...template.spec.containers, sidecar];
+  const edited = { ...live, spec: { ...live.spec, template: { ...template, spec: { containers } } } };
+  expect(render({}, NEW, edited).spec.template).toEqual(template);
+
+  const forged = { ...template, spec: { containers } };
+  const annotations = { ...live.metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(forged) };
+  for (const text of [annotations[ANNOTATION_TEMPLATE], "{", "null", "[]"]) {
+    const metadata = { ...live.metadata, annotations: { ...annotations, [ANNOTATION_TEMPLATE]: text ?? "" } };
+    const found = render({}, NEW, { ...live, metadata }).spec.template;
+    expect(podRevisionOf(found)).toBe(podRevisionOf(render({}, NEW).spec.template));
+  }
+});
+
+test("the digest of a plain service is what it always was: a new field with a default would replace all pods", () => {
+  const { service, model } = objectsOf({});
+  expect(desiredPodsDigest({ service, models: [{ model, weights: undefined }] })).toBe(
+    "b40ca0628d34b052d34104a0fbbeadc3",
+  );
+});

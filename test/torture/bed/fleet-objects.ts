@@ -1,0 +1,146 @@
+/** The objects that users of the farm make and change. */
+import { ANNOTATION_RESTARTED_AT, API_VERSION } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
+import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
+import { ONE_THREAD } from "../../bed/agent.ts";
+import { DRAIN_SECONDS, type EngineName, type ServiceName } from "../plan/catalog.ts";
+import type { ModelServer } from "./models.ts";
+
+export const NAMESPACE = "default";
+
+/** Silence after which a host's replicas are rescheduled; just past its Lease. */
+export const HOST_LOST_SECONDS = 50;
+
+const REPLICAS: Readonly<Record<ServiceName, number>> = {
+  steady: 2,
+  elastic: 2,
+  brief: 1,
+  podded: 2,
+  mixed: 2,
+};
+
+/** `mixed` has one replica on a host, and the others in pods. */
+const PLACEMENTS: Partial<Record<ServiceName, object>> = {
+  podded: { on: "Pods" },
+  mixed: { on: "Auto", hosts: ["mac-a"], spread: "Required" },
+};
+
+export interface FleetObjects {
+  readonly createHost: (name: string, cidr: string) => Promise<void>;
+  /** With a model of its own; safe to repeat until both are there. */
+  readonly createService: (name: ServiceName, generation: number) => Promise<void>;
+  readonly deleteService: (name: ServiceName) => Promise<void>;
+  readonly patchService: (name: ServiceName, path: string, value: unknown) => Promise<void>;
+  /** Pods of the service are replaced as kubectl rollout restart does. */
+  readonly restartService: (name: ServiceName, now: string) => Promise<void>;
+  readonly deletePod: (name: string) => Promise<void>;
+  readonly patchHost: (name: string, path: string, value: unknown) => Promise<void>;
+  readonly deleteHost: (name: string) => Promise<void>;
+  /** Undefined where there is none. */
+  readonly addressOf: (name: ServiceName) => Promise<string | undefined>;
+}
+
+/** Each call is one write; it rejects where the API server does not take it. */
+export function fleetObjects(client: KubeClient, models: ModelServer, engine: EngineName): FleetObjects {
+  const at = (name: string) => ({ name, namespace: NAMESPACE });
+  const patch = (path: string, value: unknown): JsonPatchOp[] => [{ op: "add", path, value }];
+  return {
+    createHost: async (name, cidr) => {
+      const host = { apiVersion: API_VERSION, kind: "Host", metadata: { name }, spec: { addresses: [cidr] } };
+      done(await client.create(HOSTS, host as unknown as Host));
+    },
+    createService: async (name, generation) => {
+      const model = `${name}-${generation}`;
+      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model, engine));
+      if (!made.ok && made.error.kind === "alreadyExists") {
+        const there = await client.get(INFERENCE_SERVICES, at(name));
+        const isThere = there.ok && there.value.metadata.deletionTimestamp === undefined;
+        if (!isThere) throw new Error(`${name} is still being deleted`);
+        // It was deleted twice, and the other one makes it again.
+        if (there.value.spec.modelRef !== model) return;
+      } else done(made);
+      const modelMade = await client.create(
+        MODELS,
+        modelOf(model, models.urlOf(model), PLACEMENTS[name] === undefined ? "metal" : "cpu"),
+      );
+      if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") done(modelMade);
+    },
+    deleteService: async (name) => {
+      const service = await client.get(INFERENCE_SERVICES, at(name));
+      done(await client.remove(INFERENCE_SERVICES, at(name)));
+      if (!service.ok) return;
+      // Where an earlier one was deleted before its model was made there is none.
+      const removed = await client.remove(MODELS, at(service.value.spec.modelRef));
+      if (!removed.ok && removed.error.kind !== "notFound") done(removed);
+    },
+    patchService: async (name, path, value) => {
+      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
+    },
+    restartService: async (name, now) => {
+      const service = await client.get(INFERENCE_SERVICES, at(name));
+      done(service);
+      const annotations = service.ok ? service.value.metadata.annotations : {};
+      const value = { ...annotations, [ANNOTATION_RESTARTED_AT]: now };
+      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch("/metadata/annotations", value)));
+    },
+    deletePod: async (name) => {
+      done(await client.remove(PODS, at(name)));
+    },
+    patchHost: async (name, path, value) => {
+      done(await client.jsonPatch(HOSTS, { name }, patch(path, value)));
+    },
+    deleteHost: async (name) => {
+      done(await client.remove(HOSTS, { name }));
+    },
+    addressOf: async (name) => {
+      const service = await client.get(SERVICES, at(name));
+      return service.ok ? service.value.spec?.clusterIP : undefined;
+    },
+  };
+}
+
+function modelOf(name: string, source: string, accelerator: "metal" | "cpu"): Model {
+  return {
+    apiVersion: API_VERSION,
+    kind: "Model",
+    metadata: { name, namespace: NAMESPACE },
+    spec: { source, hardware: { accelerator } },
+  } as Model;
+}
+
+/** A field, a value of it that the engine accepts, and one with which it cannot start. */
+export const BAD_FIELD: Readonly<Record<EngineName, { field: string; good: unknown; bad: unknown }>> = {
+  llamacpp: { field: "extraArgs", good: ONE_THREAD, bad: [...ONE_THREAD, "--no-such-flag"] },
+  // It has one type for keys and values.
+  ollama: { field: "cacheTypeK", good: "f16", bad: "q8_0" },
+};
+
+function serviceOf(name: ServiceName, modelRef: string, engine: EngineName): InferenceService {
+  const { field, good } = BAD_FIELD[engine];
+  return {
+    apiVersion: API_VERSION,
+    kind: "InferenceService",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      modelRef,
+      replicas: REPLICAS[name],
+      contextSize: 1024,
+      parallelSlots: 2,
+      promptCacheMiB: 0,
+      hostLostSeconds: HOST_LOST_SECONDS,
+      runtime: engine,
+      [field]: good,
+      placement: PLACEMENTS[name],
+      modelCache: PLACEMENTS[name] && { persistence: "Ephemeral" },
+      rollout: { drainSeconds: DRAIN_SECONDS },
+    },
+  } as unknown as InferenceService;
+}
+
+function done(result: ApiResult<unknown>): void {
+  if (!result.ok) throw new Error(`${result.error.kind}: ${result.error.message}`);
+}
