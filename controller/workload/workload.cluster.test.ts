@@ -56,7 +56,7 @@ function workloadOf(name: string) {
 test.for(inputs)("%s", async (name) => {
   const { podMonitor, ...workload } = workloadOf(name);
   const objects = [
-    ...Object.values(workload),
+    ...Object.values(workload).filter((object) => object !== undefined),
     ...(monitoring === undefined ? [] : [podMonitor ?? []].flat()),
   ];
   const said = await apply({ apiVersion: "v1", kind: "List", items: objects }, "--dry-run=server");

@@ -41,7 +41,7 @@ test("GPUs have the memory that their driver says, as many as a device plugin of
   const plugin = aNode("node", { allocatable: A100S.allocatable });
   expect(rowOf(plugin, JSON.stringify(REPORT))?.problem).toContain("how much memory its GPUs have");
   expect(rowOf(plugin, text)).toMatchObject({ memoryLeftGb: 288, system: { gpu_vram_gb: 80, gpu_count: 4 } });
-  expect(rowOf(plugin, text).problem).toBeUndefined();
+  expect(rowOf(plugin, text)?.problem).toBeUndefined();
   expect(rowOf(aNode("node"), text)).toMatchObject({ memoryLeftGb: 30, system: { has_gpu: true } });
 });
 
@@ -66,7 +66,7 @@ test.each([
   const allocatable = { "nvidia.com/gpu": "7" };
   const sized = { ...labels, "nvidia.com/gpu.memory": "9728" };
   const row = rowOf(aNode("node", { labels: sized, allocatable }), text);
-  expect(row.problem).toBeUndefined();
+  expect(row?.problem).toBeUndefined();
   expect(row).toMatchObject({
     memoryLeftGb: 59.85,
     system: { gpu_vram_gb: 9.5, gpu_count: 7, cpu_cores: 64 },
@@ -79,7 +79,7 @@ test("a GPU of another vendor is not held against those that a device plugin off
   const nvidia = { ...A100, memoryBytes: 80 * GIB };
   const text = JSON.stringify({ ...REPORT, gpus: [amd, nvidia] });
   const row = rowOf(aNode("node", A100S), text);
-  expect(row.problem).toBeUndefined();
+  expect(row?.problem).toBeUndefined();
   expect(row).toMatchObject({ memoryLeftGb: 288 });
   const plugin = aNode("node", { allocatable: A100S.allocatable });
   expect(rowOf(plugin, text)).toMatchObject({ memoryLeftGb: 288 });
