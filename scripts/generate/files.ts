@@ -14,7 +14,6 @@ import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
 import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
-import { dashboardFiles } from "./dashboards/files.ts";
 import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
 import { governorLines } from "./governor.ts";
@@ -81,7 +80,6 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     "metrics of the server": serverMetricLines(),
   };
   files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
-  for (const [path, content] of dashboardFiles()) files.set(path, content);
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
   files.set("charts/README.md", renewPart("charts/README.md", "values", valueLines()));
