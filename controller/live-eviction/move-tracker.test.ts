@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createMoveTracker, type Departure, MOVE_MS, type MoveResult, moveEndOf } from "./move-tracker.ts";
+import { MOVE_MS } from "../service/pods/nodes.ts";
+import { createMoveTracker, type Departure, type MoveResult, moveEndOf } from "./move-tracker.ts";
 
 test("a move that pods give up leaves those of hosts as they are, also from a machine of the same name", () => {
   const results: MoveResult[] = [];

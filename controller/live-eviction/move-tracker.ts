@@ -1,5 +1,7 @@
 /** Machines that replicas of a service are to leave for a better one: written by live eviction, read by the passes over services. */
 
+import { MOVE_MS } from "../service/pods/nodes.ts";
+
 export interface Departure {
   readonly by: "replica" | "pod";
   readonly machine: string;
@@ -25,9 +27,6 @@ export interface MoveTracker {
 
 /** NoService: it was deleted meanwhile, which is no result of the move. */
 export type MoveEnd = Exclude<MoveResult, "Blocked"> | "NoService";
-
-/** What was better half an hour ago may be no longer: a move that has not ended is given up, and decided again. */
-export const MOVE_MS = 1_800_000;
 
 /** Undefined while the move is under way. Pure. */
 export function moveEndOf(

@@ -5,6 +5,7 @@ import type { ObjectMeta } from "../../src/api/metadata.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { Container, Job, NetworkPolicy } from "../../src/kube/workload-objects.ts";
 import { FETCH_EXIT } from "../../src/models/fetch-result.ts";
+import { CREDENTIAL_ENV_PREFIX } from "../../src/models/source/credentials.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../src/models/source/networks.ts";
 import { ollamaModel, registryAt } from "../../src/models/source/registries.ts";
 import type { ModelSource, RemoteSource } from "../../src/models/source/source.ts";
@@ -76,9 +77,6 @@ export const ANNOTATION_IMAGE_KEY = "metalbridge.dev/image-key";
 export const ANNOTATION_SECRET_VERSION = "metalbridge.dev/secret-version";
 /** Capacity of the claim when the Job was made. */
 export const ANNOTATION_CAPACITY = "metalbridge.dev/claim-capacity";
-
-/** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */
-export const SECRET_PREFIX = "SOURCE_";
 
 export const FETCH_CONTAINER = "fetch";
 /** Where the container that downloads writes. */
@@ -240,7 +238,7 @@ export function fetchContainer(
       ...(makesRoom === true ? ["--make-room"] : []),
     ].map(literal),
     ...(sourceSecretRef && {
-      envFrom: [{ prefix: SECRET_PREFIX, secretRef: { name: sourceSecretRef.name } }],
+      envFrom: [{ prefix: CREDENTIAL_ENV_PREFIX, secretRef: { name: sourceSecretRef.name } }],
     }),
     resources: {
       requests: { cpu: canonicalQuantity(cpu ?? "100m"), memory: canonicalQuantity(memory ?? "256Mi") },

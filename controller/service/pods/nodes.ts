@@ -9,7 +9,6 @@ import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { MOVE_MS } from "../../live-eviction/move-tracker.ts";
 import type { NodeChoice } from "../../workload/contract.ts";
 
 export interface JudgedNode {
@@ -118,6 +117,9 @@ function annotated<T>(current: Deployment | undefined, name: string, schema: z.Z
     return undefined;
   }
 }
+
+/** What was better half an hour ago may be no longer: a move that has not ended is given up, and decided again. */
+export const MOVE_MS = 1_800_000;
 
 export interface NodeChoiceInput {
   readonly before: NodeChoice | undefined;

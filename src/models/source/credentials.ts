@@ -33,6 +33,9 @@ export const CREDENTIAL_KEYS = [
   "MODELSCOPE_ENDPOINT",
 ] as const;
 
+/** Before each key in the environment of a download, so that none of them can be a setting of the program. */
+export const CREDENTIAL_ENV_PREFIX = "SOURCE_";
+
 /** The keys that are there; undefined where none is. */
 export function pickCredentials(read: (key: string) => string | undefined): SourceCredentials | undefined {
   const found = CREDENTIAL_KEYS.flatMap((key) => {
