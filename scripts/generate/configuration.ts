@@ -68,7 +68,7 @@ export function renderConfiguration(): string {
     "",
     "## Node",
     "",
-    "Flags of `metalbridge node` ([fitness.md](fitness.md#nodes-of-the-cluster)); there is no file.",
+    "Flags of `metalbridge node` ([fitness.md](fitness-in-the-cluster.md#nodes-of-the-cluster)); there is no file.",
     "",
     ...table(configKeys(nodeConfigSchema), flagsByKey(configureNode)),
     "",

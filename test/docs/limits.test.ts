@@ -1,12 +1,11 @@
-/** The table "Limits on input" of docs/security.md: five cells a row, and a test of more than single examples holds each limit. */
+/** The table of docs/input-limits.md: five cells a row, and a test of more than single examples holds each limit. */
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { root } from "./pages.ts";
 
-const page = readFileSync(path.join(root, "docs", "security.md"), "utf8");
-const section = page.split("\n## Limits on input\n")[1]?.split("\n## ")[0] ?? "";
-const table = section.split("\n").filter((line) => line.startsWith("|"));
+const page = readFileSync(path.join(root, "docs", "input-limits.md"), "utf8");
+const table = page.split("\n").filter((line) => line.startsWith("|"));
 const [head = [], , ...rows] = table.map((line) => line.slice(1, -1).split(/(?<!\\)\|/));
 
 /** A property, or a table against a real API server. */
