@@ -9,7 +9,7 @@ import { explainFailure } from "../src/kube/errors.ts";
 import { systemCode } from "../src/util/atomic-file.ts";
 import type { Agent } from "./agent.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { renderChecks, requirePassed, runPreflight } from "./preflight.ts";
+import { renderChecks, requirePassed, runPreflight } from "./registration/preflight.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRunAgent(

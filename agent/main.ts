@@ -9,14 +9,14 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { Agent, type AgentInputs } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { connectWithRetry } from "./connect.ts";
+import { connectWithRetry } from "./credential/connect.ts";
 import { joinedKubeconfigPath } from "./credential/file.ts";
 import { renewCredential } from "./credential/renewal.ts";
 import { dryRunAgent, requireReadable } from "./dry-run.ts";
+import { stopEngines } from "./instances/stop-engines.ts";
 import { startServer } from "./metrics/server.ts";
 import { USER_AGENT } from "./session.ts";
-import { lockStateDir } from "./state-dir-lock.ts";
-import { stopEngines } from "./stop-engines.ts";
+import { lockStateDir } from "./state-dir/lock.ts";
 
 const LEASE_SECONDS = 40;
 

@@ -8,7 +8,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { lockStateDir } from "../agent/state-dir-lock.ts";
+import { lockStateDir } from "../agent/state-dir/lock.ts";
 import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { allChecks } from "../src/doctor/table.ts";

@@ -5,7 +5,7 @@ import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import { socketPathFor } from "../state-dir-lock.ts";
+import { socketPathFor } from "../state-dir/socket-path.ts";
 import { callGate } from "./call-gate.ts";
 import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";

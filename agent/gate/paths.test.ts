@@ -2,8 +2,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
+import { isRejection } from "./body/rejection.ts";
 import { CHAT_PATH, post, startPair } from "./fixtures/route.ts";
-import { admitRequest, isRejection, pathRulesOf } from "./paths.ts";
+import { admitRequest, pathRulesOf } from "./paths.ts";
 
 const outcome = (method: string, path: string, protocol: "openai" | "ollama", engineVersion?: string) => {
   const found = admitRequest(

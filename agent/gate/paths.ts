@@ -2,15 +2,8 @@
 
 import { GATED_ROUTES } from "../../src/engines/gated-routes.ts";
 import { compareVersions } from "../../src/util/compare-versions.ts";
+import { type RequestRejection, rejectRequest } from "./body/rejection.ts";
 import type { GateRoute } from "./routes.ts";
-
-/** A request that is not passed on, and why: `reason` is its label in the metrics. */
-export interface RequestRejection {
-  readonly status: number;
-  readonly reason: string;
-  readonly message: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 /**
  * json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate.
@@ -91,19 +84,6 @@ function admitAny(
   if (!path.startsWith("/")) return rejectRequest(400, "bad_path", "the path must be absolute");
   const isOpen = path === "/health" && (method === "GET" || method === "HEAD");
   return { kind: "raw", path: target, isOpen };
-}
-
-export function isRejection(outcome: object): outcome is RequestRejection {
-  return "reason" in outcome;
-}
-
-export function rejectRequest(status: number, reason: string, message: string): RequestRejection {
-  return { status, reason, message };
-}
-
-/** 503: the client may repeat the request, at another endpoint or later. */
-export function retryLater(reason: string, message: string): RequestRejection {
-  return { ...rejectRequest(503, reason, message), headers: { "retry-after": "2" } };
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {

@@ -3,9 +3,9 @@ import { Agent, type IncomingMessage, type ServerResponse, request as sendReques
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import type { BodyShare } from "./body/budget.ts";
 import { HeldBytes } from "./body/held-bytes.ts";
+import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import type { RouteCounters } from "./counters.ts";
-import { type RequestRejection, rejectRequest, retryLater } from "./paths.ts";
 
 /** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
 const POOL_IDLE_MS = 2_000;

@@ -9,22 +9,14 @@ import type { Log } from "../../src/util/ports.ts";
 import type { BodyBudget, BodyShare } from "./body/budget.ts";
 import { narrowList } from "./body/lists.ts";
 import { readRequestBody } from "./body/read.ts";
+import { isRejection, type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { modelNamingOf } from "./body/rewrite-model.ts";
 import { rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
 import { type Digest, hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
 import { createListener } from "./listener.ts";
-import {
-  admitRequest,
-  isRejection,
-  type PathRules,
-  parseErrorStatus,
-  pathRulesOf,
-  type RequestRejection,
-  rejectRequest,
-  retryLater,
-} from "./paths.ts";
+import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";

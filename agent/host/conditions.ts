@@ -6,10 +6,10 @@ import { hostConditions } from "../../src/doctor/host-conditions.ts";
 import type { TakenReadings } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
+import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { cacheUntilStale } from "../registration/observe-host.ts";
 
 interface EngineProgram {
   readonly engine: string;

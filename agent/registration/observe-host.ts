@@ -5,6 +5,7 @@ import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { HostCompute, HostRuntime, HostSystemInfo } from "../../src/api/host.ts";
 import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
+import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
@@ -300,30 +301,5 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
     if (text !== (said ?? "")) log.warn({ troubles }, "engine found but not usable");
     said = text;
     return { found, troubles };
-  };
-}
-
-/** Reads again once the result is older than `maxAgeMs`; one read at a time. */
-export function cacheUntilStale<T>(
-  clock: Clock,
-  maxAgeMs: (answer: T) => number,
-  ask: () => Promise<T>,
-): () => Promise<T> {
-  let answer: { readonly value: Promise<T>; staleAtMs: number } | undefined;
-  return () => {
-    const nowMs = clock.monotonicMs();
-    if (answer !== undefined && nowMs < answer.staleAtMs) return answer.value;
-    const mine = { value: ask(), staleAtMs: Number.POSITIVE_INFINITY };
-    answer = mine;
-    mine.value.then(
-      (value) => {
-        // From the answer on: one that takes longer than it may be old would be asked for without a pause.
-        mine.staleAtMs = clock.monotonicMs() + maxAgeMs(value);
-      },
-      () => {
-        if (answer === mine) answer = undefined;
-      },
-    );
-    return mine.value;
   };
 }

@@ -5,6 +5,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
+import { hasEngineFile } from "../instances/process/run-directory.ts";
 import { adoptAll, openState } from "./act/adopt.ts";
 import { applyReplicaSteps } from "./act/apply.ts";
 import { endEngines } from "./act/end-engines.ts";
@@ -23,7 +24,6 @@ import { availableFor, clearEviction, evict, governedEngines } from "./pressure.
 import { createRuntimes } from "./runtimes.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
-import { hasEngineFile } from "./state/engine-record.ts";
 import { whenRecordWritten } from "./state/keep-record.ts";
 import { desiredStateOf, observeReplica } from "./state/observe.ts";
 import {

@@ -6,7 +6,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createLineSplitter } from "../../src/kube/watch/lines.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { existingSocketPath, socketPathFor } from "../state-dir-lock.ts";
+import { existingSocketPath, socketPathFor } from "../state-dir/socket-path.ts";
 import type { FetchProgress } from "../store/types.ts";
 import { type CommandPorts, runModelCommand } from "./commands.ts";
 import {

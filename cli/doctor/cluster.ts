@@ -2,8 +2,8 @@
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { chooseAddress } from "../../agent/host/addresses.ts";
 import { routedAddress } from "../../agent/host/routed-address.ts";
-import { runPreflight } from "../../agent/preflight.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
+import { runPreflight } from "../../agent/registration/preflight.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";

@@ -1,7 +1,7 @@
 /** What `--fix` does: only what needs no root and loses nothing. Each step is printed as the command that it stands for. */
 import { chmod, rm } from "node:fs/promises";
 import { dirname, sep } from "node:path";
-import { lockStateDir } from "../../agent/state-dir-lock.ts";
+import { lockStateDir } from "../../agent/state-dir/lock.ts";
 import type { CheckResult, Repair } from "../../src/doctor/check.ts";
 import type { RunTool } from "../../src/util/command.ts";
 

@@ -6,7 +6,7 @@ import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { findRunningAgent } from "../../agent/state-dir-lock.ts";
+import { findRunningAgent } from "../../agent/state-dir/lock.ts";
 import { readDiskSpace } from "../../agent/store/disk.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {

@@ -10,9 +10,9 @@ import {
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
+import { hasEngineFile } from "../../agent/instances/process/run-directory.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
-import { hasEngineFile } from "../../agent/replicas/state/engine-record.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";

@@ -4,9 +4,9 @@ import { z } from "zod";
 import { type ProgramCheck, programSchema } from "../../../src/api/fields/program.ts";
 import { sumGauges } from "../../../src/engines/generic/program.ts";
 import { truncate } from "../../../src/util/text.ts";
+import { isPortAnswering } from "../../instances/engine-port.ts";
 import type { EngineTarget, RequestResult } from "../engine.ts";
 import { sendEngineRequest } from "../http.ts";
-import { isPortAnswering } from "../ports.ts";
 import { quickGet } from "../quick-get.ts";
 
 const TIMEOUT_MS = 2_000;

@@ -13,9 +13,9 @@ import {
   program,
 } from "../../../test/fixtures/started-llama-server.ts";
 import { until } from "../../fixtures/until.ts";
+import { chooseEnginePort } from "../../instances/engine-port.ts";
 import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
-import { chooseEnginePort } from "../ports.ts";
 import { createLlamaServerDriver } from "./driver.ts";
 
 /** Room for streams of many seconds. */

@@ -13,10 +13,10 @@ import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
 import { classifyExit, findDegraded } from "../../../src/engines/llamacpp/exit.ts";
 import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
+import { isLoopbackHost } from "../../instances/engine-port.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { isLoopbackHost } from "../ports.ts";
 import { type ProgramOptions, runProgram } from "../program.ts";
 import type { EngineOptions } from "../registry.ts";
 import {

@@ -13,10 +13,10 @@ import {
   weightsOf,
 } from "../../../test/fixtures/ollama.ts";
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
+import { isFree } from "../../instances/engine-port.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";
 import type { EngineTarget } from "../engine.ts";
-import { isFree } from "../ports.ts";
 import { ollamaApi, runningModels } from "./api.ts";
 
 const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });

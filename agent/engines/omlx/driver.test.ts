@@ -14,8 +14,8 @@ import {
   tinyMlx,
 } from "../../../test/fixtures/omlx/agent.ts";
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
+import { isFree } from "../../instances/engine-port.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
-import { isFree } from "../ports.ts";
 import { identifyOmlx, readStatus } from "./api.ts";
 import { omlxDriver } from "./driver.ts";
 

@@ -13,8 +13,8 @@ import {
 } from "../../../src/engines/omlx/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
+import { resolveInside } from "../../config/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
-import { resolveInside } from "../../roots.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";

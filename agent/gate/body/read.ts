@@ -1,8 +1,8 @@
 /** A request's JSON: read up to a limit, scanned as it comes, and held until the daemon has it. */
 import type { IncomingMessage } from "node:http";
-import { type RequestRejection, rejectRequest, retryLater } from "../paths.ts";
 import type { BodyShare } from "./budget.ts";
 import { HeldBytes } from "./held-bytes.ts";
+import { type RequestRejection, rejectRequest, retryLater } from "./rejection.ts";
 import { invalidJson, type ModelNaming, rewriteModel, scannerFor } from "./rewrite-model.ts";
 import { detectTinyChunks } from "./tiny-chunks.ts";
 

@@ -1,9 +1,10 @@
 /** The daemon's model named in a request's JSON without touching the rest, digits and bytes included. */
-import { type RequestRejection, rejectRequest } from "../paths.ts";
+
 import type { GateRoute } from "../routes.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 import { sameModel } from "./lists.ts";
 import { MemberScanner, parsed } from "./members.ts";
+import { type RequestRejection, rejectRequest } from "./rejection.ts";
 
 /** Limits a member that is read: a model's name, or Ollama's options. */
 const MAX_VALUE_BYTES = 64 * 1024;

@@ -2,7 +2,7 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { chooseEnginePort, isFree } from "../../engines/ports.ts";
+import { chooseEnginePort, isFree } from "../engine-port.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { readEngineRecord } from "../process/run-directory.ts";
 import type { DaemonPorts, DaemonSpec, LoadedModel } from "./daemons.ts";

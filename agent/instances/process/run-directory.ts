@@ -118,6 +118,16 @@ export function clearRunFiles(dir: string): void {
   for (const name of RUN_FILES) rmSync(join(dir, name), { force: true });
 }
 
+export function hasEngineFile(dir: string): boolean {
+  return existsSync(join(dir, "engine.json"));
+}
+
+/** Removes the run and its reservation; the log and the replica's history stay. */
+export function removeEngineFile(dir: string): void {
+  clearRunFiles(dir);
+  rmSync(join(dir, "engine.json"), { force: true });
+}
+
 /** A line counts only when it is complete: the shim writes `session` without a rename. */
 function parseMark(text: string | undefined): ProcessMark | undefined {
   const match = /^(\d+) (.*)\n$/.exec(text ?? "");

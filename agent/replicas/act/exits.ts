@@ -2,6 +2,7 @@
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
+import { removeEngineFile } from "../../instances/process/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { countDrain } from "../metrics/counts.ts";
 import { drainEndsAt } from "../plan/evidence/drain-time.ts";
@@ -9,7 +10,7 @@ import { isForced } from "../plan/step.ts";
 import { isTerminal } from "../plan/terminal-failures.ts";
 import { crashBackoffMs } from "../plan/timings.ts";
 import { memoryShortage, noteExit } from "../pressure.ts";
-import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
+import type { EngineFile } from "../state/engine-record.ts";
 import { type HistoryExit, keepHistory } from "../state/history.ts";
 import { whenRecordWritten } from "../state/keep-record.ts";
 import { type EngineRun, NEVER_ANNOUNCED, NOTHING_RUNS, type ReplicaState, runOf } from "../state/state.ts";

@@ -1,13 +1,14 @@
 /** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
 import { randomUUID } from "node:crypto";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import { removeEngineFile } from "../../instances/process/run-directory.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { retryDelayMs } from "../plan/corrections.ts";
 import type { Launch } from "../plan/observed.ts";
 import type { PrepareStep } from "../plan/prepare.ts";
 import { isTerminal } from "../plan/terminal-failures.ts";
-import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
+import type { EngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
 import { replicaRuntime } from "../state/observe.ts";
 import { NEVER_ANNOUNCED, newEngineRun, type ReplicaState, replicaOf } from "../state/state.ts";

@@ -3,14 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Instance } from "../../instances/instance.ts";
-import {
-  type EngineFile,
-  readEngineFile,
-  recordOf,
-  removeEngineFile,
-  storedStopOf,
-  writeEngineFile,
-} from "./engine-record.ts";
+import { removeEngineFile } from "../../instances/process/run-directory.ts";
+import { type EngineFile, readEngineFile, recordOf, storedStopOf, writeEngineFile } from "./engine-record.ts";
 import { readReplicaHistory, writeHistory } from "./history.ts";
 import { newEngineRun, setFile } from "./state.ts";
 

@@ -1,12 +1,6 @@
 /** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
-import { existsSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { z } from "zod";
-import {
-  clearRunFiles,
-  readEngineRecord,
-  rewriteEngineRecord,
-} from "../../instances/process/run-directory.ts";
+import { readEngineRecord, rewriteEngineRecord } from "../../instances/process/run-directory.ts";
 import type { Moment } from "../plan/desired.ts";
 import type { RunRecord, Stop } from "../plan/observed.ts";
 
@@ -68,16 +62,6 @@ export function readEngineFile(dir: string): EngineFile | undefined | "unreadabl
 /** Synced to disk when it resolves. */
 export function writeEngineFile(dir: string, file: EngineFile): Promise<void> {
   return rewriteEngineRecord(dir, file);
-}
-
-export function hasEngineFile(dir: string): boolean {
-  return existsSync(join(dir, "engine.json"));
-}
-
-/** Removes the run and its reservation; the log and the replica's history stay. */
-export function removeEngineFile(dir: string): void {
-  clearRunFiles(dir);
-  rmSync(join(dir, "engine.json"), { force: true });
 }
 
 /** The planner's view, on this process's clock. A wall clock that went back cannot put a time into the future. */

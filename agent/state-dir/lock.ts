@@ -1,15 +1,11 @@
 /** One agent per state folder: the process that listens on its socket owns it. */
-import { createHash } from "node:crypto";
-import type { Stats } from "node:fs";
-import { chmod, lstat, rm, stat } from "node:fs/promises";
+import { chmod, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { MetalbridgeError } from "../src/api/errors.ts";
-import { makeFolder } from "../src/util/folder.ts";
-import { withProcessLock } from "../src/util/process-lock.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { withProcessLock } from "../../src/util/process-lock.ts";
+import { existingSocketPath, isStrangers, makePrivate, socketPathFor, unusable } from "./socket-path.ts";
 
-/** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
-const MOST_PATH_BYTES = 103;
 const ANSWER_MS = 10_000;
 const ANSWER_LENGTH_MAX = 65_536;
 
@@ -54,68 +50,12 @@ export async function findRunningAgent(stateDir: string, tempDir: string): Promi
   return askPid(existingSocketPath(join(stateDir, "agent.sock"), tempDir));
 }
 
-async function makePrivate(folder: string): Promise<void> {
-  try {
-    await makeFolder(folder);
-  } catch (error) {
-    throw unusable(`${folder} cannot be created: ${whyOf(error)}`, error);
-  }
-}
-
 /** A user who can write here chooses what the agent runs. A folder on a disk without ownership is left unchanged. */
 async function closeToOthers(stateDir: string): Promise<void> {
   const found = await stat(stateDir);
   if (isStrangers(found) && process.getuid?.() !== 0)
     throw unusable(`${stateDir} belongs to another user (uid ${found.uid})`);
   if ((found.mode & 0o022) !== 0) await chmod(stateDir, found.mode & 0o755).catch(() => undefined);
-}
-
-/** Anyone may create names in the temporary folder: what is there must be ours, a folder and no link. */
-async function requireOwn(folder: string): Promise<void> {
-  const found = await lstat(folder);
-  if (!found.isDirectory() || isStrangers(found))
-    throw unusable(
-      `${folder}, where the agent's socket belongs, was made by another user (uid ${found.uid})`,
-    );
-  await chmod(folder, 0o700);
-}
-
-function isStrangers({ uid }: Stats): boolean {
-  return process.getuid !== undefined && uid !== process.getuid();
-}
-
-function unusable(message: string, cause?: unknown): MetalbridgeError {
-  return new MetalbridgeError("StateDirUnusable", message, undefined, { cause });
-}
-
-function whyOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** `beside` where that is short enough, else a path under the temporary folder by its hash. */
-export async function socketPathFor(beside: string, tempDir: string): Promise<string> {
-  const { path, folder } = socketPlace(beside, tempDir);
-  if (folder === undefined) return path;
-  await makePrivate(folder);
-  await requireOwn(folder);
-  return path;
-}
-
-/** The same path, of a socket that is there already. */
-export function existingSocketPath(beside: string, tempDir: string): string {
-  return socketPlace(beside, tempDir).path;
-}
-
-/** `folder`: the one of ours that a short path needs. */
-function socketPlace(beside: string, tempDir: string): { readonly path: string; readonly folder?: string } {
-  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return { path: beside };
-  const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
-  const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
-  const path = join(folder, `${digest}.sock`);
-  if (Buffer.byteLength(path) > MOST_PATH_BYTES) {
-    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
-  }
-  return { path, folder };
 }
 
 /** Undefined when the path is taken. */

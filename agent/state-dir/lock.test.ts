@@ -14,7 +14,7 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { lockStateDir } from "./state-dir-lock.ts";
+import { lockStateDir } from "./lock.ts";
 
 function folder(): string {
   return mkdtempSync(join(tmpdir(), "mb-single-"));
@@ -34,7 +34,7 @@ test("a second agent is refused with the pid of the first, and may start after t
 
 test("the socket of a killed agent is taken over", async () => {
   const dir = folder();
-  const script = `const { lockStateDir } = await import(${JSON.stringify(join(import.meta.dirname, "single.ts"))});
+  const script = `const { lockStateDir } = await import(${JSON.stringify(join(import.meta.dirname, "lock.ts"))});
     await lockStateDir(${JSON.stringify(dir)}, "/tmp"); console.log("locked"); setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],

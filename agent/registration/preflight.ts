@@ -1,13 +1,13 @@
 /** What must hold before this machine can serve: its Host, an address, an engine, and the credential's rights. */
 import { createServer } from "node:net";
-import { type ErrorCode, MetalbridgeError } from "../src/api/errors.ts";
-import { NAMESPACE_HOSTS } from "../src/api/group.ts";
-import { type Host, hostSchema } from "../src/api/host.ts";
-import { ACCESS_REVIEWS } from "../src/kube/kinds.ts";
-import type { AccessReview } from "../src/kube/objects.ts";
-import type { KubeClient } from "../src/kube/types.ts";
-import type { AgentConfig } from "./config/schema.ts";
-import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
+import type { AccessReview } from "../../src/kube/objects.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { hostProblemOf, type ObservedHost } from "./host-status.ts";
 
 /** A token's times and a certificate's are judged by clocks that agree within this. */
 const CLOCK_MS = 5 * 60_000;

@@ -1,11 +1,11 @@
 /** Stops what is left of any engine in a state folder after a drain: no process may outlive a demo. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { waitMs } from "../src/kube/wait.ts";
-import type { Clock, Log } from "../src/util/ports.ts";
-import type { Instance } from "./instances/instance.ts";
-import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
-import { removeEngineFile } from "./replicas/state/engine-record.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import type { Instance } from "./instance.ts";
+import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances.ts";
+import { removeEngineFile } from "./process/run-directory.ts";
 
 const STOP_MS = 1_500;
 const GONE_MS = 5_000;

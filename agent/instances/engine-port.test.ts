@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, expect, it } from "vitest";
-import { chooseEnginePort, isLoopbackHost } from "./ports.ts";
+import { chooseEnginePort, isLoopbackHost } from "./engine-port.ts";
 
 async function listenOn(port: number, host: string) {
   const server = createServer().listen(port, host);

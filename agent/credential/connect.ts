@@ -1,9 +1,9 @@
 /** Loads the kubeconfig, waiting until a usable one exists; engines keep running meanwhile. */
-import { describeError, MetalbridgeError } from "../src/api/errors.ts";
-import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
-import { waitMs } from "../src/kube/wait.ts";
-import { backoffMs } from "../src/util/backoff.ts";
-import type { Clock, Log } from "../src/util/ports.ts";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import { type ConnectOptions, connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { backoffMs } from "../../src/util/backoff.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 
 export interface ConnectPorts {
   readonly clock: Clock;
