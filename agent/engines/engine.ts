@@ -2,8 +2,8 @@
 import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
 import type { ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
-import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
-import type { RunAtEnd } from "../../src/engines/last-run.ts";
+import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
+import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { GateRoute, Protocol } from "../gate/routes.ts";
 import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../instances/instance.ts";

@@ -1,7 +1,7 @@
 /** Models that are on a host beside the agent's own: in the home folder of its user, in its model roots, in a running Ollama. */
 import { homedir } from "node:os";
 import type { HostInstalled } from "../../src/api/host.ts";
-import { isOwnModel } from "../../src/engines/shared-daemon.ts";
+import { isOwnModel } from "../../src/engines/contract/shared-daemon.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { addressIn } from "../engines/http.ts";
 import { readInstalled } from "./installed.ts";

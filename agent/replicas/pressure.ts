@@ -1,5 +1,5 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
-import type { RunAtEnd } from "../../src/engines/last-run.ts";
+import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
 import type { Moment } from "./plan/desired.ts";

@@ -1,7 +1,7 @@
 /** The table of `metalbridge gguf`. */
 
 import type { GgufFacts } from "../../src/api/fields/gguf.ts";
-import type { MemoryClaim } from "../../src/engines/claims.ts";
+import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 
 const FACT_NAMES: readonly (readonly [keyof GgufFacts, string])[] = [

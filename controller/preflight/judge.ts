@@ -22,7 +22,7 @@ import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
-import { runtimeEntry } from "../../src/engines/registry.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { podNeed } from "../workload/resolve.ts";
 
@@ -116,7 +116,7 @@ function unreadCandidate(host: Host, { spec }: InferenceService, need: ReplicaNe
   if (!isAllowedBy({ hosts, hostSelector, spread }, facts)) return [];
   const { runtime } = spec;
   // A program that the service describes is its own affair.
-  const isNamed = runtime !== undefined && runtimeEntry(runtime)?.program === undefined;
+  const isNamed = runtime !== undefined && engineDescription(runtime)?.program === undefined;
   if (isNamed && !facts.runtimes.includes(runtime))
     return [{ name, fit: { at: "unknown", why: `${runtime} is not installed` } }];
   const read = machineOf(host);

@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { canonicalQuantity } from "../../src/api/fields/quantity.ts";
 import { PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
-import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../src/engines/pods.ts";
+import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../src/engines/contract/pod.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
 import { gaugesOf, preStopOf, STOP_SECONDS } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";

@@ -12,7 +12,7 @@ import {
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { contentOf } from "../../src/capacity/template.ts";
-import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import type { MountedWeights, NodeChoice } from "./contract.ts";
@@ -80,7 +80,7 @@ function without(spec: object, fields: readonly string[]): object {
 export function keptRuntime(live: Deployment | undefined, digest: string): Runtime | undefined {
   const [renderedFor, runtime] = live?.metadata.annotations?.[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
   if (renderedFor !== digest) return undefined;
-  return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime)?.runtime;
+  return ENGINES.find((entry) => entry.runtime === runtime)?.runtime;
 }
 
 /** The API server takes 256 KiB of annotations; a larger template is rendered again by each controller. */

@@ -1,5 +1,5 @@
 /** How a pod that is to stop first finishes its requests. Kubernetes sends TERM only after this has finished. */
-import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
 
 /** Until kube-proxy on every node has stopped sending new requests to a terminating pod. */

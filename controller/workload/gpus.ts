@@ -4,7 +4,7 @@ import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../../src/api/field
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { PodGPUs } from "../../src/engines/pods.ts";
+import type { PodGPUs } from "../../src/engines/contract/pod.ts";
 
 type Vendor = "nvidia" | "amd" | "intel";
 

@@ -2,7 +2,7 @@
 import type { Runtime } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { PodsSettings } from "./contract.ts";
 
 const COMPONENT = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";

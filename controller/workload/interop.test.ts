@@ -1,8 +1,8 @@
 /** Holds the tables of engines in pods against what `npm run interop` recorded of the real ones. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
 import { vllmPod } from "../../src/engines/vllm/pod.ts";
 import { SERVED, type TriedRuntime, triedCommands } from "./fixtures/interop-cases.ts";
 import { checkInterop, type InteropFacts } from "./fixtures/interop-facts.ts";

@@ -4,8 +4,8 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { MemoryClaim } from "../../src/engines/claims.ts";
-import { runtimeEntry } from "../../src/engines/registry.ts";
+import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { WorkloadInput } from "./contract.ts";
 import type { GPURequest } from "./gpus.ts";
@@ -31,7 +31,7 @@ export function claimInPod(
   settings: EngineSettings,
   accelerator: Accelerator,
 ): MemoryClaim | undefined {
-  const claims = runtimeEntry(runtime)?.claims;
+  const claims = engineDescription(runtime)?.host?.claims;
   const summary = summaryOf(model);
   if (claims === undefined || summary === undefined) return undefined;
   const { sizeBytes, weightsBytes } = model.status ?? {};

@@ -7,7 +7,7 @@ import {
 } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../../src/api/owned.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
 import { ENGINE_CONTAINER } from "./container.ts";

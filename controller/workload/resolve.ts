@@ -11,7 +11,7 @@ import type { Model } from "../../src/api/model.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
-import { isRuntimeFor, runtimeEntry, runtimesFor } from "../../src/engines/registry.ts";
+import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/source.ts";
 import type { MountedWeights, NodeChoice, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
@@ -171,7 +171,7 @@ function weightsFor(
   if (spec.skipModelInit === true) return undefined;
   if (isEphemeral(spec, model)) {
     try {
-      const { needsWeights } = runtimeEntry(runtimeOf(service, main))?.pod ?? {};
+      const { needsWeights } = engineDescription(runtimeOf(service, main))?.pod ?? {};
       const fetchesItself = needsWeights === false || (needsWeights !== true && fetch?.image === undefined);
       return fetchesItself ? undefined : ephemeralWeights(model);
     } catch (error) {
@@ -219,7 +219,7 @@ function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): 
     runtime === undefined
       ? [...(before === undefined ? [] : [before]), ...chosenFor(format, accelerator, mode)]
       : [runtime];
-  const found = candidates.find((one) => runtimeEntry(one)?.pod !== undefined);
+  const found = candidates.find((one) => engineDescription(one)?.pod !== undefined);
   if (found !== undefined && isRuntimeFor(found, format, accelerator)) return found;
   const message =
     runtime === undefined

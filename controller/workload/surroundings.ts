@@ -4,7 +4,7 @@ import { NAMESPACE_SYSTEM, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type {
   HorizontalPodAutoscaler,
   NetworkPolicy,

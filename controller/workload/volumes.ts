@@ -1,7 +1,7 @@
 /** Volumes of a pod: weights, what the engine writes, files that it reads. */
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { PodFiles, PodRuntime } from "../../src/engines/pods.ts";
+import type { PodFiles, PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { MountedWeights, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it, test } from "vitest";
 import { RUNTIMES } from "../../src/api/engine-settings.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
-import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
@@ -266,7 +266,7 @@ describe("quantities", () => {
 });
 
 it("every runtime that runs in pods has a pod, with an image that names its version", () => {
-  const inPods = RUNTIMES_IN_ORDER.filter(({ runsAs }) => runsAs.includes("pod"));
+  const inPods = ENGINES.filter(({ pod }) => pod !== undefined);
   expect(inPods.filter(({ pod }) => pod === undefined).map(({ runtime }) => runtime)).toEqual([]);
   expect(RUNTIMES).toContain("tensorrt-llm");
   for (const { pod, runtime } of inPods) {

@@ -6,8 +6,8 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../src/capacity/template.ts";
-import type { PodInput, PodRuntime } from "../../src/engines/pods.ts";
-import { runtimeEntry } from "../../src/engines/registry.ts";
+import type { PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
 import type { PodsSettings, Workload, WorkloadInput } from "./contract.ts";
@@ -39,7 +39,7 @@ export function buildWorkload(input: WorkloadInput): Workload {
 }
 
 function podRuntime({ runtime, weights }: WorkloadInput): PodRuntime {
-  const pod = runtimeEntry(runtime)?.pod;
+  const pod = engineDescription(runtime)?.pod;
   if (pod === undefined)
     throw new MetalbridgeError("RuntimeMismatch", `runtime ${runtime} does not run in pods`);
   if (pod.needsWeights === true && weights === undefined)

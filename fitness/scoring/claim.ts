@@ -3,9 +3,9 @@
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
-import type { MemoryClaim } from "../../src/engines/claims.ts";
+import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { kvCacheBytes } from "../../src/engines/llamacpp/claim/kv-cache.ts";
-import { runtimeEntry, runtimesFor } from "../../src/engines/registry.ts";
+import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
 import type { QuantizationFamily } from "./quantizations.ts";
@@ -82,7 +82,7 @@ const WEIGHTS = 1e9;
 
 function claimOfRecord(record: CatalogRecord, wish: ClaimParameters): MemoryClaim | undefined {
   const [runtime] = runtimesFor(wish.family, wish.accelerator, "chat");
-  const claims = runtime === undefined ? undefined : runtimeEntry(runtime)?.claims;
+  const claims = runtime === undefined ? undefined : engineDescription(runtime)?.host?.claims;
   const mode: Mode = record.use_case === "embedding" ? "embedding" : "chat";
   const settings = {
     mode,

@@ -5,7 +5,7 @@ import { measureBuffers } from "../../cli/calibrate/measure.ts";
 import type { PrintedBuffers } from "../../cli/calibrate/printed.ts";
 import { writeSparseModel } from "../../cli/calibrate/sparse-model.ts";
 import { readGguf } from "../../cli/gguf/read.ts";
-import type { MemoryClaim } from "../../src/engines/claims.ts";
+import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { estimateClaim } from "../../src/engines/llamacpp/claim/claim.ts";
 import type { ClaimCase } from "./grid.ts";
 

@@ -5,12 +5,12 @@ import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
-import type { BufferLayout } from "../engines/claims.ts";
+import type { BufferLayout } from "../engines/contract/claims.ts";
 import {
   DEFAULT_HOST_ACCELERATOR,
+  engineDescription,
   HOST_ACCELERATORS,
   hostAccelerator,
-  runtimeEntry,
 } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
 import { isReadByHost, parseSource, publicSource } from "../models/source/source.ts";
@@ -161,7 +161,7 @@ function estimate(
   draft: GgufSummary | undefined,
 ): Claim {
   try {
-    const claims = runtimeEntry(template.runtime)?.claims;
+    const claims = engineDescription(template.runtime)?.host?.claims;
     if (claims === undefined) return unsizable(`runtime ${template.runtime} has no driver in this version`);
     const loraSizeBytes = (template.loraAdapters ?? []).reduce(
       (sum, adapter) => sum + (adapter.model.sizeBytes ?? 0),

@@ -5,7 +5,7 @@ import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { podFields } from "../api/inference-service/linux.ts";
 import { isOwnKey } from "../api/owned.ts";
 import { readProbes } from "../api/probes.ts";
-import { runtimeEntry } from "../engines/registry.ts";
+import { engineDescription } from "../engines/registry.ts";
 
 export type PathKind = "metal" | "linux";
 
@@ -29,8 +29,8 @@ export function unhonoredFields(spec: InferenceServiceSpec, path: PathKind, runt
 }
 
 function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
-  const entry = runtimeEntry(runtime);
-  const honoured = entry?.hostSettings ?? [];
+  const host = engineDescription(runtime)?.host;
+  const honoured = host?.settings ?? [];
   const fields = [
     ...Object.keys(engineFields),
     "speculativeDecoding",
@@ -42,18 +42,19 @@ function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   ];
   return [
     ...fields.filter((field) => !honoured.includes(field) && isSet(spec, field)),
-    ...(entry?.unhonoredParts?.(spec) ?? []),
+    ...(host?.unhonoredParts?.(spec) ?? []),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
     ...uncountedArgs(spec, runtime),
-    ...foreignProbes(spec.probeOverrides, entry?.hostProbes ?? []),
+    ...foreignProbes(spec.probeOverrides, host?.probes ?? []),
     ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
   ].map((field) => `spec.${field}`);
 }
 
 function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtime): string[] {
   const given = extraArgs.map((argument) => argument.split("=", 1)[0]);
-  const uncounted = runtimeEntry(runtime)?.claims?.uncountedArgs.filter((flag) => given.includes(flag)) ?? [];
+  const uncounted =
+    engineDescription(runtime)?.host?.claims.uncountedArgs.filter((flag) => given.includes(flag)) ?? [];
   return uncounted.map((flag) => `extraArgs ${flag} (used, but not in the memory claim)`);
 }
 
@@ -77,7 +78,7 @@ const RUNTIME_FIELDS = [
 const NOT_BUILT = ["slo", "modelRevision"];
 
 function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
-  const honoured = runtimeEntry(runtime)?.pod?.settings ?? [];
+  const honoured = engineDescription(runtime)?.pod?.settings ?? [];
   const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding } = spec;
   const ours = (field: string, map: Readonly<Record<string, string>>) =>
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));

@@ -7,7 +7,7 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { runtimeEntry } from "../engines/registry.ts";
+import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/source.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
@@ -157,7 +157,7 @@ export function blockedBy(error: unknown): Blocked {
 function resolve(usable: Usable, runtime: Runtime): Resolution {
   const { model, draftModel, adapters, replicas } = usable;
   const format = formatOf(model);
-  const spec = runtimeEntry(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
+  const spec = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
   const service = { ...usable.service, spec };
   const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
@@ -191,7 +191,10 @@ function warningOf(
   { engine, runtime }: TemplateWithoutHost,
 ): Pick<Resolved, "beyondTraining"> {
   const found = replicas.map((replica) => replica.status?.model?.gguf).find((gguf) => gguf !== undefined);
-  const beyondTraining = runtimeEntry(runtime)?.claims?.contextWarning(status?.gguf ?? found ?? {}, engine);
+  const beyondTraining = engineDescription(runtime)?.host?.claims.contextWarning(
+    status?.gguf ?? found ?? {},
+    engine,
+  );
   return beyondTraining === undefined ? {} : { beyondTraining };
 }
 

@@ -5,7 +5,7 @@ import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { podFields } from "../api/inference-service/linux.ts";
 import type { Model } from "../api/model.ts";
-import { RUNTIMES_IN_ORDER } from "../engines/registry.ts";
+import { ENGINES } from "../engines/registry.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";
 
 /** The fields of InferenceService.spec that decide on the revision; a change of any other restarts nothing. */
@@ -39,7 +39,7 @@ const POD_SPEC_FIELDS = [
 /** The same with those of the runtime, or of pods. */
 function revisionSpecFields(of: unknown, on: Side): typeof REVISION_SPEC_FIELDS {
   if (on === "Pods") return [...REVISION_SPEC_FIELDS, ...POD_SPEC_FIELDS];
-  const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === of);
+  const entry = ENGINES.find(({ runtime }) => runtime === of);
   return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
 }
 

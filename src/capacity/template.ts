@@ -6,7 +6,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
 import { revisionOfTemplate } from "../api/revision.ts";
-import { checkGate, runtimeEntry } from "../engines/registry.ts";
+import { checkGate, engineDescription } from "../engines/registry.ts";
 import { parseSource } from "../models/source/source.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
@@ -122,7 +122,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
   const { auth, endpoint, loraAdapters = [] } = service.spec;
   const { gate, tls } = endpoint;
-  const program = runtimeEntry(runtime)?.program?.(service.spec);
+  const program = engineDescription(runtime)?.program?.(service.spec);
   const settings = (context: SettingsContext): EngineSettings => ({
     ...toEngineSettings(service.spec, context),
     ...(program === undefined ? {} : { program }),

@@ -11,7 +11,7 @@ import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
-import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 import {
   documentedManifests,
   exampleManifests,
@@ -87,7 +87,7 @@ test("every runtime that runs in pods has an example", () => {
   const shown = new Set(
     services.filter(isForPods).map(({ object }) => (object.spec as { runtime: string }).runtime),
   );
-  const inPods = RUNTIMES_IN_ORDER.filter(({ pod }) => pod !== undefined).map(({ runtime }) => runtime);
+  const inPods = ENGINES.filter(({ pod }) => pod !== undefined).map(({ runtime }) => runtime);
   expect([...shown].sort()).toEqual([...inPods].sort());
 });
 

@@ -13,9 +13,9 @@ import { checkInterop, type InteropFacts } from "../../controller/workload/fixtu
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { run } from "../../scripts/setup/command.mjs";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { parseCapabilities } from "../../src/engines/llamacpp/capabilities.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
 import { vllmPod } from "../../src/engines/vllm/pod.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";

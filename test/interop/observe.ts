@@ -7,7 +7,7 @@ import {
   type TriedRuntime,
 } from "../../controller/workload/fixtures/interop-cases.ts";
 import type { End, InteropFacts } from "../../controller/workload/fixtures/interop-facts.ts";
-import type { PodRuntime } from "../../src/engines/pods.ts";
+import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { freePort } from "../bed/ports.ts";
 import { endWithin, type Place, type PodProcess, startContainer, startPreStop } from "./pod-process.ts";
 import {

@@ -5,7 +5,7 @@ import { realpath } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import type { ClaimFiles } from "../../../src/engines/claims.ts";
+import type { ClaimFiles } from "../../../src/engines/contract/claims.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
 import type { ArgvProblem } from "../../../src/engines/llamacpp/argv-builder.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";

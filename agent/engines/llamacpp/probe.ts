@@ -1,7 +1,7 @@
 /** Requests to a running llama-server: health, one real request, its work, its effective settings. */
 
 import { z } from "zod";
-import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
+import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";

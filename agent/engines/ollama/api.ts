@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
-import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
+import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";

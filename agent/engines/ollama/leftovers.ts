@@ -1,7 +1,7 @@
 /** Models that the agent made in Ollama's folder, and that stayed there because no server ran when their replica ended. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
+import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import type { SweepModels } from "../../instances/daemon/daemons.ts";
 import { type Address, sendEngineRequest } from "../http.ts";

@@ -4,7 +4,7 @@ import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { START_LINE } from "../../../src/engines/last-run.ts";
+import { START_LINE } from "../../../src/engines/contract/last-run.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";

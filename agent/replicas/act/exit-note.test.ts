@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { START_LINE } from "../../../src/engines/last-run.ts";
+import { START_LINE } from "../../../src/engines/contract/last-run.ts";
 import { exitNote } from "./exit-note.ts";
 
 test("the note of an end has its exit code or signal and the last lines of that run's log", () => {

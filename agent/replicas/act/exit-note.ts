@@ -1,6 +1,6 @@
 /** The note of an Event about an engine's exit: how the process ended and what it logged last. */
 
-import { lastRun } from "../../../src/engines/last-run.ts";
+import { lastRun } from "../../../src/engines/contract/last-run.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
 import { truncateBytes } from "../../../src/util/text.ts";
 

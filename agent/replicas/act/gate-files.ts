@@ -7,7 +7,7 @@ import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { API_VERSION } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { isGated, runtimeEntry } from "../../../src/engines/registry.ts";
+import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
@@ -47,7 +47,7 @@ export async function prepareSecrets(
   const { error } = await refreshGateFiles(client, replica, dir, rotationOf(context));
   if (error !== undefined) throw error;
   const gateFiles = gateFilesOf(replica, dir);
-  if (template.auth === undefined || runtimeEntry(template.runtime)?.checksApiKey !== true)
+  if (template.auth === undefined || engineDescription(template.runtime)?.checksApiKey !== true)
     return { gateFiles };
   const apiKey = randomBytes(32).toString("hex");
   return { gateFiles, apiKeyFile: await keepKeys(dir, apiKey), apiKey };

@@ -1,7 +1,7 @@
 /**
  * Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped.
  */
-import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
+import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import type { Histogram } from "../../../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../../../src/http/metrics/histogram.ts";
 import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";

@@ -7,7 +7,7 @@ import {
   setCondition,
 } from "../../../src/api/conditions.ts";
 import { errorCatalog } from "../../../src/api/errors.ts";
-import { runtimeEntry } from "../../../src/engines/registry.ts";
+import { engineDescription } from "../../../src/engines/registry.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { PhaseStatus } from "../phase.ts";
 import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
@@ -125,7 +125,11 @@ function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionU
   }
   if (resolution.at === "blocked")
     return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
-  const { open = "", isInferenceOpen, isInArguments } = runtimeEntry(resolution.runtime)?.pod?.apiKey ?? {};
+  const {
+    open = "",
+    isInferenceOpen,
+    isInArguments,
+  } = engineDescription(resolution.runtime)?.pod?.apiKey ?? {};
   if (isInferenceOpen === true) {
     const message = `the engine checks the key, but not on ${open}; let only trusted namespaces reach it (spec.endpoint.allowFrom), or route /v1 alone through a Gateway`;
     return { type, status: "False", reason: "PathsWithoutKey", message };
@@ -143,7 +147,7 @@ function fallback(input: PodsStatusInput): ConditionUpdate {
     return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
   const { runtime, gpuCount } = resolution;
   if (gpuCount === 0) return { type, status: "False", reason: "NoGPURequested", message: "" };
-  const { offloaded } = runtimeEntry(runtime)?.pod ?? {};
+  const { offloaded } = engineDescription(runtime)?.pod ?? {};
   if (offloaded === "needsGPU")
     return {
       type,

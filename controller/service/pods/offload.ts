@@ -1,5 +1,5 @@
 /** What engines say in their logs about the GPUs that they were given: read once for each start of a ready pod. */
-import type { Offloaded } from "../../../src/engines/pods.ts";
+import type { Offloaded } from "../../../src/engines/contract/pod.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";

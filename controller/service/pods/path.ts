@@ -5,7 +5,7 @@ import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from ".
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import { runtimeEntry } from "../../../src/engines/registry.ts";
+import { engineDescription } from "../../../src/engines/registry.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
@@ -271,7 +271,7 @@ function offloadOf(
   pods: readonly Pod[],
 ): Offload | undefined {
   if (resolution.at === "blocked" || resolution.gpuCount === 0) return undefined;
-  const { offloaded } = runtimeEntry(resolution.runtime)?.pod ?? {};
+  const { offloaded } = engineDescription(resolution.runtime)?.pod ?? {};
   return typeof offloaded === "function" ? offloads.look(key, pods, offloaded) : undefined;
 }
 

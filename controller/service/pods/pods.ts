@@ -1,7 +1,7 @@
 /** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { LABEL_MOUNTS } from "../../../src/api/group.ts";
-import { RUNTIMES_IN_ORDER } from "../../../src/engines/registry.ts";
+import { ENGINES } from "../../../src/engines/registry.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
@@ -110,9 +110,7 @@ function hasKey({ spec }: Pod): boolean {
   const variables = spec.containers.flatMap(({ env = [] }) => env.map(({ name }) => name));
   return (
     spec.volumes?.some(({ name }) => name === KEY_VOLUME) === true ||
-    RUNTIMES_IN_ORDER.some(
-      ({ pod }) => pod?.apiKey?.by === "variable" && variables.includes(pod.apiKey.variable),
-    )
+    ENGINES.some(({ pod }) => pod?.apiKey?.by === "variable" && variables.includes(pod.apiKey.variable))
   );
 }
 

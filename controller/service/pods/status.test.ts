@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
-import type { Offloaded } from "../../../src/engines/pods.ts";
+import type { Offloaded } from "../../../src/engines/contract/pod.ts";
 import type {
   ContainerStatus,
   Deployment,

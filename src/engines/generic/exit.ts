@@ -1,7 +1,7 @@
 /** Why a native program exited. Of its log nothing is known, so after it was ready none of it is quoted: it may be clients' text. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Exit, type ExitReason, exitReasonOf, lastLine } from "../exit.ts";
-import { lastRun, type RunAtEnd, START_LINE } from "../last-run.ts";
+import { type Exit, type ExitReason, exitReasonOf, lastLine } from "../contract/exit.ts";
+import { lastRun, type RunAtEnd, START_LINE } from "../contract/last-run.ts";
 
 /** Words that most runtimes of most languages use. */
 const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [

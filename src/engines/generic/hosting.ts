@@ -1,7 +1,7 @@
 /** What services of runtime generic may ask for on a host, and what their memory claim is. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import type { ClaimEstimator } from "../claims.ts";
+import type { ClaimEstimator } from "../contract/claims.ts";
 import { usesPlaceholder } from "./program.ts";
 
 const HANDLERS = ["httpGet", "tcpSocket", "exec"];

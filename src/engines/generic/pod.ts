@@ -1,5 +1,5 @@
 /** Any program in an image of the user's, with the same placeholders as on hosts. */
-import type { PodInput, PodRuntime } from "../pods.ts";
+import type { PodInput, PodRuntime } from "../contract/pod.ts";
 import { fillPlaceholders, type Placeholder } from "./program.ts";
 
 export const genericPod: PodRuntime = {

@@ -1,5 +1,5 @@
 /** llama-server's entry in the registry of claims. */
-import type { ClaimEstimator } from "../claims.ts";
+import type { ClaimEstimator } from "../contract/claims.ts";
 import { estimateClaim, layOut } from "./claim/claim.ts";
 import { contextBeyondTraining } from "./claim/claim-notes.ts";
 import { COMPUTE_TABLES } from "./claim/compute/table.ts";

@@ -8,8 +8,8 @@ import {
   lastLine,
   MAX_LINE_LENGTH,
   shortenLogLine,
-} from "../exit.ts";
-import { lastRun, type RunAtEnd } from "../last-run.ts";
+} from "../contract/exit.ts";
+import { lastRun, type RunAtEnd } from "../contract/last-run.ts";
 import { isOwnLine, ownLines } from "./own-lines.ts";
 
 interface Cause {

@@ -1,5 +1,5 @@
 /** The numbers of llama-server's `/metrics` that tell whether it works and whether it moves. */
-import type { EngineGauges } from "../engine-gauges.ts";
+import type { EngineGauges } from "../contract/engine-gauges.ts";
 import type { Generated } from "../speed.ts";
 
 export interface Gauges {

@@ -1,7 +1,7 @@
 /** llama-server as a pod: the same command line as on hosts, for the build that the images are pinned to. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
-import type { Offloaded, PodGPUs, PodInput, PodRuntime } from "../pods.ts";
+import type { Offloaded, PodGPUs, PodInput, PodRuntime } from "../contract/pod.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { PINNED } from "./pinned.ts";

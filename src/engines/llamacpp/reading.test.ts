@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Exit } from "../exit.ts";
-import { START_LINE } from "../last-run.ts";
+import type { Exit } from "../contract/exit.ts";
+import { START_LINE } from "../contract/last-run.ts";
 import { parseDevices } from "./devices.ts";
 import { classifyExit, findDegraded } from "./exit.ts";
 import { parseGauges } from "./gauges.ts";

@@ -1,5 +1,5 @@
 /** Memory of a model in Ollama, whose runners are llama.cpp: the same sum with the buffers that Ollama makes. Pure. */
-import type { ClaimEstimator } from "../claims.ts";
+import type { ClaimEstimator } from "../contract/claims.ts";
 import { llamacppClaims } from "../llamacpp/claims.ts";
 
 const BATCH = 512;

@@ -1,7 +1,7 @@
 /** Why Ollama exited, and what it means when it refuses a model or a pull: read from its own words. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
 import { truncate } from "../../util/text.ts";
-import { lastRun, type RunAtEnd } from "../last-run.ts";
+import { lastRun, type RunAtEnd } from "../contract/last-run.ts";
 
 interface Cause {
   readonly pattern: RegExp;

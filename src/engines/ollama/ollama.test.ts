@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
-import { isOwnModel } from "../shared-daemon.ts";
+import { isOwnModel } from "../contract/shared-daemon.ts";
 import { ollamaClaims } from "./claims.ts";
 import { classifyExit, ollamaLoadFailure, ollamaPullFailure, ownLines } from "./exit.ts";
 import { modelName, ollamaSettings, serverName } from "./settings.ts";

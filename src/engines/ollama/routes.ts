@@ -1,5 +1,5 @@
 /** Ollama's inference routes. */
-import { type InferenceRoute, OPENAI_ROUTES } from "../inference-routes.ts";
+import { type InferenceRoute, OPENAI_ROUTES } from "../contract/inference-routes.ts";
 
 export const OLLAMA_ROUTES: readonly InferenceRoute[] = [
   ...OPENAI_ROUTES,

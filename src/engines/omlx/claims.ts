@@ -1,5 +1,5 @@
 /** Memory of a model in oMLX: the same sum as for llama-server, with the steps and caches of MLX. Pure. */
-import type { ClaimEstimator } from "../claims.ts";
+import type { ClaimEstimator } from "../contract/claims.ts";
 import { llamacppClaims } from "../llamacpp/claims.ts";
 import { hotCacheBytes } from "./settings.ts";
 

@@ -1,7 +1,7 @@
 /** Why oMLX exited, and what it means when it refuses a load: read from its own words. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Exit, type ExitReason, exitReasonOf, lastLine, shortenLogLine } from "../exit.ts";
-import { lastRun, type RunAtEnd, START_LINE } from "../last-run.ts";
+import { type Exit, type ExitReason, exitReasonOf, lastLine, shortenLogLine } from "../contract/exit.ts";
+import { lastRun, type RunAtEnd, START_LINE } from "../contract/last-run.ts";
 
 /** First match wins. */
 const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [

@@ -1,7 +1,7 @@
 /** What a service's settings are in oMLX: some belong to a model, the rest to the whole server. Pure. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
-import { contextOfRequest, ownModelName, serverNameOf } from "../shared-daemon.ts";
+import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
 
 /** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
 export const OMLX_SETTINGS = [

@@ -1,6 +1,6 @@
 /** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its own weights; there is no published image. */
 
-import { flagsOf, hubWeights, type PodRuntime, requireChatMode } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, requireChatMode } from "../contract/pod.ts";
 
 export const personaPlexPod: PodRuntime = {
   images: {},

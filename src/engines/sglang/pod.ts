@@ -1,7 +1,7 @@
 /** SGLang as a pod. Arguments are those of 0.5.15. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 

@@ -6,7 +6,7 @@ import {
   parallelSizes,
   requireChatMode,
   tokensPerRequest,
-} from "../pods.ts";
+} from "../contract/pod.ts";
 
 export const tensorrtLLMPod: PodRuntime = {
   images: { cuda: "nvcr.io/nvidia/tensorrt-llm/release:1.2.1" },

@@ -1,5 +1,5 @@
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
-import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
 
 export const tgiPod: PodRuntime = {
   images: { cuda: "ghcr.io/huggingface/text-generation-inference:3.3.7" },

@@ -1,7 +1,7 @@
 /** vLLM as a pod. Arguments are those of 0.25.1. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 

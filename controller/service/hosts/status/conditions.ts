@@ -1,7 +1,7 @@
 /** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
 import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.ts";
 import { setCondition } from "../../../../src/api/conditions.ts";
-import { isGated, runtimeEntry } from "../../../../src/engines/registry.ts";
+import { engineDescription, isGated } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
 import type { PhaseStatus } from "../../phase.ts";
 import type { HostsStatusFacts } from "./facts.ts";
@@ -138,7 +138,7 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
     const message = "the engine checks the key; without one: /health, /v1/health and OPTIONS requests";
     return { type, status, reason: "EngineChecksKeys", message };
   }
-  const { checksApiKey, asksGateForKey } = runtimeEntry(template.runtime) ?? {};
+  const { checksApiKey, asksGateForKey } = engineDescription(template.runtime) ?? {};
   const preflights = checksApiKey === true ? " and OPTIONS requests" : "";
   const inside = asksGateForKey === true ? "" : "; programs on the host reach the engine on 127.0.0.1";
   const message = `the gate checks the key; without one: GET /health${preflights}${inside}`;

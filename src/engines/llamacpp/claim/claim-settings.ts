@@ -1,7 +1,7 @@
 /** The engine settings that size memory, with the engine's own defaults; what is no size is refused. */
 import type { EngineSettings } from "../../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../../api/errors.ts";
-import type { ClaimFiles } from "../../claims.ts";
+import type { ClaimFiles } from "../../contract/claims.ts";
 
 type Sizing =
   | "mode"

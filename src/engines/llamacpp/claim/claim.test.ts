@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ggufSchema, RECURRENT_KINDS } from "../../../api/fields/gguf.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
-import type { MemoryClaim } from "../../claims.ts";
+import type { MemoryClaim } from "../../contract/claims.ts";
 import { estimateClaim } from "./claim.ts";
 import type { ClaimSettings } from "./claim-settings.ts";
 

@@ -1,7 +1,7 @@
 /** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
-import type { BufferLayout, MemoryClaim } from "../../claims.ts";
+import type { BufferLayout, MemoryClaim } from "../../contract/claims.ts";
 import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
 import { computeBytes, outputBytes } from "./compute/compute.ts";
 import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";

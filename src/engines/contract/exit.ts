@@ -1,6 +1,6 @@
 /** Why an engine exited: by its exit status, and by what its log says where that decides. */
-import type { ErrorCode } from "../api/errors.ts";
-import { truncate } from "../util/text.ts";
+import type { ErrorCode } from "../../api/errors.ts";
+import { truncate } from "../../util/text.ts";
 import type { RunAtEnd } from "./last-run.ts";
 
 /** An exit code, or the signal that ended it; "unknown" if no parent collected the status. */

@@ -1,10 +1,10 @@
 /** What a runtime is as the container of a pod: image, port, arguments, probes, metrics. */
-import type { EngineSettings } from "../api/engine-settings.ts";
-import { MetalbridgeError } from "../api/errors.ts";
-import type { Accelerator } from "../api/fields/hardware.ts";
-import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
-import type { Model } from "../api/model.ts";
-import { parseSource } from "../models/source/source.ts";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { Accelerator } from "../../api/fields/hardware.ts";
+import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
+import { parseSource } from "../../models/source/source.ts";
 
 /** A variable of the container; a secret's value is only referred to. */
 export type PodVariable =

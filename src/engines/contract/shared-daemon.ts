@@ -1,6 +1,6 @@
 /** What engines that share a daemon have in common: names of servers and models by their settings, and the context. Pure. */
-import type { EngineSettings } from "../api/engine-settings.ts";
-import { hash } from "../util/hash.ts";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { hash } from "../../util/hash.ts";
 
 const OWN_PREFIX = "metalbridge-";
 const CONTEXT_PER_SLOT = 4096;

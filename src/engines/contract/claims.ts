@@ -1,7 +1,7 @@
 /** An engine's memory for the rest of the system: the claim, and notes on unusual values. */
-import type { EngineSettings } from "../api/engine-settings.ts";
-import type { Accelerator } from "../api/fields/hardware.ts";
-import type { GgufSummary } from "../models/gguf/summary.ts";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import type { Accelerator } from "../../api/fields/hardware.ts";
+import type { GgufSummary } from "../../models/gguf/summary.ts";
 
 /** Bytes: the claim, and its parts, each rounded up. */
 export interface MemoryClaim {

@@ -1,0 +1,34 @@
+/** llama-server: one process per replica, on hosts and in pods. */
+import type { EngineDescription } from "../contract/description.ts";
+import { llamacppClaims } from "./claims.ts";
+import { llamacppPod } from "./pod.ts";
+import { LLAMACPP_SETTINGS } from "./settings.ts";
+
+export const llamacpp: EngineDescription = {
+  runtime: "llamacpp",
+  formats: ["gguf"],
+  accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
+  api: "openai",
+  isSharedDaemon: false,
+  checksApiKey: true,
+  asksGateForKey: true,
+  host: {
+    install: "brew install llama.cpp",
+    settings: LLAMACPP_SETTINGS,
+    claims: llamacppClaims,
+    knownBad: [
+      {
+        below: "b10114",
+        why: "it has no --load-mode; the flags for it have changed since (ggml-org/llama.cpp#20834)",
+      },
+    ],
+  },
+  pod: llamacppPod,
+  traces: {
+    programs: ["llama-server"],
+    processes: /^llama-server$/,
+    modelFolders: [".cache/llama.cpp", "Library/Caches/llama.cpp"],
+    formula: "llama.cpp",
+    units: "llama*",
+  },
+};

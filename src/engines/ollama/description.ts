@@ -1,0 +1,34 @@
+/** Ollama: a shared server for models of its library, on hosts. */
+import type { EngineDescription } from "../contract/description.ts";
+import { ollamaClaims } from "./claims.ts";
+import { OLLAMA_SETTINGS } from "./settings.ts";
+
+export const ollama: EngineDescription = {
+  runtime: "ollama",
+  formats: ["ollama", "gguf"],
+  accelerators: ["metal", "cuda", "rocm", "cpu"],
+  api: "openai",
+  isSharedDaemon: true,
+  modes: ["chat", "embedding"],
+  host: {
+    install: "brew install ollama",
+    settings: OLLAMA_SETTINGS,
+    claims: ollamaClaims,
+  },
+  traces: {
+    programs: ["ollama"],
+    processes: /^ollama$/,
+    modelFolders: [".ollama/models"],
+    formula: "ollama",
+    units: "ollama*",
+    app: {
+      code: "OllamaAppRuns",
+      title: "the Ollama app",
+      severity: "error",
+      platforms: ["darwin"],
+      reason: "with its port busy the app ends every other `ollama serve`, the agent's included",
+      command: /\/Ollama\.app\//,
+      finding: "the Ollama app runs",
+    },
+  },
+};

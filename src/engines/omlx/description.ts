@@ -1,0 +1,30 @@
+/** oMLX: a shared server for MLX models, on Macs. */
+import type { EngineDescription } from "../contract/description.ts";
+import { omlxClaims } from "./claims.ts";
+import { OMLX_SETTINGS } from "./settings.ts";
+
+export const omlx: EngineDescription = {
+  runtime: "omlx",
+  formats: ["mlx"],
+  accelerators: ["metal"],
+  api: "openai",
+  isSharedDaemon: true,
+  asksGateForKey: true,
+  host: {
+    install: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
+    settings: OMLX_SETTINGS,
+    claims: omlxClaims,
+    knownBad: [
+      {
+        below: "0.3.11",
+        why: "older versions read --max-process-memory where current ones read --memory-guard (jundot/omlx#1442)",
+      },
+    ],
+  },
+  traces: {
+    programs: ["omlx", "omlx-server"],
+    processes: /^omlx$/,
+    modelFolders: [".omlx/models"],
+    formula: "omlx",
+  },
+};

@@ -1,0 +1,13 @@
+/** NVIDIA's TensorRT-LLM, in pods. */
+import type { EngineDescription } from "../contract/description.ts";
+import { tensorrtLLMPod } from "./pod.ts";
+
+export const tensorrtLLM: EngineDescription = {
+  runtime: "tensorrt-llm",
+  formats: ["safetensors"],
+  accelerators: ["cuda"],
+  api: "openai",
+  isSharedDaemon: false,
+  modes: ["chat"],
+  pod: tensorrtLLMPod,
+};
