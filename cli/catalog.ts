@@ -3,9 +3,9 @@
 import { type Command, Option } from "commander";
 import { recordDiscrepancies } from "../fitness/catalog/check.ts";
 import { searchRecords } from "../fitness/catalog/match.ts";
+import { fileSize, ladderOf } from "../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { keyValueBytesPerToken } from "../fitness/scoring/claim.ts";
-import { fileSize, ladderOf } from "../fitness/scoring/quantizations.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "./catalog/read.ts";

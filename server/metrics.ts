@@ -1,7 +1,7 @@
 /** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
 
 import type { Density, DensitySite } from "../fitness/density/density.ts";
-import { round } from "../fitness/llmfit/score.ts";
+import { round } from "../fitness/scoring/units.ts";
 import type { Moment } from "../src/capacity/placement/claims.ts";
 import {
   type Labels,

@@ -1,5 +1,6 @@
 /** `metalbridge fit --compat llmfit`: the same question, answered with llmfit's formulas. */
-import type { LlmfitRow, LlmfitSystem } from "../../fitness/llmfit/fit.ts";
+import type { LlmfitRow } from "../../fitness/llmfit/fit.ts";
+import type { LlmfitSystem } from "../../fitness/llmfit/system.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
 import { alignColumns } from "../program/table.ts";
 

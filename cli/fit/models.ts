@@ -1,16 +1,16 @@
 /** `metalbridge fit` without a model: which models of the catalog fit a machine, the best first. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { CatalogRecord } from "../../fitness/catalog/record.ts";
-import { llmfitRows } from "../../fitness/llmfit/fit.ts";
-import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
-import type { Machine } from "../../fitness/scoring/machine.ts";
 import {
   familiesOn,
   type Quantization,
   quantizationNames,
   quantizationOf,
-} from "../../fitness/scoring/quantizations.ts";
+} from "../../fitness/catalog/quantizations.ts";
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
+import { llmfitRows } from "../../fitness/llmfit/fit.ts";
+import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
+import type { Machine } from "../../fitness/scoring/machine.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
 import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
 import type { Figure } from "../../fitness/scoring/speed.ts";

@@ -1,9 +1,9 @@
 /** Whether a service fits any machine of the cluster, were nothing else on it; and if none, which comes nearest. Pure. */
 
 import type { Match } from "../../fitness/catalog/match.ts";
+import { quantizationIn } from "../../fitness/catalog/quantizations.ts";
 import { type Machine, machineOf } from "../../fitness/scoring/machine.ts";
 import { type NodeRead, nodeMachineFor } from "../../fitness/scoring/node.ts";
-import { quantizationIn } from "../../fitness/scoring/quantizations.ts";
 import {
   fitReplica,
   type NeedInput,

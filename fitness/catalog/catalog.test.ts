@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { keyValueBytesPerToken } from "../scoring/claim.ts";
-import { bytesPerToken, ladderOf, quantizationOf } from "../scoring/quantizations.ts";
 import { recordDiscrepancies } from "./check.ts";
 import { createMatcher, createRecordOf, matchName, nearestNames, searchRecords } from "./match.ts";
+import { bytesPerToken, ladderOf, quantizationOf } from "./quantizations.ts";
 import { billions, readCatalog } from "./record.ts";
 import { parametersOf, summaryOf } from "./shape.ts";
 

@@ -1,6 +1,6 @@
 /** What contradicts what: a record in itself, and a record against the header of a file. Pure. */
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
-import { fileSize, quantizationOf } from "../scoring/quantizations.ts";
+import { fileSize, quantizationOf } from "./quantizations.ts";
 import { billions, type CatalogRecord, hasReleaseDay } from "./record.ts";
 import { parametersOf } from "./shape.ts";
 

@@ -1,8 +1,8 @@
 /** A record from what the Hub's API and a model's config.json say, beside what is known already. Pure. */
 import { z } from "zod";
 import { parseSplitName } from "../../src/models/source/split-files.ts";
-import { quantizationIn } from "../scoring/quantizations.ts";
 import { recordDiscrepancies } from "./check.ts";
+import { quantizationIn } from "./quantizations.ts";
 import { type CatalogRecord, readCatalog } from "./record.ts";
 
 const text = z.string().max(512);

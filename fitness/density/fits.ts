@@ -1,14 +1,14 @@
 /** How every model of the catalog fits every kind of machine; machines of one kind share their figures. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
-import { type BriefFitness, briefFit, isAtLeast } from "../scoring/fitness.ts";
-import type { Machine } from "../scoring/machine.ts";
 import {
   familiesOn,
   QUANTIZATIONS,
   type Quantization,
   type QuantizationFamily,
-} from "../scoring/quantizations.ts";
+} from "../catalog/quantizations.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import { type BriefFitness, briefFit, isAtLeast } from "../scoring/fitness.ts";
+import type { Machine } from "../scoring/machine.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../scoring/replica-fit.ts";
 import { type FitLevel, fitLevel, type UseCase } from "../scoring/score.ts";
 

@@ -1,9 +1,9 @@
 /** A node by its own report, where it has one. Pure. */
 
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
-import type { System } from "../llmfit/system.ts";
+import { type System, systemOfReport } from "../llmfit/system.ts";
 import { nodeMachine } from "../scoring/node.ts";
-import { nodeAsReported, nodeOnlyReported, systemOfReport } from "../scoring/reported.ts";
+import { nodeAsReported, nodeOnlyReported } from "../scoring/reported.ts";
 import type { DensityMachine } from "./place.ts";
 
 export function withReport(place: DensityMachine, read: NodeReportRead | undefined): DensityMachine {

@@ -1,10 +1,9 @@
 /** What would happen if a model were placed now: beside what each machine already holds. Pure. */
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { round } from "../llmfit/score.ts";
-import { gibOf } from "../llmfit/system.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel } from "../scoring/score.ts";
+import { gibOf, round } from "../scoring/units.ts";
 import { compareNames, type Density, type DensitySite } from "./density.ts";
 import { fitOn, type SizingOptions } from "./fits.ts";
 import { percent } from "./views.ts";

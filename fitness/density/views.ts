@@ -1,10 +1,11 @@
 /** What the routes answer, from the state: the shapes of the density API with more fields, never fewer. Pure. */
 import type { Moment } from "../../src/capacity/placement/claims.ts";
+import { categoryOf } from "../catalog/category.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { categoryOf, round } from "../llmfit/score.ts";
-import { gibOf, llmfitRuntimeOf, type System } from "../llmfit/system.ts";
+import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
+import { gibOf, round } from "../scoring/units.ts";
 import { compareNames, type Density, type DensitySite } from "./density.ts";
 import type { Fit, MachineClass } from "./fits.ts";
 

@@ -1,7 +1,7 @@
 /** What the density state works out again, keeps and forgets. */
 import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
-import { quantizationOf } from "../scoring/quantizations.ts";
+import { quantizationOf } from "../catalog/quantizations.ts";
 import { createDensity, type Density } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
 import { aHost, catalogRecords } from "./fixtures/fleet.ts";

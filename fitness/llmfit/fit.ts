@@ -1,26 +1,13 @@
 /** The fit of a model as llmfit 1.1.10 works it out: memory, run mode, quantization, level. Pure. */
 import { billions, type CatalogRecord } from "../catalog/record.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
-import { type Components, componentsOf, round } from "./score.ts";
-import { tokensPerSecond } from "./speed.ts";
+import { round } from "../scoring/units.ts";
+import { type Components, componentsOf } from "./score.ts";
+import { type RunMode, tokensPerSecond } from "./speed.ts";
+import type { LlmfitSystem } from "./system.ts";
 import { GGUF_LADDER, MLX_LADDER, quantizationRow } from "./tables.ts";
-
-export type RunMode = "gpu" | "moe_offload" | "cpu_offload" | "cpu_only";
 export type LlmfitFitLevel = "perfect" | "good" | "marginal" | "too_tight";
 export type LlmfitRuntime = "llamacpp" | "mlx" | "vllm";
-
-/** As llmfit detects it; GiB. */
-export interface LlmfitSystem {
-  readonly availableRamGb: number;
-  readonly cpuCores: number;
-  readonly isArm: boolean;
-  readonly gpu?: {
-    readonly name: string;
-    readonly vramGb: number;
-    readonly isUnified: boolean;
-    readonly backend: "Metal" | "CUDA" | "ROCm" | "Vulkan" | "SYCL";
-  };
-}
 
 export interface LlmfitRow {
   readonly name: string;

@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { categoryOf } from "../catalog/category.ts";
 import { type CatalogRecord, readCatalog } from "../catalog/record.ts";
-import { type LlmfitSystem, llmfitRow, memoryGb } from "./fit.ts";
-import { categoryOf } from "./score.ts";
+import { bandwidthOf } from "../scoring/gpus.ts";
+import { llmfitRow, memoryGb } from "./fit.ts";
 import { tokensPerSecond } from "./speed.ts";
-import { bandwidthOf, parseMemorySize, quantizationRow } from "./tables.ts";
+import type { LlmfitSystem } from "./system.ts";
+import { quantizationRow } from "./tables.ts";
 
 /** Numbers as printed by llmfit 1.1.10; run modes and levels that it printed for no such machine follow its rules as written. */
 const now = Date.UTC(2026, 6, 1);
@@ -17,17 +19,6 @@ const record = (name: string, more: object = {}): CatalogRecord => {
 const mac = (chip: string, vramGb: number): LlmfitSystem => ({
   ...{ availableRamGb: vramGb * 0.9, cpuCores: 10, isArm: true },
   gpu: { name: chip, vramGb, isUnified: true, backend: "Metal" },
-});
-
-test.each([
-  ["32000M", 31.25],
-  ["1.5T", 1536],
-  ["16 GiB", 16],
-  ["64kb", undefined],
-  ["-8G", undefined],
-  ["NaN", undefined],
-])("the size %s is %s GiB", (text, expected) => {
-  expect(parseMemorySize(text)).toBe(expected);
 });
 
 test.each([

@@ -1,5 +1,8 @@
 /** The score of llmfit 1.1.10. Pure; the clock is an argument. */
+
+import { type Category, categoryOf } from "../catalog/category.ts";
 import { billions, type CatalogRecord } from "../catalog/record.ts";
+import { round } from "../scoring/units.ts";
 import { quantizationRow, TASK_SCORES } from "./tables.ts";
 
 export interface Components {
@@ -8,8 +11,6 @@ export interface Components {
   readonly fit: number;
   readonly context: number;
 }
-
-type Category = "General" | "Coding" | "Reasoning" | "Chat" | "Multimodal" | "Embedding";
 
 /** Weights of quality, speed, fit and context; tokens per second and context that are enough. */
 const WEIGHTS: Readonly<Record<Category, readonly [number, number, number, number, number, number]>> = {
@@ -44,22 +45,6 @@ export function componentsOf(
   const total = round(quality * q + speed * s + fit * f + window * c, 1);
   const parts = { quality: round(quality, 1), speed: round(speed, 1), fit: round(fit, 1), context: window };
   return { total, parts };
-}
-
-/** Half away from zero. */
-export function round(value: number, digits: number): number {
-  const factor = 10 ** digits;
-  return (Math.sign(value) * Math.round(Math.abs(value) * factor)) / factor;
-}
-
-export function categoryOf({ name, use_case }: CatalogRecord): Category {
-  const [model, use] = [name.toLowerCase(), use_case.toLowerCase()];
-  if (use.includes("embedding") || /embed|bge/.test(model)) return "Embedding";
-  // Our own records say coding.
-  if (/code|coding/.test(use) || model.includes("code")) return "Coding";
-  if (/vision|multimodal/.test(use)) return "Multimodal";
-  if (/reason|chain-of-thought/.test(use) || model.includes("deepseek-r1")) return "Reasoning";
-  return /chat|instruction/.test(use) ? "Chat" : "General";
 }
 
 const BASES: readonly (readonly [below: number, points: number])[] = [

@@ -1,7 +1,8 @@
 /** Tokens per second as llmfit 1.1.10 estimates them. Pure. */
 import { billions, type CatalogRecord } from "../catalog/record.ts";
-import type { LlmfitSystem, RunMode } from "./fit.ts";
-import { bandwidthOf, quantizationRow } from "./tables.ts";
+import { bandwidthOf } from "../scoring/gpus.ts";
+import type { LlmfitSystem } from "./system.ts";
+import { quantizationRow } from "./tables.ts";
 
 export const EFFICIENCY = 0.55;
 const MODE_FACTORS: Readonly<Record<RunMode, number>> = {
@@ -97,3 +98,5 @@ function overhead(experts: number | undefined): number {
   if (experts <= 32) return 0.8;
   return experts <= 64 ? 0.7 : 0.4;
 }
+
+export type RunMode = "gpu" | "moe_offload" | "cpu_offload" | "cpu_only";

@@ -1,10 +1,10 @@
 /** llmfit's `system` object: of a Host, with values given by hand, and as the scores read it. Pure. */
-import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { NodeReport } from "../../src/api/node-report.ts";
+import { GPU_VENDORS, mainGpu } from "../scoring/gpus.ts";
 import type { MachineRead } from "../scoring/machine.ts";
-import type { LlmfitSystem } from "./fit.ts";
-import { round } from "./score.ts";
+import { gibOf, round } from "../scoring/units.ts";
 
 /** llmfit's `system` object: GB are GiB, with two decimals. */
 export interface System {
@@ -27,9 +27,6 @@ export interface System {
   }[];
 }
 
-const GIB = 1024 ** 3;
-/** No machine has more. */
-const MOST_GIB = 64 * 1024;
 const MOST_CORES = 65_536;
 /** What llmfit takes for free of memory that it is given by hand. */
 const FREE_SHARE = 0.9;
@@ -37,24 +34,6 @@ export const WITHOUT_GPU = {
   ...{ has_gpu: false, gpu_vram_gb: null, gpu_name: null, gpu_count: 0, unified_memory: false },
   gpus: [],
 };
-
-interface Vendor {
-  readonly accelerator: Accelerator;
-  /** As llmfit calls it. */
-  readonly backend: string;
-}
-
-export const GPU_VENDORS: Readonly<Record<ReportedGpu["vendor"], Vendor>> = {
-  nvidia: { accelerator: "cuda", backend: "CUDA" },
-  amd: { accelerator: "rocm", backend: "ROCm" },
-  intel: { accelerator: "intel", backend: "SYCL" },
-};
-
-/** The GPU that models would run on: the one with most memory of its own, else one that shares the machine's. */
-export function mainGpu(gpus: readonly ReportedGpu[]): ReportedGpu | undefined {
-  const size = ({ memoryBytes = 0 }: ReportedGpu): number => memoryBytes;
-  return [...gpus].sort((a, b) => Number(a.unified) - Number(b.unified) || size(b) - size(a))[0];
-}
 
 /** The part of `system` that GPUs make up, or their absence. */
 export function gpusInSystem(
@@ -106,12 +85,6 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
     backend: gpu.backend,
     gpus: [{ ...gpu, vram_gb: gpu_vram_gb }],
   };
-}
-
-/** GiB with two decimals; undefined for what no machine has. */
-export function gibOf(bytes: number | undefined): number | undefined {
-  if (bytes === undefined || !(bytes >= 0) || bytes > MOST_GIB * GIB) return undefined;
-  return round(bytes / GIB, 2);
 }
 
 export function coreCountOf(value: number | undefined): number {
@@ -178,5 +151,30 @@ export function scoredSystem(system: System): LlmfitSystem {
       isUnified: system.unified_memory,
       backend: BACKENDS.find((one) => one === backend) ?? "Vulkan",
     },
+  };
+}
+
+/** llmfit's `system` object: GB are GiB, with two decimals. */
+export function systemOfReport(report: NodeReport): System {
+  const { memory, cpu, gpus } = report;
+  return {
+    total_ram_gb: gibOf(memory?.totalBytes) ?? 0,
+    available_ram_gb: gibOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
+    cpu_cores: coreCountOf(cpu.cores),
+    cpu_name: cpu.name ?? cpu.arch ?? "",
+    ...gpusInSystem(gpus, memory?.totalBytes, cpu.arch),
+  };
+}
+
+/** As llmfit detects it; GiB. */
+export interface LlmfitSystem {
+  readonly availableRamGb: number;
+  readonly cpuCores: number;
+  readonly isArm: boolean;
+  readonly gpu?: {
+    readonly name: string;
+    readonly vramGb: number;
+    readonly isUnified: boolean;
+    readonly backend: "Metal" | "CUDA" | "ROCm" | "Vulkan" | "SYCL";
   };
 }

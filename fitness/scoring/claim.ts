@@ -6,9 +6,9 @@ import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { kvCacheBytes } from "../../src/engines/llamacpp/claim/kv-cache.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
+import type { QuantizationFamily } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
-import type { QuantizationFamily } from "./quantizations.ts";
 
 /** As the engine names the element types of its cache. */
 export type CacheType = string;

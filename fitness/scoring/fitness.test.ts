@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
+import { ladderOf, quantizationIn, quantizationOf } from "../catalog/quantizations.ts";
 import { readCatalog } from "../catalog/record.ts";
 import { bestFit, type FitRequest, isAtLeast, rankModels } from "./fitness.ts";
 import { type Machine, machineOf, readMachine } from "./machine.ts";
-import { ladderOf, quantizationIn, quantizationOf } from "./quantizations.ts";
 import { qualityParts } from "./score.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));

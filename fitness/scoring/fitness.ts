@@ -1,8 +1,5 @@
 /** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
 import { createMatcher } from "../catalog/match.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
-import { type CacheType, claimEstimatorOf } from "./claim.ts";
-import type { Machine } from "./machine.ts";
 import {
   type FileSize,
   fileSize,
@@ -10,7 +7,10 @@ import {
   type Quantization,
   type QuantizationFamily,
   quantizationIn,
-} from "./quantizations.ts";
+} from "../catalog/quantizations.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import { type CacheType, claimEstimatorOf } from "./claim.ts";
+import type { Machine } from "./machine.ts";
 import {
   enoughContext,
   FIT_LEVELS,

@@ -2,7 +2,7 @@
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { bandwidthOf } from "../llmfit/tables.ts";
+import { bandwidthOf } from "./gpus.ts";
 import { type MachineRead, readMachine } from "./machine.ts";
 
 export interface NodeGpus {

@@ -2,11 +2,8 @@
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { categoryOf } from "../catalog/category.ts";
 import type { Match } from "../catalog/match.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
-import { categoryOf } from "../llmfit/score.ts";
-import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
-import type { Machine } from "./machine.ts";
 import {
   familiesOn,
   type Quantization,
@@ -14,7 +11,10 @@ import {
   quantizationOf,
   SAFETENSORS_BITS,
   safetensorsOf,
-} from "./quantizations.ts";
+} from "../catalog/quantizations.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
+import type { Machine } from "./machine.ts";
 import type { UseCase } from "./score.ts";
 import type { Figure } from "./speed.ts";
 

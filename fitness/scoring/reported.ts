@@ -1,8 +1,9 @@
 /** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
-import { coreCountOf, GPU_VENDORS, gibOf, gpusInSystem, mainGpu, type System } from "../llmfit/system.ts";
+import { GPU_VENDORS, mainGpu } from "./gpus.ts";
 import type { NodeGpus, NodeRead } from "./node.ts";
+import { gibOf } from "./units.ts";
 
 const GIB = 1024 ** 3;
 /** Kubernetes counts the same memory; some is set aside at boot. */
@@ -64,16 +65,4 @@ function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRe
 function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
   if (gpu?.memoryBytes === undefined) return gpus;
   return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };
-}
-
-/** llmfit's `system` object: GB are GiB, with two decimals. */
-export function systemOfReport(report: NodeReport): System {
-  const { memory, cpu, gpus } = report;
-  return {
-    total_ram_gb: gibOf(memory?.totalBytes) ?? 0,
-    available_ram_gb: gibOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
-    cpu_cores: coreCountOf(cpu.cores),
-    cpu_name: cpu.name ?? cpu.arch ?? "",
-    ...gpusInSystem(gpus, memory?.totalBytes, cpu.arch),
-  };
 }

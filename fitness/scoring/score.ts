@@ -1,6 +1,7 @@
 /** What a fit is worth, 0 to 100: quality, speed, room and context, weighed by what the model is for. Pure. */
+
+import type { Quantization } from "../catalog/quantizations.ts";
 import { billions, type CatalogRecord, hasReleaseDay, perRecord } from "../catalog/record.ts";
-import type { Quantization } from "./quantizations.ts";
 import { activeBillions, type Figure } from "./speed.ts";
 
 export const USE_CASES = ["general", "chat", "coding", "reasoning", "vision", "embedding"] as const;

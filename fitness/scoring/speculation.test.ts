@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { quantizationOf } from "../catalog/quantizations.ts";
 import { readCatalog } from "../catalog/record.ts";
 import { bestFit, type FitRequest } from "./fitness.ts";
 import { readMachine } from "./machine.ts";
-import { quantizationOf } from "./quantizations.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const bytes = 48 * 1024 ** 3;

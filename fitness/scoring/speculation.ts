@@ -1,8 +1,9 @@
 /** Speculative decoding: a small model proposes some tokens, the large one checks them in one step. Pure. */
+
+import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "./quantizations.ts";
 import { activeBillions, decodeMs, type Figure, figure, promptMsPerToken, type SpeedInput } from "./speed.ts";
 
 export interface Draft {

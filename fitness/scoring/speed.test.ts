@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { quantizationOf } from "../catalog/quantizations.ts";
 import { type CatalogRecord, readCatalog } from "../catalog/record.ts";
 import { type Machine, readMachine } from "./machine.ts";
-import { quantizationOf } from "./quantizations.ts";
 import { decodeSpeed, promptSpeed } from "./speed.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));

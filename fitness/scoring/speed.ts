@@ -1,10 +1,11 @@
 /** How fast a machine runs a record's file: decoding, prompts, loading. Calibrated on an M4 Pro (docs/fitness.md). Pure. */
+
+import { bytesPerToken, type FileSize, type Quantization } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { billions } from "../catalog/record.ts";
 import { parametersOf } from "../catalog/shape.ts";
 import { type CacheType, keyValueBytesPerToken } from "./claim.ts";
 import type { Basis, Machine } from "./machine.ts";
-import { bytesPerToken, type FileSize, type Quantization } from "./quantizations.ts";
 
 /** A figure with where it comes from, and between which values it lies nine times in ten. */
 export interface Figure {

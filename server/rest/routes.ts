@@ -1,6 +1,7 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
+import { quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
 import {
@@ -20,7 +21,6 @@ import {
   runtimeRowsOf,
 } from "../../fitness/density/views.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
-import { quantizationNames, quantizationOf } from "../../fitness/scoring/quantizations.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import * as schemas from "./schemas.ts";

@@ -2,8 +2,7 @@
 import type { Host } from "../../../src/api/host.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { type MachineRead, machineOf } from "../../scoring/machine.ts";
-import { systemOfReport } from "../../scoring/reported.ts";
-import { hostSystem, llmfitRuntimeOf, type System } from "../system.ts";
+import { hostSystem, llmfitRuntimeOf, type System, systemOfReport } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
 /** As llmfit names them, in its order. */

@@ -1,10 +1,10 @@
 /** llmfit's plan: which hardware one model needs with one quantization, context and cache, and what this machine lacks. Pure. */
 import * as z from "zod";
 import type { CatalogRecord } from "../../catalog/record.ts";
-import { cacheGb, catalogMemory, type LlmfitSystem, memoryGb } from "../fit.ts";
+import { bandwidthOf } from "../../scoring/gpus.ts";
+import { cacheGb, catalogMemory, memoryGb } from "../fit.ts";
 import { tokensPerSecond } from "../speed.ts";
-import { type Overrides, type System, scoredSystem } from "../system.ts";
-import { bandwidthOf } from "../tables.ts";
+import { type LlmfitSystem, type Overrides, type System, scoredSystem } from "../system.ts";
 import { BadRequest, checkedOverrides } from "./filters.ts";
 
 export interface PlanRequest {

@@ -2,9 +2,9 @@
 import { createMatcher, createRecordOf } from "../../catalog/match.ts";
 import type { CatalogRecord } from "../../catalog/record.ts";
 import { isAtLeast } from "../../scoring/fitness.ts";
+import { bandwidthOf } from "../../scoring/gpus.ts";
 import { isLoadable } from "../fit.ts";
 import { type System, scoredSystem, withOverrides } from "../system.ts";
-import { bandwidthOf } from "../tables.ts";
 import { BadRequest, type Filters, type FiltersOptions, overridesIn, readFilters } from "./filters.ts";
 import { planFor, readPlanBody } from "./plan.ts";
 import { type RestRow, restRow } from "./row.ts";

@@ -1,9 +1,12 @@
 /** The row of one model as llmfit's REST API prints it. Pure. */
+
+import { categoryOf } from "../../catalog/category.ts";
 import { billions, type CatalogRecord } from "../../catalog/record.ts";
-import { type LlmfitRow, type LlmfitSystem, llmfitRow, type RowOptions, usableContext } from "../fit.ts";
-import { categoryOf, round } from "../score.ts";
+import { bandwidthOf } from "../../scoring/gpus.ts";
+import { round } from "../../scoring/units.ts";
+import { type LlmfitRow, llmfitRow, type RowOptions, usableContext } from "../fit.ts";
 import { DDR_GBPS, EFFICIENCY } from "../speed.ts";
-import { bandwidthOf } from "../tables.ts";
+import type { LlmfitSystem } from "../system.ts";
 
 const FIT_LABELS = { perfect: "Perfect", good: "Good", marginal: "Marginal", too_tight: "Too Tight" };
 const MODE_LABELS = { gpu: "GPU", moe_offload: "MoE", cpu_offload: "CPU+GPU", cpu_only: "CPU" };

@@ -1,7 +1,7 @@
 /** Quantizations: bits per weight, the ladder from best to smallest, and the size of a record's files. Pure. */
 import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import { billions, type CatalogRecord } from "../catalog/record.ts";
-import { parametersOf } from "../catalog/shape.ts";
+import { billions, type CatalogRecord } from "./record.ts";
+import { parametersOf } from "./shape.ts";
 
 export type QuantizationFamily = "gguf" | "mlx";
 
