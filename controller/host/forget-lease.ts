@@ -2,7 +2,7 @@
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import { ApiCallFailed } from "../service/failure.ts";
+import { ApiCallFailed } from "../service/apply/failure.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { SILENCE_MS } from "./liveness.ts";
 import type { LeaseSigns } from "./signs.ts";

@@ -4,7 +4,7 @@ import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { prefetchOrders } from "../../src/capacity/prefetch.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
-import { ApiCallFailed } from "../service/failure.ts";
+import { ApiCallFailed } from "../service/apply/failure.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 
 /** False where another client wrote first. A manager of its own: the conditions are applied on their own. */

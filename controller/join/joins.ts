@@ -17,8 +17,8 @@ import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { ControllerMetrics } from "../metrics.ts";
-import { versionGuards } from "../service/corrections.ts";
-import { ApiCallFailed } from "../service/failure.ts";
+import { ApiCallFailed } from "../service/apply/failure.ts";
+import { versionGuards } from "../service/owned/corrections.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { planJoin } from "./plan.ts";
 

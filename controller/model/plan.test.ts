@@ -6,16 +6,16 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { desiredCacheOf } from "../workload/cache-eligibility.ts";
 import type { CacheState } from "./cache/plan.ts";
-import { classifyModel } from "./classify.ts";
 import { modelConfigSchema } from "./config.ts";
+import { planModelStatus } from "./plan.ts";
+import { classifyModel } from "./source/classify.ts";
 import {
   firstRecord,
   type InspectionResult,
   isInspected,
   isInspectionDue,
   recordInspection,
-} from "./inspections.ts";
-import { planModelStatus } from "./plan.ts";
+} from "./source/inspections.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";

@@ -18,20 +18,14 @@ import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
 import { cacheKeyOf } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
-import type { Task } from "./classify.ts";
 import { copiesOf } from "./copies.ts";
-import type { InspectionResult } from "./inspections.ts";
-import { pinnedOf, planPin } from "./pin.ts";
 import { assessPrefetch } from "./prefetch.ts";
+import type { Task } from "./source/classify.ts";
+import type { InspectionResult } from "./source/inspections.ts";
+import { type ObservedSource, pinnedOf, planPin } from "./source/pin.ts";
 
-export interface ModelObservation {
-  readonly model: Model;
+export interface ModelObservation extends ObservedSource {
   readonly hosts: readonly Host[];
-  readonly task: Task;
-  /** The last one; undefined while there was none for this spec. */
-  readonly inspection: InspectionResult | undefined;
-  /** The status already has what an inspection would find. */
-  readonly isKnown: boolean;
   /** Checks in a row that found other content than the one before. */
   readonly changes?: number;
   /** Of its volume, where it has one. */

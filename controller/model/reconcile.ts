@@ -23,19 +23,21 @@ import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
+import { createRejectionRetries } from "../service/apply/retries.ts";
 import { modelKeyOf, soonest } from "../service/path.ts";
-import { createRejectionRetries } from "../service/retries.ts";
 import type { WatchedPaths } from "../watches/caches.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { type DesiredCache, desiredCacheOf, desiredCacheOnHosts } from "../workload/cache-eligibility.ts";
-import type { CacheSettings } from "../workload/model-cache.ts";
+import type { CacheSettings } from "../workload/contract.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
 import type { Downloads } from "./cache/watches.ts";
-import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
-import { readCredentials, secretVersionOf } from "./credentials.ts";
+import { planModelStatus } from "./plan.ts";
+import { PREFETCHED } from "./prefetch.ts";
+import { classifyModel, type Task } from "./source/classify.ts";
+import { readCredentials, secretVersionOf } from "./source/credentials.ts";
 import {
   firstRecord,
   type InspectionRecord,
@@ -45,10 +47,8 @@ import {
   recordFor,
   recordInspection,
   waitsForSecret,
-} from "./inspections.ts";
-import { pinnedOf } from "./pin.ts";
-import { planModelStatus } from "./plan.ts";
-import { PREFETCHED } from "./prefetch.ts";
+} from "./source/inspections.ts";
+import { pinnedOf } from "./source/pin.ts";
 
 export interface ModelReconcilerPorts {
   readonly client: KubeClient;

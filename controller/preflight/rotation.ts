@@ -7,7 +7,7 @@ import { createQueue } from "../../src/kube/queue.ts";
 import type { ApiFailure, KubeClient, ObjectRef, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { ApiCallFailed } from "../service/failure.ts";
+import { ApiCallFailed } from "../service/apply/failure.ts";
 import { type Certificates, planCertificates } from "./certificate.ts";
 
 /** As the chart names them. */

@@ -5,8 +5,8 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { keyOf } from "../../src/api/names.ts";
 import { type Demand, type Preemption, serviceOfSlot } from "../../src/capacity/placement/types.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { versionGuards } from "../service/corrections.ts";
-import type { ServiceStep } from "../service/steps.ts";
+import { versionGuards } from "../service/owned/corrections.ts";
+import type { ServiceStep } from "../service/owned/steps.ts";
 
 /** One slot in `status.placement.preempted`. */
 export type PreemptedSlot = NonNullable<

@@ -14,7 +14,7 @@ import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../s
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { ApiCallFailed } from "../service/failure.ts";
+import { ApiCallFailed } from "../service/apply/failure.ts";
 import type { Caches } from "../watches/caches.ts";
 
 export interface SecretAccessOptions {

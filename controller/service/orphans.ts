@@ -2,11 +2,11 @@
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
+import { ApiCallFailed } from "./apply/failure.ts";
 import { PartialRejection } from "./apply/rejection.ts";
-import { ApiCallFailed } from "./failure.ts";
-import type { ObservedService } from "./observe.ts";
+import type { ObservedService } from "./owned/observe.ts";
+import { planTeardown } from "./owned/teardown.ts";
 import type { ServicePorts } from "./ports.ts";
-import { planTeardown } from "./teardown.ts";
 
 /** The caches may be behind: recheck. */
 const BEHIND_MS = 1_000;

@@ -11,8 +11,8 @@ import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
-import type { OwnedObjects } from "./observe.ts";
-import type { ServiceStep } from "./steps.ts";
+import type { OwnedObjects } from "./owned/observe.ts";
+import type { ServiceStep } from "./owned/steps.ts";
 
 /** A service that is not being deleted, with what it owns. `key` is `namespace/name`. */
 export interface LiveService {

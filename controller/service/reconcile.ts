@@ -10,12 +10,12 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
-import { type ObservedService, observeService } from "./observe.ts";
 import { removeOrphans } from "./orphans.ts";
+import { type ObservedService, observeService } from "./owned/observe.ts";
+import { planTeardown } from "./owned/teardown.ts";
 import { choosePath, type LiveService, modelKeyOf, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
 import { writeStatus } from "./status.ts";
-import { planTeardown } from "./teardown.ts";
 
 const BEHIND_MS = 1_000;
 const MAX_MESSAGE = 4096;

@@ -6,8 +6,8 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { truncate } from "../../src/util/text.ts";
 import { type ReportedEvent, reportOn } from "../watches/events.ts";
-import { ApiCallFailed } from "./failure.ts";
-import type { ServicePorts } from "./ports.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
+import { ApiCallFailed } from "./apply/failure.ts";
 
 const MAX_NOTE = 1000;
 
@@ -17,8 +17,13 @@ export interface LastStatus {
   readonly status: InferenceServiceStatus;
 }
 
+export interface StatusPorts extends Pick<ControllerPorts, "client" | "record" | "log"> {
+  /** By service. */
+  readonly lastStatus: Map<string, LastStatus>;
+}
+
 export async function writeStatus(
-  ports: ServicePorts,
+  ports: StatusPorts,
   service: InferenceService,
   status: InferenceServiceStatus,
 ): Promise<void> {

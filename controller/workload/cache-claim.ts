@@ -2,15 +2,8 @@
 import { LABEL_MODEL_CACHE } from "../../src/api/group.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { PersistentVolumeClaim } from "../../src/kube/workload-objects.ts";
-import {
-  type CacheSettings,
-  type CacheVolumeSpec,
-  cacheKeyOf,
-  MANAGED,
-  namespaceOf,
-  ownedBy,
-  shortName,
-} from "./model-cache.ts";
+import type { CacheSettings } from "./contract.ts";
+import { type CacheVolumeSpec, cacheKeyOf, MANAGED, namespaceOf, ownedBy, shortName } from "./model-cache.ts";
 
 const SHARED_CLAIM = "metalbridge-model-cache";
 const GIB = 2 ** 30;

@@ -6,7 +6,8 @@ import type { Model } from "../../src/api/model.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { isRemote, parseSource } from "../../src/models/source/source.ts";
 import { cacheClaimName } from "./cache-claim.ts";
-import { type CacheSettings, type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
+import type { CacheSettings } from "./contract.ts";
+import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
 
 export type DesiredCache =
   /** No pod needs the weights, or every pod fetches them itself. */

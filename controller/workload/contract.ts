@@ -9,7 +9,6 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
-import type { CacheSettings } from "./model-cache.ts";
 
 /** Files on a volume: `folder` relative to its root ("" for the root itself), the others relative to the folder. */
 export interface MountedWeights {
@@ -24,6 +23,33 @@ export interface MountedWeights {
   readonly projector?: string;
   /** An init container brings the files of this Model to the volume, and names them by the link. */
   readonly fetched?: { readonly model: Model; readonly link: string };
+}
+
+/** User and group of engines: any that is not root; the model cache is written as the same. */
+export const POD_USER = 65_532;
+
+export type Volume = { readonly name: string; readonly [source: string]: unknown };
+
+/** How weights are downloaded, and to which volumes. */
+export interface CacheSettings {
+  /** Image of Metalbridge itself; undefined: no Job can be made. */
+  readonly image?: string | undefined;
+  /** Names of Secrets in the Model's namespace. */
+  readonly imagePullSecrets: readonly string[];
+  /** One claim for a namespace, or one for each Model. Undefined: by the access mode. */
+  readonly cacheScope?: "Namespace" | "Model" | undefined;
+  /** Of a claim for a namespace, and for a Model of unknown size. */
+  readonly cacheSize: string;
+  /** Undefined: the cluster's default class. */
+  readonly cacheStorageClass?: string | undefined;
+  readonly cacheAccessMode: "ReadWriteOnce" | "ReadWriteMany" | "ReadWriteOncePod";
+  /** ConfigMap in the Model's namespace with `ca.crt`. */
+  readonly cacheCaConfigMap?: string | undefined;
+  readonly hfEndpoint: string;
+  readonly ollamaRegistry?: string | undefined;
+  readonly allowLoopback: boolean;
+  readonly allowPrivate: boolean;
+  readonly allowNetworks: readonly string[];
 }
 
 /** From the controller's configuration. */

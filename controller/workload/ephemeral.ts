@@ -8,7 +8,7 @@ import { fileNameOf, parseSource } from "../../src/models/source/source.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ownClaimName } from "./cache-claim.ts";
 import { podSource } from "./cache-eligibility.ts";
-import type { MountedWeights, PodsSettings } from "./contract.ts";
+import type { MountedWeights, PodsSettings, Volume } from "./contract.ts";
 import {
   CACHE_VOLUME,
   cacheKeyOf,
@@ -17,7 +17,6 @@ import {
   fetchContainer,
   linkOf,
 } from "./model-cache.ts";
-import type { Volume } from "./volumes.ts";
 
 const MIB = 2 ** 20;
 /** Room for what is not weights: small files of the repository, and the index of the store. */

@@ -5,10 +5,10 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
+import type { CacheSettings } from "./contract.ts";
 import {
   buildFetchJob,
   buildFetchPolicy,
-  type CacheSettings,
   type CacheVolumeSpec,
   cacheKeyOf,
   downloadKey,

@@ -10,30 +10,8 @@ import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../src/models/source/ne
 import { ollamaModel, registryAt } from "../../src/models/source/registries.ts";
 import type { ModelSource, RemoteSource } from "../../src/models/source/source.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
-import type { MountedWeights } from "./contract.ts";
+import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
 import { WITHOUT_MESH } from "./one-shot-pod.ts";
-import { POD_USER } from "./pod.ts";
-
-export interface CacheSettings {
-  /** Image of Metalbridge itself; undefined: no Job can be made. */
-  readonly image?: string | undefined;
-  /** Names of Secrets in the Model's namespace. */
-  readonly imagePullSecrets: readonly string[];
-  /** One claim for a namespace, or one for each Model. Undefined: by the access mode. */
-  readonly cacheScope?: "Namespace" | "Model" | undefined;
-  /** Of a claim for a namespace, and for a Model of unknown size. */
-  readonly cacheSize: string;
-  /** Undefined: the cluster's default class. */
-  readonly cacheStorageClass?: string | undefined;
-  readonly cacheAccessMode: "ReadWriteOnce" | "ReadWriteMany" | "ReadWriteOncePod";
-  /** ConfigMap in the Model's namespace with `ca.crt`. */
-  readonly cacheCaConfigMap?: string | undefined;
-  readonly hfEndpoint: string;
-  readonly ollamaRegistry?: string | undefined;
-  readonly allowLoopback: boolean;
-  readonly allowPrivate: boolean;
-  readonly allowNetworks: readonly string[];
-}
 
 export interface CacheVolumeSpec {
   readonly at: "volume";

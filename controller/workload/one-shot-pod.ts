@@ -1,6 +1,6 @@
 /** Pods that run once: the one that reads a node, and what the status of any says. Pure. */
 import type { Container, Node, Pod, PodSpec } from "../../src/kube/workload-objects.ts";
-import { POD_USER } from "./pod.ts";
+import { POD_USER } from "./contract.ts";
 
 /**
  * Pods of Jobs and probes stay out of the meshes that add a proxy to each pod: it would keep them running, and their

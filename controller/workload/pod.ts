@@ -11,14 +11,12 @@ import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import type { NodeChoice, PodsSettings } from "./contract.ts";
+import { type NodeChoice, POD_USER, type PodsSettings } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
 import type { Files } from "./volumes.ts";
 
-/** User and group of engines: any that is not root; the model cache is written as the same. */
-export const POD_USER = 65_532;
 /**
  * Groups that own the device files of AMD's and Intel's GPUs on nodes: video, and render as Debian, Ubuntu and Red Hat
  * number it. NVIDIA's are open to all.

@@ -2,12 +2,11 @@
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { PodFiles, PodRuntime } from "../../src/engines/contract/pod.ts";
-import type { MountedWeights, WorkloadInput } from "./contract.ts";
+import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
 import { CACHE_VOLUME } from "./model-cache.ts";
 
-export type Volume = { readonly name: string; readonly [source: string]: unknown };
 export type Mount = {
   readonly name: string;
   readonly mountPath: string;

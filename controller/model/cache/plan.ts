@@ -7,13 +7,13 @@ import { formatBytes } from "../../../src/util/bytes.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { withoutAbsent } from "../../service/phase.ts";
 import { isMountedByNodes, isSizedByModel } from "../../workload/cache-claim.ts";
+import type { CacheSettings } from "../../workload/contract.ts";
 import {
   ANNOTATION_ATTEMPT,
   ANNOTATION_FETCH_KEY,
   ANNOTATION_GENERATION,
   ANNOTATION_IMAGE_KEY,
   ANNOTATION_SECRET_VERSION,
-  type CacheSettings,
   type CacheVolumeSpec,
   type Download,
   downloadKey,
@@ -34,12 +34,7 @@ import {
 } from "./job.ts";
 import type { DownloadProgress } from "./progress.ts";
 import { claimCapacityOf, delayAfter, isResized, retryDelay } from "./retry.ts";
-
-export type ObservedClaim =
-  /** Its watch has not listed yet. */
-  | { readonly at: "unknown" }
-  | { readonly at: "absent" }
-  | { readonly at: "present"; readonly claim: PersistentVolumeClaim };
+import type { ObservedClaim } from "./watches.ts";
 
 export interface CacheObservation {
   readonly model: Model;

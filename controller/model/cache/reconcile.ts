@@ -5,20 +5,20 @@ import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
+import { ApiCallFailed } from "../../service/apply/failure.ts";
 import { rejectionOf } from "../../service/apply/rejection.ts";
-import { ApiCallFailed } from "../../service/failure.ts";
-import type { RejectionRetries } from "../../service/retries.ts";
+import type { RejectionRetries } from "../../service/apply/retries.ts";
 import { buildCacheClaim } from "../../workload/cache-claim.ts";
+import type { CacheSettings } from "../../workload/contract.ts";
 import {
   buildFetchJob,
   buildFetchPolicy,
-  type CacheSettings,
   type CacheVolumeSpec,
   type Download,
   fetchJobName,
 } from "../../workload/model-cache.ts";
-import { secretVersionOf } from "../credentials.ts";
-import { isInspected } from "../inspections.ts";
+import { secretVersionOf } from "../source/credentials.ts";
+import { isInspected } from "../source/inspections.ts";
 import { type CacheProblem, cacheProblem, jobEndOf, needsOtherSecret } from "./job.ts";
 import { type CacheObservation, type CachePlan, type CacheStep, planCache, problemState } from "./plan.ts";
 import { readClaimProblem, readJobProblem } from "./problems.ts";

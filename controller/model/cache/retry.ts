@@ -1,7 +1,7 @@
 /** When a failed download Job is retried: after its delay, or once its claim has another size. Pure. */
 import type { Job } from "../../../src/kube/workload-objects.ts";
 import { ANNOTATION_CAPACITY } from "../../workload/model-cache.ts";
-import type { ObservedClaim } from "./plan.ts";
+import type { ObservedClaim } from "./watches.ts";
 
 const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;

@@ -9,8 +9,13 @@ import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import type { CacheOptions, WatchedPaths } from "../../watches/caches.ts";
 import { createGrouping } from "../../watches/grouping.ts";
-import type { ObservedClaim } from "./plan.ts";
 import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
+
+export type ObservedClaim =
+  /** Its watch has not listed yet. */
+  | { readonly at: "unknown" }
+  | { readonly at: "absent" }
+  | { readonly at: "present"; readonly claim: PersistentVolumeClaim };
 
 export interface Downloads {
   readonly job: (key: string) => Job | undefined;

@@ -3,9 +3,9 @@ import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.t
 import { isEqual } from "../../../src/kube/apply/differs.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
-import { isTerminating } from "../failure.ts";
-import type { ServiceStep } from "../steps.ts";
+import type { ServiceStep } from "../owned/steps.ts";
 import { handleForeignObject } from "./create.ts";
+import { isTerminating } from "./failure.ts";
 import { type ApplyRun, KINDS, ownerOf, recordResult, reject, type StepPorts } from "./run.ts";
 
 type ApplyStep = Extract<ServiceStep, { readonly do: "apply" }>;

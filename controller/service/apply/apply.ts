@@ -1,6 +1,6 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
 import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
-import type { OwnedKind, ServiceStep } from "../steps.ts";
+import type { OwnedKind, ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { addFinalizer, removeFinalizer } from "./finalizer.ts";

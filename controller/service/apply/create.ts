@@ -2,8 +2,8 @@
 import { LABEL_HOST, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
-import { isTerminating } from "../failure.ts";
-import type { Owned, OwnedKind } from "../steps.ts";
+import type { Owned, OwnedKind } from "../owned/steps.ts";
+import { isTerminating } from "./failure.ts";
 import { type ApplyRun, KINDS, ownerOf, reject, type StepPorts } from "./run.ts";
 
 /** Leaves objects of other owners alone. */

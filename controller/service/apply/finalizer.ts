@@ -10,9 +10,9 @@ import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
 import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
-import { versionGuards } from "../corrections.ts";
-import { ApiCallFailed } from "../failure.ts";
-import { hasNameOf } from "../observe.ts";
+import { versionGuards } from "../owned/corrections.ts";
+import { hasNameOf } from "../owned/observe.ts";
+import { ApiCallFailed } from "./failure.ts";
 import { type ApplyRun, KINDS, KINDS_OF_PODS, recordResult, type StepPorts } from "./run.ts";
 
 /** Added before anything is created. */

@@ -15,9 +15,9 @@ import {
 } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import { ApiCallFailed } from "../failure.ts";
 import type { ReplicaRemoval } from "../hosts/rollout/types.ts";
-import type { Owned, OwnedKind } from "../steps.ts";
+import type { Owned, OwnedKind } from "../owned/steps.ts";
+import { ApiCallFailed } from "./failure.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
 
 export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {

@@ -7,7 +7,7 @@ import { claimOfReplica, type Moment } from "../../../src/capacity/placement/cla
 import { EARNED_MS } from "../../../src/capacity/placement/priority.ts";
 import type { HostClaim, Placed } from "../../../src/capacity/placement/types.ts";
 import type { ApplyOutcome } from "../apply/run.ts";
-import type { ServiceStep } from "../steps.ts";
+import type { ServiceStep } from "../owned/steps.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 

@@ -1,7 +1,6 @@
 /** Settings for services that run as pods, with their defaults. */
 import { z } from "zod";
-import type { PodsSettings } from "../../workload/contract.ts";
-import type { CacheSettings } from "../../workload/model-cache.ts";
+import type { CacheSettings, PodsSettings } from "../../workload/contract.ts";
 
 export const podsConfigSchema = z.strictObject({
   hostsOnly: z

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
-import { classifyModel } from "../../model/classify.ts";
+import { classifyModel } from "../../model/source/classify.ts";
 import { desiredCacheOnHosts } from "../../workload/cache-eligibility.ts";
 import { noPodsStatus } from "./no-pods.ts";
 

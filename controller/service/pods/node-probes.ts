@@ -19,7 +19,7 @@ import {
   probeNodeFailure,
   readFitPod,
 } from "../../workload/one-shot-pod.ts";
-import { ApiCallFailed } from "../failure.ts";
+import { ApiCallFailed } from "../apply/failure.ts";
 
 export interface NodeProbesOptions {
   readonly client: KubeClient;

@@ -16,10 +16,10 @@ import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/r
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
-import { ApiCallFailed } from "../failure.ts";
-import { NO_OWNED_OBJECTS } from "../observe.ts";
+import { ApiCallFailed } from "../apply/failure.ts";
+import { NO_OWNED_OBJECTS } from "../owned/observe.ts";
+import { planTeardown } from "../owned/teardown.ts";
 import { type LiveService, modelKeyOf, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { planTeardown } from "../teardown.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
 import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";

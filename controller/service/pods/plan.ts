@@ -8,11 +8,11 @@ import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
-import { stepsOfKubeService } from "../kube-service.ts";
-import type { OwnedObjects } from "../observe.ts";
-import { stepsOfRevisions } from "../revisions.ts";
-import type { Owned, OwnedKind, ServiceStep } from "../steps.ts";
-import { removals } from "../teardown.ts";
+import { stepsOfKubeService } from "../owned/kube-service.ts";
+import type { OwnedObjects } from "../owned/observe.ts";
+import { stepsOfRevisions } from "../owned/revisions.ts";
+import type { Owned, OwnedKind, ServiceStep } from "../owned/steps.ts";
+import { removals } from "../owned/teardown.ts";
 import { isLoading } from "./pods.ts";
 
 export interface PodsPlanInput {

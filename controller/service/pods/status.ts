@@ -8,7 +8,7 @@ import { truncate } from "../../../src/util/text.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { isZero } from "../../workload/strategy.ts";
 import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
-import { serviceUrlOf } from "../kube-service.ts";
+import { serviceUrlOf } from "../owned/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";

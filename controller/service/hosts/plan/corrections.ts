@@ -3,7 +3,7 @@ import { ANNOTATION_ADDRESSES } from "../../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../../src/kube/types.ts";
-import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../corrections.ts";
+import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../owned/corrections.ts";
 
 /** Empty when nothing differs. */
 export function correctReplica(

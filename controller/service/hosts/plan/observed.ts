@@ -2,7 +2,7 @@
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
-import type { OwnedObjects } from "../../observe.ts";
+import type { OwnedObjects } from "../../owned/observe.ts";
 
 export interface ServiceObserved
   extends Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {

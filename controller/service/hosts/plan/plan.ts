@@ -10,9 +10,9 @@ import type { Demand, HostRefusal, Placed } from "../../../../src/capacity/place
 import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData, toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
-import { stepsOfKubeService } from "../../kube-service.ts";
-import { stepsOfRevisions } from "../../revisions.ts";
-import type { ServiceStep } from "../../steps.ts";
+import { stepsOfKubeService } from "../../owned/kube-service.ts";
+import { stepsOfRevisions } from "../../owned/revisions.ts";
+import type { ServiceStep } from "../../owned/steps.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
 import { planHostsRollout, planRemovalsFirst } from "../rollout/rollout.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";

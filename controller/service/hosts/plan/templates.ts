@@ -4,7 +4,7 @@ import type { Resolution } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../../../src/kube/objects.ts";
-import { hashOfRevision } from "../../revisions.ts";
+import { hashOfRevision } from "../../owned/revisions.ts";
 import type { ServiceObserved } from "./observed.ts";
 
 export interface Runnable {

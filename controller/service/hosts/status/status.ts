@@ -10,7 +10,7 @@ import type {
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
 import { truncate } from "../../../../src/util/text.ts";
-import { serviceUrlOf } from "../../kube-service.ts";
+import { serviceUrlOf } from "../../owned/kube-service.ts";
 import { withoutAbsent } from "../../phase.ts";
 import { hostsConditions } from "./conditions.ts";
 import {

@@ -1,5 +1,5 @@
 /** What a failed call means for a pass. */
-import type { ApiFailure } from "../../src/kube/types.ts";
+import type { ApiFailure } from "../../../src/kube/types.ts";
 
 /** A failed call; it aborts the pass, and the queue retries after its backoff. */
 export class ApiCallFailed extends Error {

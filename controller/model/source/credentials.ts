@@ -1,15 +1,15 @@
 /** The credentials of a Model's source, from the Secret that it names. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { Model } from "../../src/api/model.ts";
-import { permanent, SourceFailure, transient } from "../../src/hub/failure.ts";
-import { SECRETS } from "../../src/kube/kinds.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { permanent, SourceFailure, transient } from "../../../src/hub/failure.ts";
+import { SECRETS } from "../../../src/kube/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import {
   CREDENTIAL_KEYS,
   pickCredentials,
   type SourceCredentials,
   unsendableKey,
-} from "../../src/models/source/credentials.ts";
+} from "../../../src/models/source/credentials.ts";
 
 /** The resourceVersion of the Secret that the Model names; undefined if there is none, or it cannot be read. */
 export async function secretVersionOf(

@@ -1,10 +1,10 @@
 /** When a remote source is due for inspection, and what a pass remembers of the last one. Pure. */
 
-import type { ErrorCode } from "../../src/api/errors.ts";
-import type { Model } from "../../src/api/model.ts";
-import type { SourceMark } from "../../src/hub/change-marker.ts";
-import type { Inspected } from "../../src/hub/inspect.ts";
-import { fileNameOf, parseSource } from "../../src/models/source/source.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import type { Model } from "../../../src/api/model.ts";
+import type { SourceMark } from "../../../src/hub/change-marker.ts";
+import type { Inspected } from "../../../src/hub/inspect.ts";
+import { fileNameOf, parseSource } from "../../../src/models/source/source.ts";
 
 export type InspectionResult =
   | {

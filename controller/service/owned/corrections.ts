@@ -2,9 +2,9 @@
  * Parts of JSON patches that correct an existing object field by field, guarded by uid and resourceVersion.
  * Pure.
  */
-import type { ObjectMeta } from "../../src/api/metadata.ts";
-import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { canonicalJson } from "../../src/util/hash.ts";
+import type { ObjectMeta } from "../../../src/api/metadata.ts";
+import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import { canonicalJson } from "../../../src/util/hash.ts";
 
 /** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
 export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {

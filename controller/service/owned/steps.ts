@@ -1,15 +1,15 @@
 /** What a pass over a service may do. Every step is safe to repeat. */
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { ControllerRevision, EndpointSlice, Service } from "../../src/kube/objects.ts";
-import type { JsonPatchOp } from "../../src/kube/types.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { ControllerRevision, EndpointSlice, Service } from "../../../src/kube/objects.ts";
+import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import type {
   Deployment,
   HorizontalPodAutoscaler,
   NetworkPolicy,
   PodDisruptionBudget,
   PodMonitor,
-} from "../../src/kube/workload-objects.ts";
+} from "../../../src/kube/workload-objects.ts";
 
 /** Objects that a service owns, by what they are. */
 export interface Owned {

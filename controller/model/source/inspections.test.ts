@@ -1,8 +1,8 @@
 /** When a source is read again, whatever its server answered and asked for. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Model } from "../../src/api/model.ts";
-import { statusFailure } from "../../src/hub/failure.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { statusFailure } from "../../../src/hub/failure.ts";
 import { type InspectionRecord, isInspectionDue, recordInspection } from "./inspections.ts";
 
 const model = { metadata: { name: "tiny", uid: "u1", generation: 1 }, spec: {} } as unknown as Model;

@@ -2,11 +2,11 @@
  * What the controller does about a Model's source: inspects it, leaves it to the hosts, or refuses it. Pure.
  */
 
-import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import type { Model } from "../../src/api/model.ts";
-import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
-import type { DesiredCache } from "../workload/cache-eligibility.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../../../src/api/fields/hardware.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { isRemote, parseSource, type RemoteSource } from "../../../src/models/source/source.ts";
+import type { DesiredCache } from "../../workload/cache-eligibility.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }

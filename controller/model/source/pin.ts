@@ -1,11 +1,20 @@
 /** Pins what a Model resolved to, so that every replica fetches the same content. Pure. */
-import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { isCommit } from "../../src/hub/change-marker.ts";
-import { canonicalJson, hash } from "../../src/util/hash.ts";
+import type { Model, ModelStatus } from "../../../src/api/model.ts";
+import { isCommit } from "../../../src/hub/change-marker.ts";
+import { canonicalJson, hash } from "../../../src/util/hash.ts";
+import type { Task } from "./classify.ts";
 import type { InspectionResult } from "./inspections.ts";
-import type { ModelObservation } from "./plan.ts";
 
 type Pinned = NonNullable<ModelStatus["pinned"]>;
+
+export interface ObservedSource {
+  readonly model: Model;
+  readonly task: Task;
+  /** The last one; undefined while there was none for this spec. */
+  readonly inspection: InspectionResult | undefined;
+  /** The status already has what an inspection would find. */
+  readonly isKnown: boolean;
+}
 
 /** The pin in the status, if it is about this very choice of files. */
 export function pinnedOf({ spec, status }: Model): Pinned | undefined {
@@ -18,14 +27,14 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
  * was deleted: no host could fetch it. A Model that an earlier version resolved gets no pin, or its engines would restart
  * for nothing.
  */
-export function planPin(observation: ModelObservation): Pinned | undefined {
-  const { task, model } = observation;
+export function planPin(observed: ObservedSource): Pinned | undefined {
+  const { task, model } = observed;
   // What is refused may be accepted again, and its services keep the content that they have.
   if (task.at === "refused") return pinnedOf(model);
-  return task.at === "remote" ? planRemotePin(observation) : undefined;
+  return task.at === "remote" ? planRemotePin(observed) : undefined;
 }
 
-function planRemotePin({ model, inspection, isKnown }: ModelObservation): Pinned | undefined {
+function planRemotePin({ model, inspection, isKnown }: ObservedSource): Pinned | undefined {
   const { spec } = model;
   const before = pinnedOf(model);
   if (inspection?.at !== "found") return before;

@@ -2,12 +2,12 @@
  * What the caches hold of one service: the service itself, what it owns, and what earlier services of its
  * name left.
  */
-import { LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_UID } from "../../src/api/group.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { revisionName, serviceName, sliceName } from "../../src/api/names.ts";
-import type { ControllerRevision, EndpointSlice, Service } from "../../src/kube/objects.ts";
-import type { KubeObject } from "../../src/kube/types.ts";
+import { LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
+import type { ControllerRevision, EndpointSlice, Service } from "../../../src/kube/objects.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 import type {
   Deployment,
   HorizontalPodAutoscaler,
@@ -15,8 +15,8 @@ import type {
   Pod,
   PodDisruptionBudget,
   PodMonitor,
-} from "../../src/kube/workload-objects.ts";
-import type { Caches } from "../watches/caches.ts";
+} from "../../../src/kube/workload-objects.ts";
+import type { Caches } from "../../watches/caches.ts";
 
 /** What belongs to one uid of a service. */
 export interface OwnedObjects {

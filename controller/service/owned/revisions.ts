@@ -2,13 +2,13 @@
  * The ControllerRevisions of a service: the newest has the highest number, and old ones are kept for going
  * back. The same on hosts and in pods. Pure.
  */
-import { LABEL_REVISION } from "../../src/api/group.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { revisionName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
-import type { RevisionData } from "../../src/capacity/revision-data.ts";
-import { revisionHistoryLimit } from "../../src/capacity/template.ts";
-import type { ControllerRevision } from "../../src/kube/objects.ts";
+import { LABEL_REVISION } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { revisionName } from "../../../src/api/names.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
+import type { RevisionData } from "../../../src/capacity/revision-data.ts";
+import { revisionHistoryLimit } from "../../../src/capacity/template.ts";
+import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import { versionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 

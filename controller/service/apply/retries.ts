@@ -1,5 +1,5 @@
 /** When to retry what was rejected: a raised quota, a granted right, a changed webhook or a changed Secret is not watched. */
-import { backoffMs } from "../../src/util/backoff.ts";
+import { backoffMs } from "../../../src/util/backoff.ts";
 
 const FIRST_MS = 1_000;
 const CAP_MS = 3_000;

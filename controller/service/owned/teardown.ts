@@ -2,9 +2,9 @@
  * Teardown of a service: replicas first (their agents withdraw, drain and stop), with them the Deployment and what scales
  * it; then slices, Service, revisions and the rest, then the finalizer. Pure.
  */
-import { FINALIZER_SERVICE } from "../../src/api/group.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { KubeObject } from "../../src/kube/types.ts";
+import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 import type { OwnedObjects } from "./observe.ts";
 import type { Owned, OwnedKind, ServiceStep } from "./steps.ts";
 
