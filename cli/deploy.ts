@@ -1,8 +1,8 @@
 /** `metalbridge deploy`: a Model and a service for it, in one command, with the fit shown first. */
 
 import { type Command, Option } from "commander";
-import { RUNTIMES } from "../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { RUNTIMES } from "../src/api/fields/runtimes.ts";
 import type { Model } from "../src/api/model.ts";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";

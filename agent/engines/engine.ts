@@ -1,6 +1,7 @@
 /** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
-import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
+import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import type { ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";

@@ -1,5 +1,5 @@
 /** The engines this agent can drive: one line each. */
-import type { Runtime } from "../../src/api/engine-settings.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";

@@ -1,5 +1,6 @@
 /** What a workload is made from, and what it is. Builders read nothing else: neither cluster nor clock. */
-import type { Runtime } from "../../src/api/engine-settings.ts";
+
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type {

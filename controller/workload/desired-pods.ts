@@ -3,7 +3,8 @@
  * same wish: other pinned images, probes, scripts, its own image. The Deployment keeps the template as it was rendered, and a
  * digest of the wish that it was rendered for. Pure.
  */
-import type { Runtime } from "../../src/api/engine-settings.ts";
+
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import {
   ANNOTATION_RENDERED_FOR,
   ANNOTATION_RESTARTED_AT,

@@ -1,7 +1,8 @@
 /** Which image a container runs: always one version, never whatever a tag like latest means today. */
-import type { Runtime } from "../../src/api/engine-settings.ts";
+
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { PodsSettings } from "./contract.ts";
 

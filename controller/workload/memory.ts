@@ -1,7 +1,8 @@
 /** Host memory that a pod asks for where the service names none: the claim that hosts are planned with. Pure. */
-import type { EngineSettings, Runtime } from "../../src/api/engine-settings.ts";
+import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { MemoryClaim } from "../../src/engines/contract/claims.ts";

@@ -1,10 +1,11 @@
 /** What runs a service in pods: its runtime and the objects for it, or why it cannot. Pure. */
 
 import type { Loading } from "../../fitness/scoring/replica-fit.ts";
-import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
+import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";

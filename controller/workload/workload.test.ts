@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, test } from "vitest";
-import { RUNTIMES } from "../../src/api/engine-settings.ts";
+import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";

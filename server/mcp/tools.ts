@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { compareNames } from "../../fitness/density/density.ts";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
-import { RUNTIMES } from "../../src/api/engine-settings.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";

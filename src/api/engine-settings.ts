@@ -1,21 +1,8 @@
 /** The settings of an engine: one set of fields for InferenceService.spec and for the resolved replica. */
 import { z } from "zod";
 import { programSchema } from "./fields/program.ts";
+import { singleEngineFields } from "./fields/runtimes.ts";
 import { totalLength } from "./fields/shared.ts";
-
-export const RUNTIMES = [
-  "llamacpp",
-  "omlx",
-  "ollama",
-  "vllm",
-  "tgi",
-  "sglang",
-  "tensorrt-llm",
-  "personaplex",
-  "generic",
-] as const;
-export const runtimeSchema = z.enum(RUNTIMES);
-export type Runtime = z.output<typeof runtimeSchema>;
 
 export const modeSchema = z.enum(["chat", "embedding", "rerank"]);
 export type Mode = z.output<typeof modeSchema>;
@@ -233,28 +220,7 @@ export const engineFields = {
       ...totalLength(OVERRIDES_LENGTH_MAX, "tensorOverrides"),
     })
     .optional(),
-  turboQuantBits: z
-    .literal([3, 6, 8])
-    .describe("Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.")
-    .optional(),
-  pagedSSDCacheDir: z
-    .string()
-    .min(1)
-    .max(1024)
-    .describe("Folder on the host in which oMLX pages KV blocks to disk.")
-    .optional(),
-  hotCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("Maximum memory for oMLX's KV blocks, for example 8GB.")
-    .optional(),
-  pagedSSDCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("Maximum disk space of oMLX's paged cache, for example 100GB.")
-    .optional(),
+  ...singleEngineFields,
   extraArgs: z
     .array(argument)
     .max(256)

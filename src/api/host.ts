@@ -3,6 +3,7 @@ import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
+import { MODEL_KEEPERS } from "./fields/runtimes.ts";
 import { bytes, objectName, shortText, timestamp, totalLength } from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
@@ -97,7 +98,7 @@ export const INSTALLED_NAME_MAX = 256;
 
 const hostInstalledSchema = z.object({
   source: shortText(INSTALLED_NAME_MAX, "As spec.source of a Model, or a file's name."),
-  runtime: shortText(63, "Program that keeps it: ollama, omlx, lmstudio, huggingface, …"),
+  runtime: shortText(63, `Program that keeps it: ${MODEL_KEEPERS}`),
   sizeBytes: bytes("Bytes on disk.").optional(),
 });
 

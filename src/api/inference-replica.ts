@@ -1,8 +1,9 @@
 /** InferenceReplica: the Mac's counterpart of a Pod. One service on one host, everything resolved. */
 import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
-import { engineSettingsSchema, runtimeSchema } from "./engine-settings.ts";
+import { engineSettingsSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
+import { runtimeSchema } from "./fields/runtimes.ts";
 import {
   bytes,
   changeMarkerSchema,

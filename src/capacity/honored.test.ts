@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RUNTIMES } from "../api/engine-settings.ts";
+import { RUNTIMES } from "../api/fields/runtimes.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { unhonoredFields } from "./honored.ts";
 

@@ -1,5 +1,6 @@
 /** Which fields of InferenceService.spec a path honours today. The rest is named in SpecHonored=False, never dropped in silence. */
-import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import { engineFields } from "../api/engine-settings.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { podFields } from "../api/inference-service/linux.ts";

@@ -1,7 +1,7 @@
 /** From a service and its Model to what would run, or why nothing can. Pure. */
 
-import type { Runtime } from "../api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";

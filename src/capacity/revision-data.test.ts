@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Runtime } from "../api/engine-settings.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import {

@@ -1,6 +1,7 @@
 /** What a ControllerRevision keeps of a revision: enough to run it again, and to write it back into the spec. */
 import { z } from "zod";
-import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import { engineFields } from "../api/engine-settings.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { podFields } from "../api/inference-service/linux.ts";

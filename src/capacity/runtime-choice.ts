@@ -1,6 +1,7 @@
 /** Which runtime serves a service that names none: by the format of its Model, and by what hosts have. Pure. */
-import type { Mode, Runtime } from "../api/engine-settings.ts";
+import type { Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { engineFields, RUNTIMES } from "../api/engine-settings.ts";
+import { engineFields } from "../api/engine-settings.ts";
+import { HOST_ENGINE_INSTALLS, RUNTIMES, RUNTIMES_BY_FORMAT } from "../api/fields/runtimes.ts";
 import {
   checkGate,
   ENGINES,
@@ -26,6 +27,14 @@ describe("what may serve a model without spec.runtime", () => {
     expect(runtimesFor(format, accelerator, mode).slice(0, 3)).toEqual(runtimes);
   });
 
+  it("is what descriptions of the API say", () => {
+    for (const format of ["gguf", "mlx", "ollama"] as const) {
+      const [first, second] = runtimesFor(format, "metal", "chat");
+      const chosen = second === undefined ? `${format}: ${first}` : `${format}: ${first}, else ${second}`;
+      expect(RUNTIMES_BY_FORMAT).toContain(chosen);
+    }
+  });
+
   it("says how a host gets it, and a program under the name by which hosts report it", () => {
     const program = { command: ["mlx_lm.server", "{{port}}"], env: [], liveness: {} };
     const needed = requiredRuntimeName({ runtime: "generic", engine: { mode: "chat", program } });
@@ -39,7 +48,7 @@ describe("what may serve a model without spec.runtime", () => {
     const names = ENGINES.map((entry) => entry.runtime);
     expect(names.toSorted()).toEqual([...RUNTIMES].toSorted());
     expect(isRuntimeFor("generic", "custom", "metal")).toBe(true);
-    expect(hostRuntimes()).toEqual(["llamacpp", "omlx", "ollama", "generic"]);
+    expect(hostRuntimes()).toEqual([...Object.keys(HOST_ENGINE_INSTALLS), "generic"]);
     expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
     expect(isServedOnHosts("mlx")).toBe(true);
     expect(isServedOnHosts("ollama")).toBe(true);

@@ -1,7 +1,8 @@
 /** The engines, one line each. */
-import type { EngineSettings, Mode, Runtime } from "../api/engine-settings.ts";
+import type { EngineSettings, Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
+import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { ReplicaTemplate } from "../api/inference-replica.ts";
 import type { EngineDescription } from "./contract/description.ts";

@@ -128,7 +128,6 @@ const words: readonly Word[] = [
       "cli/doctor/engines.ts": "finds each engine as its driver does",
       "src/doctor/checks/engines.ts": "recognizes the servers that others run",
       "src/macos/doctor/launchd.ts": "recognizes the jobs of other engines",
-      "src/engines/llamacpp/argv.ts": "refuses settings that only oMLX has",
     },
   },
   {

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { HOST_ENGINE_INSTALLS } from "../../../src/api/fields/runtimes.ts";
 import { omlxClaims } from "../../../src/engines/omlx/claims.ts";
 import { classifyExit, ownLines } from "../../../src/engines/omlx/exit.ts";
 import {
@@ -189,7 +190,7 @@ function notInstalled(): MetalbridgeError {
     "omlx was not found where the configuration says, on PATH, or in /Applications",
     {
       summary: "install it on the host",
-      command: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
+      command: HOST_ENGINE_INSTALLS.omlx,
     },
   );
 }

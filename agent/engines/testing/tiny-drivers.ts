@@ -1,6 +1,6 @@
 /** Drivers of the two tiny programs: the least that a new engine needs. */
 import { fileURLToPath } from "node:url";
-import type { Runtime } from "../../../src/api/engine-settings.ts";
+import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { DaemonSpec } from "../../instances/daemon/daemons.ts";
 import type { Instances } from "../../instances/instances.ts";
 import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";

@@ -3,6 +3,7 @@
  * must have these rights themselves. They judge what a request changes, and leave alone what was there before.
  */
 import { engineFields } from "../engine-settings.ts";
+import { HOST_ENGINE_INSTALLS } from "../fields/runtimes.ts";
 import { ANNOTATION_LOST, FINALIZER_SERVICE, GROUP, VERSION } from "../group.ts";
 import { type AccessObject, celField, celUnchanged, type Policy, policyObjects } from "./policy.ts";
 
@@ -15,7 +16,7 @@ const POD_FIELDS = [
 ];
 
 /** Engines whose extraArgs are held to a list of ours; those of the others can name files, code and ports. */
-const LISTED_RUNTIMES = ["llamacpp", "omlx", "ollama"];
+const LISTED_RUNTIMES = Object.keys(HOST_ENGINE_INSTALLS);
 
 const SERVICE_SECRETS = [
   ...["auth.secretRef.name", "endpoint.tls.secretRef.name"],

@@ -1,10 +1,15 @@
 /** Engines: finding, starting, probing, stopping them. */
+import { HOST_ENGINE_INSTALLS } from "../fields/runtimes.ts";
 import type { ErrorEntry } from "./entry.ts";
+
+const INSTALLS = Object.entries(HOST_ENGINE_INSTALLS)
+  .map((install) => install.join(": "))
+  .join("; ");
 
 export const engineErrors = {
   RuntimeNotInstalled: {
     what: "The engine that the service needs is not installed on the host, or not where the agent searches.",
-    do: "install it on the host (llamacpp: brew install llama.cpp; omlx: brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx; ollama: brew install ollama), or set its path in the agent's configuration",
+    do: `install it on the host (${INSTALLS}), or set its path in the agent's configuration`,
   },
   RuntimeNotExecutable: {
     what: "The agent found the engine's program but cannot execute it.",

@@ -1,4 +1,5 @@
 /** One replica on its host: admission, start, readiness, stop. */
+import { HOST_ENGINE_INSTALLS } from "../fields/runtimes.ts";
 import type { ErrorEntry } from "./entry.ts";
 
 export const replicaErrors = {
@@ -34,7 +35,7 @@ export const replicaErrors = {
   },
   RuntimeNotSupported: {
     what: "This agent has no driver for the service's runtime.",
-    do: "set spec.runtime to one that has a driver on hosts: llamacpp, omlx, ollama or generic (docs/engines.md)",
+    do: `set spec.runtime to one that has a driver on hosts: ${Object.keys(HOST_ENGINE_INSTALLS).join(", ")} or generic (docs/engines.md)`,
     command: "metalbridge status",
   },
   RunDirectoryUnreadable: {

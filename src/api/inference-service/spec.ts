@@ -1,7 +1,8 @@
 /** InferenceService.spec: what a user asks for. */
 import { z } from "zod";
-import { engineFields, modeSchema, ropeScalingSchema, runtimeSchema } from "../engine-settings.ts";
+import { engineFields, modeSchema, ropeScalingSchema } from "../engine-settings.ts";
 import { inFlightProbeSchema } from "../fields/program.ts";
+import { RUNTIMES_BY_FORMAT, runtimeSchema } from "../fields/runtimes.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
@@ -25,7 +26,7 @@ export const inferenceServiceSpecSchema = z
       .optional(),
     runtime: runtimeSchema
       .describe(
-        "Engine that runs the model. Absent: chosen by the model's format and by what hosts have (gguf: llamacpp, else ollama; mlx: omlx, else generic with mlx_lm.server; ollama: ollama), once for each revision.",
+        `Engine that runs the model. Absent: chosen by the model's format and by what hosts have (${RUNTIMES_BY_FORMAT}), once for each revision.`,
       )
       .optional(),
     mode: modeSchema

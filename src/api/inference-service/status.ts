@@ -1,7 +1,8 @@
 /** InferenceService.status: what has become of it. Written by the controller alone. */
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
-import { modeSchema, runtimeSchema } from "../engine-settings.ts";
+import { modeSchema } from "../engine-settings.ts";
+import { runtimeSchema } from "../fields/runtimes.ts";
 import { bytes, hostName } from "../fields/shared.ts";
 
 export const SERVICE_PHASES = [

@@ -1,8 +1,9 @@
 /** What every engine's folder exports: one description, which the registry lists and everything else reads. */
-import type { EngineSettings, Mode, Runtime } from "../../api/engine-settings.ts";
+import type { EngineSettings, Mode } from "../../api/engine-settings.ts";
 import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
 import type { ProgramSpec } from "../../api/fields/program.ts";
+import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";

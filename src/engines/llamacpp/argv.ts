@@ -1,11 +1,12 @@
 /** The command line of llama-server for one replica: total, and explicit about everything that the memory claim counts. */
-import type { EngineSettings } from "../../api/engine-settings.ts";
+import { type EngineSettings, engineFields } from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import { addCacheSettings, addContext } from "./argv-context.ts";
 import { addDraft } from "./argv-draft.ts";
 import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
+import { LLAMACPP_SETTINGS } from "./settings.ts";
 
 /** Arguments without the program, and every setting that cannot be honoured; start only if there is none. */
 export function buildArgv(
@@ -161,14 +162,12 @@ function isOnByDefault(builder: ArgvBuilder, name: string): boolean {
   return builder.flag(name)?.description.includes("default: enabled") === true;
 }
 
+/** Settings of other engines. */
+const FOREIGN = (Object.keys(engineFields) as (keyof typeof engineFields)[]).filter(
+  (field) => !LLAMACPP_SETTINGS.some((own) => own === field),
+);
+
 function refuseForeign(builder: ArgvBuilder, settings: EngineSettings): void {
-  for (const field of [
-    "turboQuantBits",
-    "pagedSSDCacheDir",
-    "hotCacheMaxSize",
-    "pagedSSDCacheMaxSize",
-  ] as const) {
-    if (settings[field] !== undefined)
-      builder.refuse(field, "it is a setting of oMLX, which llama-server does not have");
-  }
+  for (const field of FOREIGN)
+    if (settings[field] !== undefined) builder.refuse(field, "llama-server has no such setting");
 }

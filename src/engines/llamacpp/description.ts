@@ -1,4 +1,5 @@
 /** llama-server: one process per replica, on hosts and in pods. */
+import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { llamacppClaims } from "./claims.ts";
 import { llamacppPod } from "./pod.ts";
@@ -13,7 +14,7 @@ export const llamacpp: EngineDescription = {
   checksApiKey: true,
   asksGateForKey: true,
   host: {
-    install: "brew install llama.cpp",
+    install: HOST_ENGINE_INSTALLS.llamacpp,
     settings: LLAMACPP_SETTINGS,
     claims: llamacppClaims,
     knownBad: [

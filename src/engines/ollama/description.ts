@@ -1,4 +1,5 @@
 /** Ollama: a shared server for models of its library, on hosts. */
+import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { ollamaClaims } from "./claims.ts";
 import { OLLAMA_SETTINGS } from "./settings.ts";
@@ -11,7 +12,7 @@ export const ollama: EngineDescription = {
   isSharedDaemon: true,
   modes: ["chat", "embedding"],
   host: {
-    install: "brew install ollama",
+    install: HOST_ENGINE_INSTALLS.ollama,
     settings: OLLAMA_SETTINGS,
     claims: ollamaClaims,
   },

@@ -1,4 +1,5 @@
 /** oMLX: a shared server for MLX models, on Macs. */
+import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { omlxClaims } from "./claims.ts";
 import { OMLX_SETTINGS } from "./settings.ts";
@@ -11,7 +12,7 @@ export const omlx: EngineDescription = {
   isSharedDaemon: true,
   asksGateForKey: true,
   host: {
-    install: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
+    install: HOST_ENGINE_INSTALLS.omlx,
     settings: OMLX_SETTINGS,
     claims: omlxClaims,
     knownBad: [
