@@ -6,15 +6,12 @@ import { HOSTS } from "../src/api/kinds.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
-import type { KubeClient } from "../src/kube/types.ts";
 import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
 import { createRunCommand, type RunCommand } from "../src/util/command.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { createDeferredEndpoints } from "./endpoints/deferred-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, chooseAddress, watchAddressesUp } from "./host/addresses.ts";
@@ -30,7 +27,6 @@ import { hasEngineFile } from "./instances/process/run-directory.ts";
 import type { MetricsFacts } from "./metrics/facts.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { type CachedHost, openCachedHost } from "./registration/cached-host.ts";
-import { createDeferredClient } from "./registration/deferred-client.ts";
 import { hostStatusBody } from "./registration/host-status.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
 import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
@@ -39,7 +35,7 @@ import type { HostProblem } from "./registration/registration.ts";
 import type { RunDoctor } from "./remote/server.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
-import { eventReporter, startSession } from "./session.ts";
+import { startSession } from "./session.ts";
 import { type AgentState, addressOf, agentProblems, budgetOf, quotaOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
@@ -80,8 +76,6 @@ export class Agent {
   readonly #opened: Opened;
   readonly #observer: HostObserver;
   readonly #pressure: PressureWatch;
-  readonly #lateClient = createDeferredClient();
-  readonly #lateEndpoints = createDeferredEndpoints();
   readonly #addressesUp: AddressesUp;
   readonly #apiRequests = createTally();
   readonly #startedAtMs: number;
@@ -161,15 +155,11 @@ export class Agent {
       keeping: () => ({ ...this.models.report(), credential: this.#state.credential }),
       mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
-    const { client } = this.#lateClient;
-    const record = recorderOf(inputs, client);
     this.runner = createReplicaRunner({
-      ...{ clock, log, store, drivers, processes: this.instances.processes, client, stateDir, memory },
+      ...{ clock, log, store, drivers, processes: this.instances.processes, stateDir, memory },
       memoryBudget: () => this.#memoryBudget() ?? this.#observer.pending(),
       unclaimedBytes: this.instances.daemons.unclaimedBytes,
       memoryLevel: () => this.#pressure.judgement()?.level,
-      recorder: record,
-      endpoints: this.#lateEndpoints,
       portRange: config.portRange,
       address: () => addressOf(this.#address()),
       isAddressUp: (known) => this.#addressesUp.now().has(known),
@@ -177,7 +167,7 @@ export class Agent {
       ...(config.dryRun ? {} : { mayStart: (uid) => this.#pressure.mayStart(uid) }),
       timings: config.drain,
     });
-    this.models = this.#keepModels(record);
+    this.models = this.#keepModels();
     this.#pressure = createPressureWatch({
       ...{ reader, runner: this.runner, clock, log, signal },
       mayEvict: () => this.#state.host?.spec.memory.evictionEnabled ?? true,
@@ -254,9 +244,7 @@ export class Agent {
       );
     if (routed !== undefined) this.#state.routed = routed;
     this.#state.session = startSession({
-      ...{ connection, clock, log, signal, endSignal, runner: this.runner },
-      lateClient: this.#lateClient,
-      lateEndpoints: this.#lateEndpoints,
+      ...{ connection, clock, log, signal, endSignal, runner: this.runner, models: this.models },
       hostName: config.hostName,
       instanceId: instance.id,
       machine: () => `${hostname()} (${this.#ownAddress() ?? "no address"})`,
@@ -292,11 +280,10 @@ export class Agent {
     });
   }
 
-  #keepModels(record: RecordEvent): ModelKeeper {
+  #keepModels(): ModelKeeper {
     const { config, environment, clock, log, signal } = this.#inputs;
-    const { client } = this.#lateClient;
     return createModelKeeper({
-      ...{ config, clock, log, signal, client, record, store: this.#opened.store, runner: this.runner },
+      ...{ config, clock, log, signal, store: this.#opened.store, runner: this.runner },
       tempDir: environment.tempDir,
       host: () => this.#state.host,
       hasMemory: () => this.#pressure.judgement()?.level === "Normal",
@@ -384,10 +371,6 @@ export class Agent {
   #memoryBudget(): number | undefined {
     return budgetOf(this.#state.host, this.#observer.latest());
   }
-}
-
-function recorderOf({ config, clock, log, signal }: AgentInputs, client: KubeClient): RecordEvent {
-  return createEventRecorder({ client, clock, log, signal, ...eventReporter(config.hostName) });
 }
 
 async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {

@@ -1,13 +1,14 @@
-/** Feeds the replica runner from the watch of this host's replicas, for as long as the host name is ours. */
-
+/** The watch of this host's replicas, which feeds the runner for as long as the host name is ours. */
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { Reflector } from "../src/kube/types.ts";
+import type { WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import type { HostProblem } from "./registration/registration.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 
 export interface ReplicaWatchOptions {
@@ -18,11 +19,60 @@ export interface ReplicaWatchOptions {
   readonly hostName: string;
   readonly runner: Pick<ReplicaRunner, "setDesired" | "listed">;
   readonly onSynced: () => void;
-  readonly onTrouble: (error: MetalbridgeError) => void;
 }
 
-export function watchReplicas(options: ReplicaWatchOptions): Reflector<InferenceReplica> {
-  const { connection, clock, log, signal, hostName, runner } = options;
+export interface ReplicaWatch {
+  readonly begin: () => void;
+  readonly end: () => void;
+  /** Undefined before the first begin. */
+  readonly current: () => WatchedReflector | undefined;
+  readonly isSynced: () => boolean;
+  /** Since the watch last received anything. */
+  readonly ageMs: () => number | undefined;
+  readonly troubles: () => readonly HostProblem[];
+}
+
+export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
+  const { clock, log, signal, onSynced } = options;
+  let replicas: Reflector<InferenceReplica> | undefined;
+  let watching: AbortController | undefined;
+  let trouble: MetalbridgeError | undefined;
+  return {
+    begin: () => {
+      watching = new AbortController();
+      replicas = watchReplicas(options, AbortSignal.any([signal, watching.signal]), {
+        onSynced: () => {
+          trouble = undefined;
+          onSynced();
+        },
+        onTrouble: (error) => {
+          if (trouble?.code !== error.code) log.warn({ code: error.code }, error.message);
+          trouble = error;
+        },
+      });
+    },
+    end: () => {
+      watching?.abort();
+      watching = undefined;
+    },
+    current: () => replicas,
+    isSynced: () => watching !== undefined && replicas?.isSynced() === true,
+    ageMs: () => {
+      const signMs = replicas?.lastSignMs();
+      return signMs === undefined ? undefined : clock.monotonicMs() - signMs;
+    },
+    troubles: () =>
+      replicas?.isSynced() === true || trouble === undefined
+        ? []
+        : [{ code: trouble.code, message: trouble.message }],
+  };
+}
+
+function watchReplicas(
+  { connection, clock, log, hostName, runner }: ReplicaWatchOptions,
+  signal: AbortSignal,
+  on: { readonly onSynced: () => void; readonly onTrouble: (error: MetalbridgeError) => void },
+): Reflector<InferenceReplica> {
   const reflector = startReflector<InferenceReplica>({
     connection,
     clock,
@@ -37,8 +87,8 @@ export function watchReplicas(options: ReplicaWatchOptions): Reflector<Inference
       if (replica !== undefined && uid !== undefined) runner.setDesired(uid, replica);
     },
     onListed: () => runner.listed(reflector.list()),
-    onSynced: options.onSynced,
-    onTrouble: (failure) => options.onTrouble(explainFailure(failure)),
+    onSynced: on.onSynced,
+    onTrouble: (failure) => on.onTrouble(explainFailure(failure)),
   });
   return reflector;
 }

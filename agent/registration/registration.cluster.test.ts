@@ -8,7 +8,7 @@ import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { testAddress } from "../fixtures/agent.ts";
 import type { ObservedHost } from "./host-status.ts";
-import { startRegistration } from "./registration.ts";
+import { createRegistration } from "./registration.ts";
 
 const patiently = { timeout: 60_000, interval: 20 };
 
@@ -37,18 +37,16 @@ test("a Host is not made before its address is known, and then with that", async
   });
   const clock = createSteppedClock();
   let addresses: readonly string[] = [];
-  const registration = startRegistration({
+  const registration = createRegistration({
     ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
     client: createClient(connection),
     create: () => addresses,
     observe: async () => seen,
-    onNameOurs: () => {},
-    onNameTaken: () => {},
-    onAnswered: () => {},
     onHost: () => {},
     machine: () => "mac-1",
     record: () => {},
   });
+  registration.start({ onNameOurs: () => {}, onNameTaken: () => {}, onAnswered: () => {} });
   const made = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", "jsonpath={.spec}"]);
   const codes = () => registration.troubles().map(({ code }) => code);
   await vi.waitFor(async () => expect([codes(), await made()]).toEqual([["AddressUnknown"], ""]), patiently);
@@ -75,7 +73,7 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
   let trouble: Error | undefined;
   const address = testAddress();
   const runtimes = { found: [{ name: "llamacpp", version: "b1" }], troubles: [] };
-  const registration = startRegistration({
+  const registration = createRegistration({
     ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
     client: createClient(connection),
     create: () => [address],
@@ -83,13 +81,11 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
       if (trouble !== undefined) throw trouble;
       return { ...seen, address: { at: "up", address }, runtimes };
     },
-    onNameOurs: () => {},
-    onNameTaken: () => {},
-    onAnswered: () => {},
     onHost: () => {},
     machine: () => "mac-1",
     record: () => {},
   });
+  registration.start({ onNameOurs: () => {}, onNameTaken: () => {}, onAnswered: () => {} });
   const path =
     '{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}';
   const ready = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", `jsonpath=${path}`]);

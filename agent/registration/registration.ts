@@ -29,11 +29,6 @@ export interface RegistrationOptions {
   /** Addresses for a Host that the agent creates; read at creation, since the network may come up after the agent. */
   readonly create: (() => readonly string[]) | undefined;
   readonly observe: () => Promise<ObservedHost>;
-  /** The name became ours, or was found with another agent. */
-  readonly onNameOurs: () => void;
-  readonly onNameTaken: () => void;
-  /** The API server answered the Lease loop; with the time of its last failure, if there was one. */
-  readonly onAnswered: (failedAtMs: number | undefined) => void;
   /** Names this machine to people who see two agents under one host name. */
   readonly machine: () => string;
   readonly record: RecordEvent;
@@ -41,11 +36,21 @@ export interface RegistrationOptions {
   readonly onHost: (host: Host | undefined) => void;
 }
 
+export interface RegistrationEvents {
+  /** The name became ours, or was found with another agent. */
+  readonly onNameOurs: () => void;
+  readonly onNameTaken: () => void;
+  /** The API server answered the Lease loop; with the time of its last failure, if there was one. */
+  readonly onAnswered: (failedAtMs: number | undefined) => void;
+}
+
 export type HostProblem = { readonly code: string; readonly message: string };
 
 export interface HostRegistration {
+  /** Watches the Host and competes for its Lease until the signal. */
+  readonly start: (events: RegistrationEvents) => void;
   readonly isNameOurs: () => boolean;
-  /** The watch of the Host. */
+  /** The watch of the Host; undefined before the start. */
   readonly hosts: () => WatchedReflector | undefined;
   /** What keeps this host from being registered; empty if nothing does. */
   readonly troubles: () => readonly HostProblem[];
@@ -64,10 +69,10 @@ const CREATE_RETRY_MS = 5_000;
 /** Half the timeout of other requests: two requests lost by the network must not cost the host its Lease. */
 const LEASE_TIMEOUT_MS = 5_000;
 
-export function startRegistration(options: RegistrationOptions): HostRegistration {
+export function createRegistration(options: RegistrationOptions): HostRegistration {
   const registrar = new Registrar(options);
-  registrar.start();
   return {
+    start: (events) => registrar.start(events),
     isNameOurs: () => registrar.isOurs,
     hosts: () => registrar.hosts,
     troubles: () => [...registrar.troubles.values()],
@@ -102,8 +107,8 @@ class Registrar {
     this.#observedAtMs = options.clock.monotonicMs();
   }
 
-  start(): void {
-    const { connection, clock, log, signal, hostName, instanceId, onAnswered } = this.#options;
+  start({ onNameOurs, onNameTaken, onAnswered }: RegistrationEvents): void {
+    const { connection, clock, log, signal, hostName, instanceId } = this.#options;
     const shared = { clock, log, signal };
     this.hosts = startReflector<Host>({
       ...shared,
@@ -124,8 +129,11 @@ class Registrar {
       namespace: NAMESPACE_HOSTS,
       holder: `${hostName}_${instanceId}`,
       onAnswered,
-      onRenewed: () => this.#onHeld(),
-      onTaken: (holder) => this.#onTaken(holder),
+      onRenewed: () => this.#onHeld(onNameOurs),
+      onTaken: (holder) => {
+        this.#onTaken(holder);
+        onNameTaken();
+      },
       onTrouble: (failure) => this.#trouble("lease", leaseError(failure)),
     });
     signal.addEventListener("abort", () => this.#stop(), { once: true });
@@ -205,16 +213,16 @@ class Registrar {
     this.#registerLater();
   }
 
-  #onHeld(): void {
+  #onHeld(onNameOurs: () => void): void {
     this.#settle("lease");
     if (this.isOurs) return;
     this.isOurs = true;
-    this.#options.onNameOurs();
+    onNameOurs();
     this.reportIn(0);
   }
 
   #onTaken(holder: string): void {
-    const { hostName, onNameTaken } = this.#options;
+    const { hostName } = this.#options;
     this.#trouble(
       "lease",
       new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
@@ -222,7 +230,6 @@ class Registrar {
     this.isOurs = false;
     this.#unreportedHolder = holder;
     this.#recordHolder();
-    onNameTaken();
   }
 
   /** On the Host, where the operator of the other machine sees it too; this agent may write nothing else. */

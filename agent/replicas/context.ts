@@ -5,7 +5,7 @@ import type { HostCounts } from "./metrics/counts.ts";
 import type { Moment } from "./plan/desired.ts";
 import type { ObservedReplica } from "./plan/observed.ts";
 import type { Timings } from "./plan/timings.ts";
-import type { ReplicaRunnerPorts } from "./ports.ts";
+import type { ReplicaCluster, ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
 import type { DesiredFiles } from "./state/desired-files.ts";
 import type { ReplicaState } from "./state/state.ts";
@@ -20,6 +20,8 @@ export interface RunnerContext {
   readonly counts: HostCounts;
   readonly states: Map<string, ReplicaState>;
   readonly signal: AbortSignal;
+  /** Undefined before the first connection. */
+  readonly cluster: () => ReplicaCluster | undefined;
   readonly wasListed: () => boolean;
   /** Set once the agent was asked to stop its engines when it exits. */
   readonly agentEnds: () => ObservedReplica["agentEnds"];

@@ -39,6 +39,13 @@ export interface MachineMemory {
   readonly read: () => Promise<unknown>;
 }
 
+/** What the runner reads from the cluster and writes to it, once the agent has a connection. */
+export interface ReplicaCluster {
+  readonly client: KubeClient;
+  readonly endpoints: Endpoints;
+  readonly recorder: RecordEvent;
+}
+
 export interface ReplicaRunnerPorts {
   readonly stateDir: string;
   readonly clock: Clock;
@@ -50,9 +57,6 @@ export interface ReplicaRunnerPorts {
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   /** Adopts engines whose record names no runtime that this agent can drive. */
   readonly processes: ProcessInstances;
-  readonly endpoints: Endpoints;
-  readonly client: KubeClient;
-  readonly recorder: RecordEvent;
   readonly portRange: readonly [number, number];
   /** The address this host serves on now; undefined while none of its registered ones is up. */
   readonly address: () => string | undefined;
@@ -112,6 +116,8 @@ export interface DownloadReading {
 export interface ReplicaRunner {
   /** Reads what is on disk and adopts every engine that is still running. Before anything else. */
   readonly adopt: () => Promise<void>;
+  /** Until then no slice is known, no Secret can be read, and nothing is written. */
+  readonly connect: (cluster: ReplicaCluster) => void;
   /** What the watch shows: the replica, or undefined once the API server has none of this uid any more. */
   readonly setDesired: (uid: string, replica: InferenceReplica | undefined) => void;
   /** A list succeeded: it overrides what was known, engines of all other uids are unwanted, and endpoints may be announced. */

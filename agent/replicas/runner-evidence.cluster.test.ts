@@ -107,8 +107,10 @@ it(
     const agent = await bench.startAgent({
       llamaServer: faultyOnce(bench, "recovers"),
       timings,
-      recorder: (_regarding, { reason, note }) => {
-        if (reason === "EngineErrorsLogged") events.push(note);
+      cluster: {
+        recorder: (_regarding, { reason, note }) => {
+          if (reason === "EngineErrorsLogged") events.push(note);
+        },
       },
     });
     const { metadata } = await bench.createReplica("chat-0-r");

@@ -113,7 +113,7 @@ it(
       get: (kind, ref) => (isAway && kind.plural === "secrets" ? unreachable : bench.client).get(kind, ref),
     };
     await apply({ "api-key": "s3cret" });
-    await bench.startAgent({ timings: { ...quick, backoffFirstMs: 50 }, client });
+    await bench.startAgent({ timings: { ...quick, backoffFirstMs: 50 }, cluster: { client } });
     await bench.createReplica("chat-0-m", withKey);
     const waiting = await bench.untilReason("chat-0-m", "SecretUnreadable");
     expect(waiting.status).toMatchObject({ phase: "Waiting" });

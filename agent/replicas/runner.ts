@@ -19,7 +19,7 @@ import { readEngines } from "./metrics/engine-gauges.ts";
 import type { ObservedReplica } from "./plan/observed.ts";
 import { planReplica } from "./plan/plan.ts";
 import { defaultTimings } from "./plan/timings.ts";
-import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
+import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { createRuntimes } from "./runtimes.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
@@ -53,6 +53,7 @@ class Runner implements ReplicaRunner {
   readonly #queue: Queue<string>;
   readonly #end = new AbortController();
   readonly #passes = new Set<Promise<unknown>>();
+  #cluster: ReplicaCluster | undefined;
   #wasListed = false;
   /** Until engines were adopted nothing is planned, so nothing is done either. */
   #isSupervising = false;
@@ -87,6 +88,7 @@ class Runner implements ReplicaRunner {
       desiredFiles: openDesiredFiles(ports.stateDir, log),
       counts: createHostCounts(),
       states: new Map(),
+      cluster: () => this.#cluster,
       wasListed: () => this.#wasListed,
       agentEnds: () => this.#agentEnds,
       enqueue: (uid) => this.enqueue(uid),
@@ -104,6 +106,11 @@ class Runner implements ReplicaRunner {
     desiredFiles.open();
     await adoptAll(this.#context);
     this.#isSupervising = true;
+    this.enqueueAll();
+  }
+
+  connect(cluster: ReplicaCluster): void {
+    this.#cluster = cluster;
     this.enqueueAll();
   }
 

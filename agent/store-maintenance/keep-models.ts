@@ -13,7 +13,7 @@ import type { ObservedHost } from "../registration/host-status.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
-import { createPrefetcher } from "./prefetcher.ts";
+import { createPrefetcher, type Prefetcher } from "./prefetcher.ts";
 import { serveModelCommands } from "./socket.ts";
 import { verifyInBackground } from "./verifier.ts";
 
@@ -24,11 +24,9 @@ export interface KeepModelsOptions {
   readonly tempDir: string;
   readonly store: ModelStore;
   readonly runner: Pick<ReplicaRunner, "snapshot" | "hasInspectedAll" | "weightsDamaged">;
-  readonly client: KubeClient;
   readonly host: () => Host | undefined;
   /** What is prefetched has changed: the Host's status should show it soon. */
   readonly onChange: () => void;
-  readonly record: RecordEvent;
   /** Whether the machine has memory to spare. */
   readonly hasMemory: () => boolean;
   readonly clock: Clock;
@@ -37,6 +35,8 @@ export interface KeepModelsOptions {
 }
 
 export interface ModelKeeper {
+  /** From now on it prefetches, and reports what it finds. Before the first `take`. */
+  readonly connect: (cluster: { readonly client: KubeClient; readonly record: RecordEvent }) => void;
   /** The Host, whenever it has changed. */
   readonly take: (host: Host) => void;
   /** For the Host's status. */
@@ -51,23 +51,31 @@ interface WhenDamaged {
 
 export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
   const { store } = options;
-  const prefetcher = createPrefetcher({ ...options, maxDownloads: options.config.sources.maxDownloads });
+  let cluster: { readonly prefetcher: Prefetcher; readonly record: RecordEvent } | undefined;
+  const unreported: VerifiedFile[] = [];
   const onDamaged = (file: VerifiedFile) => {
-    reportDamage(file, options);
-    prefetcher.lookAgain();
+    options.runner.weightsDamaged(file.sha256, damageNote(file));
+    if (cluster === undefined) return void unreported.push(file);
+    reportDamage(file, options, cluster.record);
+    cluster.prefetcher.lookAgain();
   };
   const verifier = createRequestedVerification({ ...options, onDamaged });
   const inTurn = createSerializer();
   let lastPinned = "";
   return {
-    report: () => ({ prefetches: prefetcher.states(), ...verifier.done() }),
+    connect: ({ client, record }) => {
+      const { maxDownloads } = options.config.sources;
+      cluster = { prefetcher: createPrefetcher({ ...options, client, maxDownloads }), record };
+      for (const file of unreported.splice(0)) onDamaged(file);
+    },
+    report: () => ({ prefetches: cluster?.prefetcher.states() ?? [], ...verifier.done() }),
     take: ({ spec, status }) => {
       const { pinned = [], prefetch = [], removed = [], verifyRequest } = spec.models ?? {};
       const wanted = [...(status?.prefetch?.wanted ?? []), ...prefetch.map(orderOf)];
       store.declare({ pinned, prefetched: wanted.map(({ model }) => model.source) });
       if (pinned.join("\n") !== lastPinned) options.onChange();
       lastPinned = pinned.join("\n");
-      prefetcher.want(wanted);
+      cluster?.prefetcher.want(wanted);
       verifier.want(verifyRequest, status?.verifyRequest);
       if (removed.length > 0) void inTurn(() => removeDeclared(removed, options));
     },
@@ -166,14 +174,16 @@ async function keepModels(options: KeepModelsOptions & WhenDamaged): Promise<voi
   });
 }
 
-/** On the Host, and on each replica that uses it. */
-function reportDamage(file: VerifiedFile, { config, runner, host, record }: KeepModelsOptions): void {
-  const note = `${file.file} of ${file.source} does not match its checksum any more (sha256 ${file.sha256}): the disk damaged it. It was set aside and will be downloaded again when it is needed.`;
+function damageNote(file: VerifiedFile): string {
+  return `${file.file} of ${file.source} does not match its checksum any more (sha256 ${file.sha256}): the disk damaged it. It was set aside and will be downloaded again when it is needed.`;
+}
+
+/** On the Host; the runner reports it on each replica that uses the file. */
+function reportDamage(file: VerifiedFile, { config, host }: KeepModelsOptions, record: RecordEvent): void {
   const uid = host()?.metadata.uid;
   const regarding = { apiVersion: API_VERSION, kind: HOSTS.kind, name: config.hostName };
   record(uid === undefined ? regarding : { ...regarding, uid }, {
     ...{ type: "Warning", reason: "WeightsDamaged", action: "Verify" },
-    note,
+    note: damageNote(file),
   });
-  runner.weightsDamaged(file.sha256, note);
 }

@@ -11,7 +11,7 @@ import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { hasEngineFile } from "../../agent/instances/process/run-directory.ts";
-import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
+import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -43,6 +43,7 @@ export interface AgentPlace {
 }
 
 export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "processes"> & {
+  readonly cluster?: Partial<ReplicaCluster>;
   readonly llamaServer?: string;
   readonly footprintBytes?: (pid: number) => Promise<number | undefined>;
   readonly drivers?: (options: RegistryOptions) => ReplicaRunnerPorts["drivers"];
@@ -52,7 +53,14 @@ export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "proces
 
 export async function startAgentAt(
   place: AgentPlace,
-  { llamaServer, footprintBytes, drivers = createEngineDrivers, gateProgram, ...changes }: AgentChanges = {},
+  {
+    llamaServer,
+    footprintBytes,
+    drivers = createEngineDrivers,
+    gateProgram,
+    cluster,
+    ...changes
+  }: AgentChanges = {},
 ): Promise<Agent> {
   const { root, kubeconfig, hostName, address, ports } = place;
   const connection = await connect({ kubeconfigPath: kubeconfig });
@@ -61,12 +69,6 @@ export async function startAgentAt(
   const { signal } = end;
   const log = quietLog;
   const base = { connection, client, clock: systemClock, log, signal };
-  const runners: ReplicaRunner[] = [];
-  const endpoints = createEndpoints({
-    ...base,
-    hostName,
-    onChange: (key) => runners[0]?.sliceChanged(key),
-  });
   const store = await openStore({
     dir: join(root, "store"),
     clock: systemClock,
@@ -103,22 +105,16 @@ export async function startAgentAt(
       gate: { routes: gate, clock: changes.clock ?? systemClock },
     }),
     processes: instances.processes,
-    endpoints,
-    client,
-    recorder: createEventRecorder({
-      client,
-      clock: systemClock,
-      signal,
-      reportingController: "test",
-      reportingInstance: "test",
-    }),
     portRange: ports,
     address: () => address,
     memoryBudget,
     unclaimedBytes: instances.daemons.unclaimedBytes,
     ...changes,
   });
-  runners.push(runner);
+  const reporter = { reportingController: "test", reportingInstance: "test" };
+  const endpoints = createEndpoints({ ...base, hostName, onChange: (key) => runner.sliceChanged(key) });
+  const recorder = createEventRecorder({ client, clock: systemClock, signal, ...reporter });
+  runner.connect({ client, recorder, endpoints, ...cluster });
   await runner.adopt();
   await Promise.all([instances.daemons.stopUnused(() => runner.knowsAllEngines()), gate.begin()]);
   const reflector = startReflector<InferenceReplica>({

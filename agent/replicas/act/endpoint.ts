@@ -3,6 +3,11 @@ import type { RunnerContext } from "../context.ts";
 import type { EndpointResult } from "../ports.ts";
 import { type ReplicaState, refOf, runOf } from "../state/state.ts";
 
+const NOT_CONNECTED: EndpointResult = {
+  ok: false,
+  message: "there is no connection to the API server yet",
+};
+
 /** Writes the endpoint as ready. From the attempt on it counts as possibly announced, answer or not. */
 export function announceEndpoint(state: ReplicaState, context: RunnerContext, port: number): void {
   const ref = refOf(state);
@@ -11,7 +16,7 @@ export function announceEndpoint(state: ReplicaState, context: RunnerContext, po
   if (ref === undefined || address === undefined) return;
   state.jobs.run("announce", async () => {
     state.slice = { ...state.slice, wasExposed: true, mayArrive: true };
-    const result = await context.ports.endpoints.announce(ref, { address, port });
+    const result = await (context.cluster()?.endpoints.announce(ref, { address, port }) ?? NOT_CONNECTED);
     return state.jobs.isRunning("withdraw") || note(state, result);
   });
 }
@@ -21,7 +26,7 @@ export function withdrawEndpoint(state: ReplicaState, context: RunnerContext): v
   const ref = refOf(state);
   if (ref === undefined) return;
   state.jobs.run("withdraw", async () => {
-    const result = await context.ports.endpoints.withdraw(ref);
+    const result = await (context.cluster()?.endpoints.withdraw(ref) ?? NOT_CONNECTED);
     if (state.jobs.isRunning("announce")) return true;
     return note(state, result);
   });

@@ -153,7 +153,7 @@ async function fetchAll(
   const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
     const name = wanted.secretRef?.name;
     onTry({ isOnHost: isOnHost(wanted) });
-    const { version, ...secret } = await readSourceSecret(context.ports.client, namespace, name);
+    const { version, ...secret } = await readSourceSecret(context.cluster()?.client, namespace, name);
     if (name !== undefined) onTry({ isOnHost: isOnHost(wanted), secret: { name, version } });
     const options = { signal, onProgress, owner: state.uid, tenant: namespace };
     return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
@@ -200,12 +200,11 @@ function failed(
   context: RunnerContext,
   tried: FailedAttempt,
 ): WeightsState {
-  const { clock } = context.ports;
-  const { timings } = context;
+  const { ports, timings } = context;
   const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, tried) };
   // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
-    return { at: "failed", ...found, retryAt: clock.monotonicMs() + timings.correctionMs };
+    return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + timings.correctionMs };
   state.past.fetchFailures += 1;
   context.counts.fetchFailures.add({ reason: found.code });
   if (error instanceof MetalbridgeError)
@@ -215,7 +214,7 @@ function failed(
     timings,
     random: context.random(),
   });
-  return { at: "failed", ...found, retryAt: clock.monotonicMs() + delayMs };
+  return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + delayMs };
 }
 
 type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
@@ -233,7 +232,7 @@ const NEW_ROOM_BYTES = 64 * 1024 * 1024;
 export async function isCorrected(
   by: Correction,
   namespace: string,
-  { client, store }: { readonly client: KubeClient; readonly store: Pick<ModelStore, "disk"> },
+  { client, store }: { readonly client: KubeClient | undefined; readonly store: Pick<ModelStore, "disk"> },
 ): Promise<boolean> {
   if (by.what === "disk") return ((await storeRoomBytes(store)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
   return ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version;
@@ -242,12 +241,13 @@ export async function isCorrected(
 /** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */
 export function watchCorrection(state: ReplicaState, context: RunnerContext): void {
   const { weights } = state;
-  const { clock } = context.ports;
+  const { clock, store } = context.ports;
   if (weights.at !== "failed" || weights.correctedBy === undefined || clock.monotonicMs() >= weights.retryAt)
     return;
   const by = weights.correctedBy;
   state.jobs.run("correction", async () => {
-    const isDone = await isCorrected(by, refOf(state)?.namespace ?? "", context.ports);
+    const ports = { client: context.cluster()?.client, store };
+    const isDone = await isCorrected(by, refOf(state)?.namespace ?? "", ports);
     if (!isDone || state.weights !== weights) return "unchanged";
     state.past.fetchFailures = 0;
     state.weights = { ...weights, retryAt: clock.monotonicMs() };
@@ -367,7 +367,7 @@ export function watchWeights(state: ReplicaState): void {
 /** A running engine keeps what it has open; the next start looks for the weights again. True where the replica uses this content. */
 export function noteDamage(
   state: ReplicaState,
-  { ports }: RunnerContext,
+  { cluster }: RunnerContext,
   sha256: string,
   note: string,
 ): boolean {
@@ -380,7 +380,7 @@ export function noteDamage(
   state.log.warn({ code: "WeightsDamaged", sha256 }, note);
   const ref = refOf(state);
   if (ref !== undefined)
-    ports.recorder(
+    cluster()?.recorder(
       { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
       { type: "Warning", reason: "WeightsDamaged", action: "Verify", note },
     );

@@ -41,7 +41,7 @@ export async function prepareSecrets(
   dir: string,
   context: RunnerContext,
 ): Promise<StartSecrets> {
-  const { client } = context.ports;
+  const { client } = context.cluster() ?? {};
   const { template } = replica.spec;
   if (!isGated(template)) return writeKeyFile(client, replica, dir);
   const { error } = await refreshGateFiles(client, replica, dir, rotationOf(context));
@@ -55,7 +55,7 @@ export async function prepareSecrets(
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
 export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: EngineRun): void {
-  const { client, clock, recorder } = context.ports;
+  const { clock } = context.ports;
   const replica = replicaOf(state);
   const ref = refOf(state);
   const { auth, tls } = replica?.spec.template ?? {};
@@ -66,7 +66,13 @@ export function refreshSecrets(state: ReplicaState, context: RunnerContext, run:
   if (run.instance.filesChanged === undefined || !isDue) return;
   state.jobs.run("secrets", async () => {
     const at = clock.monotonicMs();
-    const { isChanged, error } = await refreshGateFiles(client, replica, state.dir, rotationOf(context));
+    const cluster = context.cluster();
+    const { isChanged, error } = await refreshGateFiles(
+      cluster?.client,
+      replica,
+      state.dir,
+      rotationOf(context),
+    );
     if (isChanged) {
       state.log.info({}, "keys or certificate changed");
       run.instance.filesChanged?.();
@@ -75,7 +81,12 @@ export function refreshSecrets(state: ReplicaState, context: RunnerContext, run:
     if (error === undefined) state.repeated.resolved("use the Secrets");
     else if (state.repeated.found("use the Secrets", error.message, { code: error.code })) {
       const about = { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid };
-      recorder(about, { type: "Warning", reason: error.code, action: "Serve", note: describeError(error) });
+      cluster?.recorder(about, {
+        type: "Warning",
+        reason: error.code,
+        action: "Serve",
+        note: describeError(error),
+      });
     }
     return true;
   });
@@ -98,7 +109,7 @@ interface Refreshed {
 }
 
 async function refreshGateFiles(
-  client: KubeClient,
+  client: KubeClient | undefined,
   replica: InferenceReplica,
   dir: string,
   rotation: Rotation,
@@ -129,7 +140,7 @@ function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): Gat
 
 /** Keys that have left are no longer accepted in time, also while the Secret cannot be used. */
 async function refreshKeys(
-  client: KubeClient,
+  client: KubeClient | undefined,
   { metadata, spec }: InferenceReplica,
   dir: string,
   rotation: Rotation,
@@ -155,7 +166,7 @@ async function refreshKeys(
 }
 
 async function refreshCertificate(
-  client: KubeClient,
+  client: KubeClient | undefined,
   { metadata, spec }: InferenceReplica,
   dir: string,
   nowMs: number,
@@ -177,7 +188,7 @@ async function refreshCertificate(
 }
 
 async function readCertificate(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   name: string,
   nowMs: number,

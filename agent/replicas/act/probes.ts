@@ -266,7 +266,7 @@ function reportOnce(state: ReplicaState, run: EngineRun, context: RunnerContext)
   const ref = refOf(state);
   if (run.hasReportedErrors === true || suspicion.at !== "cleared" || ref === undefined) return;
   run.hasReportedErrors = true;
-  context.ports.recorder(
+  context.cluster()?.recorder(
     { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
     {
       type: "Warning",

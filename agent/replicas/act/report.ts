@@ -49,6 +49,8 @@ async function writeStatus(
 ): Promise<boolean> {
   const { plan } = state.shown;
   const desired = replicaOf(state);
+  const { client } = context.cluster() ?? {};
+  if (client === undefined) return false;
   if (desired === undefined || plan === undefined || state.wish.at === "gone") return true;
   const { name, namespace = "" } = desired.metadata;
   const status = wantedStatus(state, plan, state.shown.observed ?? observed, context);
@@ -59,7 +61,7 @@ async function writeStatus(
     status,
   } as InferenceReplica;
   const options = { manager: MANAGER_AGENT, subresource: "status", current: desired } as const;
-  const answer = await context.ports.client.apply(INFERENCE_REPLICAS, object, options);
+  const answer = await client.apply(INFERENCE_REPLICAS, object, options);
   if (!answer.ok) {
     if (answer.error.kind === "notFound" || answer.error.kind === "conflict") return true;
     state.repeated.found("write the status", answer.error.message, { error: answer.error });
@@ -114,7 +116,7 @@ function recordEvent(
   const { uid } = state;
   state.log.info({ phase: plan.phase, reason: plan.reason, message: plan.message }, "phase changed");
   const { name, namespace = "" } = replica.metadata;
-  context.ports.recorder(
+  context.cluster()?.recorder(
     { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, name, namespace, uid },
     {
       type: TROUBLE.has(plan.phase) ? "Warning" : "Normal",

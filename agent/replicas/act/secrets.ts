@@ -23,7 +23,7 @@ const GRANT_PAUSES_MS = [100, 200, 400, 800, 1_600, 3_200];
 
 /** The credentials of a source; empty where it names no Secret. `onVersion` learns which Secret it is, whatever it holds. */
 export async function readSourceSecret(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   name: string | undefined,
   onVersion: (version: string | undefined) => void = () => {},
@@ -44,14 +44,14 @@ export async function readSourceSecret(
   return { credentials, version: metadata.resourceVersion };
 }
 
-/** The resourceVersion of the Secret now; undefined if it cannot be read. */
+/** The resourceVersion of the Secret now; undefined if it cannot be read. Without a client there is no connection yet. */
 export async function versionOfSecret(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   name: string,
 ): Promise<string | undefined> {
-  const answer = await client.get(SECRETS, { namespace, name });
-  return answer.ok ? answer.value.metadata.resourceVersion : undefined;
+  const answer = await client?.get(SECRETS, { namespace, name });
+  return answer?.ok ? answer.value.metadata.resourceVersion : undefined;
 }
 
 /** What a start needs of the Secrets: files for the engine and the gate, and the key that probes send. */
@@ -63,7 +63,7 @@ export interface StartSecrets {
 
 /** Writes the engine's API key file, or keeps the one from an earlier start while the API server is away. */
 export async function writeKeyFile(
-  client: KubeClient,
+  client: KubeClient | undefined,
   replica: InferenceReplica,
   dir: string,
 ): Promise<StartSecrets> {
@@ -98,7 +98,7 @@ export function readKeyFile(dir: string): string | undefined {
 
 /** One per line. Throws `SecretIncomplete` where there is none. */
 export async function readKeys(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   { secretName, key }: { readonly secretName: string; readonly key: string },
 ): Promise<readonly string[]> {
@@ -127,7 +127,7 @@ export function isSecretUnreadable(error: unknown): boolean {
 
 /** `create` is how to make it, for the remedy. */
 export async function readSecret(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   name: string,
   create: { readonly type: string; readonly flags: string },
@@ -136,11 +136,12 @@ export async function readSecret(
 }
 
 async function getSecret(
-  client: KubeClient,
+  client: KubeClient | undefined,
   namespace: string,
   name: string,
   create: { readonly type: string; readonly flags: string },
 ): Promise<Secret> {
+  if (client === undefined) throw unreadable(namespace, name, "there is no connection to the API server yet");
   const answer = await getOnceGranted(client, { namespace, name });
   if (answer.ok) return answer.value;
   const { kind, message } = answer.error;
@@ -150,7 +151,11 @@ async function getSecret(
       command: `kubectl create secret ${create.type} ${name} -n ${namespace} ${create.flags}`,
     });
   }
-  throw new MetalbridgeError("SecretUnreadable", `Secret ${namespace}/${name} could not be read: ${message}`);
+  throw unreadable(namespace, name, message);
+}
+
+function unreadable(namespace: string, name: string, why: string): MetalbridgeError {
+  return new MetalbridgeError("SecretUnreadable", `Secret ${namespace}/${name} could not be read: ${why}`);
 }
 
 async function getOnceGranted(client: KubeClient, ref: ObjectRef): Promise<ApiResult<Secret>> {

@@ -2,6 +2,7 @@
 import { rmSync } from "node:fs";
 import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import type { RunnerContext } from "../context.ts";
 import type { StopStep } from "../plan/stop.ts";
 import { whenRecordWritten } from "../state/keep-record.ts";
@@ -52,8 +53,10 @@ function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
     const { metadata } = replicaOf(state) ?? {};
     const index = metadata?.finalizers?.indexOf(FINALIZER_ENGINE) ?? -1;
     if (metadata === undefined || index < 0) return true;
+    const { client } = context.cluster() ?? {};
+    if (client === undefined) return false;
     const ref = { name: metadata.name, namespace: metadata.namespace };
-    const answer = await context.ports.client.jsonPatch(INFERENCE_REPLICAS, ref, [
+    const answer = await client.jsonPatch(INFERENCE_REPLICAS, ref, [
       { op: "test", path: "/metadata/uid", value: metadata.uid },
       { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
       { op: "test", path: `/metadata/finalizers/${index}`, value: FINALIZER_ENGINE },
@@ -69,7 +72,7 @@ function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
       return true;
     }
     if (answer.error.kind === "conflict" || answer.error.kind === "invalid")
-      return reread(state, context, ref);
+      return reread(state, context, client, ref);
     state.log.warn({ error: answer.error }, "finalizer not removed");
     return false;
   });
@@ -78,9 +81,10 @@ function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
 async function reread(
   state: ReplicaState,
   context: RunnerContext,
+  client: KubeClient,
   ref: { readonly name: string; readonly namespace: string | undefined },
 ): Promise<boolean> {
-  const live = await context.ports.client.get(INFERENCE_REPLICAS, ref);
+  const live = await client.get(INFERENCE_REPLICAS, ref);
   if (live.ok && live.value.metadata.uid === state.uid) {
     setFromResponse(state, live.value, context.moment());
     return true;

@@ -68,7 +68,7 @@ function observeAddress(
 export function currentSlice(state: ReplicaState, context: RunnerContext): SliceState {
   const ref = refOf(state);
   if (ref === undefined || isSuperseded(state, context)) return "missing";
-  return context.ports.endpoints.state(ref, runOf(state)?.file);
+  return context.cluster()?.endpoints.state(ref, runOf(state)?.file) ?? "unknown";
 }
 
 /** A new replica of the same name owns the slice now; the old one must not write it. */
