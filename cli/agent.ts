@@ -68,7 +68,7 @@ export function configureAgent(command: Command): void {
         "let users of the cluster whom its RBAC allows read logs, run doctor, or both",
       ).choices(["logs", "doctor"]),
     )
-    .option("--exit-with-stdin", "exit when standard input closes")
+    .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(agent);
 }
 
@@ -86,11 +86,16 @@ export function addMachineFlags(command: Command): Command {
       "--llama-server <path...>",
       "programs to try before PATH (default: what `metalbridge engine install` installed, PATH, then what npm run setup installed)",
     )
-    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)");
+    .addOption(new Option("--platform <name>").hideHelp());
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
-  const given = loadAgentConfig({ file: flags.config, flags: agentSettingsOf(flags) });
+  const retired: string[] = [];
+  const given = loadAgentConfig({
+    file: flags.config,
+    flags: agentSettingsOf(flags),
+    onRetired: (keys) => retired.push(...keys),
+  });
   const config: AgentConfig = {
     ...given,
     llamaServer: [...llamaServerPaths(given, { prefix: ownPrefix() })],
@@ -98,10 +103,12 @@ async function agent(flags: AgentFlags): Promise<void> {
   const { catalog } = config.llmfit;
   const stop = listenForStop();
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
+  const log = createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config));
+  if (retired.length > 0) log.warn({ keys: retired }, "these keys have no effect any more: remove them");
   await runAgent(config, {
     signal: stop.signal,
     atOnce: stop.again,
-    log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
+    log,
     print: (text) => writeOut(`${text}\n`),
     doctor: (signal) => runDoctor(config, flags, signal),
     records: async () => {

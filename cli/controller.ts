@@ -8,6 +8,20 @@ import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
+/** Accepted and ignored: a Deployment of an earlier version passes them. */
+const RETIRED_FLAGS = [
+  "identity",
+  "lease-duration-seconds",
+  "lease-renew-deadline-seconds",
+  "lease-retry-seconds",
+  "max-header-bytes",
+  "live-eviction-seconds",
+  "live-eviction-observations",
+  "live-eviction-cooldown-seconds",
+  "live-eviction-minimum-stay-seconds",
+  "preflight-certificate-days",
+];
+
 interface ControllerFlags {
   readonly logLevel: string;
   readonly exitWithStdin?: boolean;
@@ -23,18 +37,8 @@ export function configureController(command: Command): void {
       "how to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's ServiceAccount)",
     )
     .option("--context <name>", "context of the kubeconfig")
-    .option("--identity <name>", "identity in leader election (default: host name and process id)")
     .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
     .option("--health-port <n>", "their port; 0 takes a free one (default: 9464)")
-    .option("--lease-duration-seconds <n>", "how long leadership lasts without a renewal (default: 15)")
-    .option(
-      "--lease-renew-deadline-seconds <n>",
-      "a leader that cannot renew steps down after this long (default: 10)",
-    )
-    .option(
-      "--lease-retry-seconds <n>",
-      "interval between attempts to acquire or renew the Lease (default: 2)",
-    )
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
     .option("--ollama-registry <url>", "registry of ollama:// sources (default: Ollama's own)")
     .option("--allow-loopback", "allow sources on this machine's loopback")
@@ -62,19 +66,19 @@ export function configureController(command: Command): void {
       "--cache-ca-config-map <name>",
       "ConfigMap with the authorities that download Jobs trust (ca.crt)",
     )
-    .option("--stall-ms <n>", "abort a request to a source after this many ms without data (default: 15000)")
-    .option("--look-ms <n>", "limit for reading the header of one Model, in ms (default: 60000)")
+    .addOption(new Option("--stall-ms <n>").hideHelp())
+    .addOption(new Option("--look-ms <n>").hideHelp())
     .option(
       "--source-check-seconds <n>",
       "check the sources of Models with refreshPolicy OnChange this often, in seconds (default: 600)",
     )
-    .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .option("--exit-with-stdin", "exit when standard input closes")
+    .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(controller);
   addTunnelOptions(command);
   addEngineOptions(command);
   addFitnessOptions(command);
+  for (const flag of RETIRED_FLAGS) command.addOption(new Option(`--${flag} <value>`).hideHelp());
 }
 
 function addTunnelOptions(command: Command): void {
@@ -100,16 +104,9 @@ function addFitnessOptions(command: Command): void {
   command
     .addOption(catalogOption())
     .option("--live-eviction", "move replicas off machines whose fitness for their model has fallen")
-    .option("--live-eviction-seconds <n>", "observe fitness this often, in seconds (default: 30)")
     .option(
       "--live-eviction-percent <n>",
       "part of the best score that must be lost, in percent (default: 30)",
-    )
-    .option("--live-eviction-observations <n>", "consecutive observations that must show it (default: 3)")
-    .option("--live-eviction-cooldown-seconds <n>", "time between two moves of one service (default: 600)")
-    .option(
-      "--live-eviction-minimum-stay-seconds <n>",
-      "time that a replica stays on its machine at least (default: 600)",
     )
     .addOption(
       new Option(
@@ -123,14 +120,28 @@ function addFitnessOptions(command: Command): void {
       "--preflight-names <names>",
       "DNS names and addresses in its certificate, separated by commas (default: its Service)",
     )
-    .option("--preflight-fixed-nodes", "no nodes are added: refuse also what fits no node that exists")
-    .option("--preflight-certificate-days <n>", "lifetime of its certificate, in days (default: 90)");
+    .option("--preflight-fixed-nodes", "no nodes are added: refuse also what fits no node that exists");
 }
 
-async function controller({ logLevel, exitWithStdin, catalog, ...settings }: ControllerFlags): Promise<void> {
+async function controller({ logLevel, exitWithStdin, catalog, ...flags }: ControllerFlags): Promise<void> {
+  const { settings, retired } = withoutRetired(flags);
   const config = parseControllerConfig(settings);
+  const log = createJsonLog(logLevel);
+  if (retired.length > 0) log.warn({ flags: retired }, "these flags have no effect any more: remove them");
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
   const { records } = await readCatalogFiles(catalog);
-  await runController({ config, records, log: createJsonLog(logLevel), signal: stop.signal });
+  await runController({ config, records, log, signal: stop.signal });
+}
+
+/** The flags that still mean something, and the names of those that do not. */
+export function withoutRetired(flags: Readonly<Record<string, unknown>>) {
+  const settings = { ...flags };
+  const retired: string[] = [];
+  for (const flag of RETIRED_FLAGS) {
+    const key = new Option(`--${flag}`).attributeName();
+    if (settings[key] !== undefined) retired.push(`--${flag}`);
+    delete settings[key];
+  }
+  return { settings, retired };
 }

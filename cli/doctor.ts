@@ -56,7 +56,7 @@ export function configureDoctor(command: Command): void {
     .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
     .option("--address <ip...>", "address that engines listen on (default: as the agent)")
     .option("--state-dir <folder>", "the agent's state folder (default: the installed agent's)")
-    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
+    .addOption(new Option("--platform <name>").hideHelp())
     .option("--fix", "fix what is safe: needs no root, loses nothing; prints what it does")
     .option("--all", "list passed checks too")
     .option(

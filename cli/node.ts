@@ -40,7 +40,7 @@ export function configureNode(command: Command): void {
     .addOption(catalogOption())
     .option("--print", "print what is found, once, without a cluster")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .option("--exit-with-stdin", "exit when standard input closes")
+    .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(node);
 }
 

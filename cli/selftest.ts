@@ -39,7 +39,7 @@ export function configureSelftest(command: Command): void {
     .option("--config <file>", "the agent's configuration, YAML or JSON")
     .option("--llama-server <program...>", "the engine to test (default: as the agent)")
     .option("--address <ip...>", "address that engines listen on (default: of the default route)")
-    .option("--platform <name>", "darwin or linux: which tools this machine has (default: detected)")
+    .addOption(new Option("--platform <name>").hideHelp())
     .addOption(outputFlag())
     .addOption(new Option(PARENT_FLAG).hideHelp())
     .action(selftest);

@@ -35,7 +35,7 @@ export function configureServer(command: Command): void {
     )
     .addOption(catalogOption())
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .option("--exit-with-stdin", "exit when standard input closes")
+    .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(server);
 }
 

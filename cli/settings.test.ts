@@ -7,7 +7,7 @@ import { inspectSettings } from "../controller/model/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
 import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
-import { configureController } from "./controller.ts";
+import { configureController, withoutRetired } from "./controller.ts";
 import { configureNode } from "./node.ts";
 import { configureServer } from "./server.ts";
 
@@ -17,12 +17,8 @@ type Given = Readonly<Record<string, readonly [string, unknown?]>>;
 const CONTROLLER: Given = {
   kubeconfig: ["/k"],
   context: ["c"],
-  identity: ["me"],
   healthAddress: ["0.0.0.0"],
   healthPort: ["1", 1],
-  leaseDurationSeconds: ["30", 30],
-  leaseRenewDeadlineSeconds: ["20", 20],
-  leaseRetrySeconds: ["3", 3],
   hfEndpoint: ["https://mirror.example"],
   ollamaRegistry: ["https://registry.example"],
   allowLoopback: ["", true],
@@ -38,7 +34,6 @@ const CONTROLLER: Given = {
   stallMs: ["101", 101],
   lookMs: ["102", 102],
   sourceCheckSeconds: ["103", 103],
-  maxHeaderBytes: ["2048", 2048],
   hostsOnly: ["", true],
   engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
   engineRegistry: ["mirror.example"],
@@ -49,16 +44,11 @@ const CONTROLLER: Given = {
   preflightPort: ["2", 2],
   preflightNames: ["a.example,b.example", ["a.example", "b.example"]],
   preflightFixedNodes: ["", true],
-  preflightCertificateDays: ["3", 3],
   tunnel: ["", true],
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],
   liveEviction: ["", true],
-  liveEvictionSeconds: ["4", 4],
   liveEvictionPercent: ["5", 5],
-  liveEvictionObservations: ["6", 6],
-  liveEvictionCooldownSeconds: ["7", 7],
-  liveEvictionMinimumStaySeconds: ["8", 8],
 };
 const SERVER: Given = {
   ...{ kubeconfig: ["/k"], context: ["c"], address: ["0.0.0.0"], port: ["1", 1] },
@@ -83,16 +73,13 @@ test.each([
 
 test("what the controller was given reaches live eviction, preflight, and what reads models and builds pods", () => {
   const config = parseControllerConfig(parsed(configureController, CONTROLLER));
-  expect(liveEvictionOf(config)).toEqual({
-    ...{ intervalMs: 4_000, threshold: 0.05, observations: 6, cooldownMs: 7_000, minimumStayMs: 8_000 },
-  });
+  expect(liveEvictionOf(config)).toMatchObject({ threshold: 0.05 });
   expect(preflightOf(config)).toMatchObject({
     ...{ mode: "Deny", address: "127.0.0.1", port: 2, names: ["a.example", "b.example"] },
-    lifetimeMs: 3 * 86_400_000,
   });
   expect(inspectSettings(config)).toMatchObject({
     ...{ hfEndpoint: "https://mirror.example", ollamaRegistry: "https://registry.example" },
-    ...{ maxHeaderBytes: 2048, inspectMs: 102 },
+    inspectMs: 102,
     rules: { allowLoopback: true, allowPrivate: true, allowedNetworks: ["10.0.0.0/8"], stallMs: 101 },
   });
   expect(podsSettingsOf(config)).toMatchObject({
@@ -102,6 +89,17 @@ test("what the controller was given reaches live eviction, preflight, and what r
   expect(probingOf(config)).toEqual({
     ...{ image: "registry.example/m:1", imagePullSecrets: ["a", "b"], runtimeClassName: "nvidia" },
   });
+});
+
+test("a flag of an earlier version is accepted, ignored and named", () => {
+  const command = new Command();
+  configureController(command);
+  const args = ["--lease-duration-seconds", "30", "--max-header-bytes=2048", "--live-eviction-percent", "5"];
+  command.action(() => {}).parse(args, { from: "user" });
+  const { logLevel: _, ...flags } = command.opts();
+  const { settings, retired } = withoutRetired(flags);
+  expect(parseControllerConfig(settings)).toMatchObject({ liveEvictionPercent: 5 });
+  expect(retired).toEqual(["--lease-duration-seconds", "--max-header-bytes"]);
 });
 
 test("without their flags, live eviction and preflight are off", () => {

@@ -5,7 +5,6 @@ test("defaults are filled in, numbers may come as text", () => {
   expect(parseControllerConfig({ healthPort: "0" })).toMatchObject({
     healthAddress: "127.0.0.1",
     healthPort: 0,
-    leaseDurationSeconds: 15,
     hfEndpoint: "https://huggingface.co",
   });
 });
@@ -14,7 +13,6 @@ test.each([
   [{ healthport: 1 }, "healthport"],
   [{ healthPort: "x" }, "healthPort"],
   [{ healthPort: 70_000 }, "healthPort"],
-  [{ leaseDurationSeconds: 5, leaseRenewDeadlineSeconds: 5 }, "leaseRenewDeadlineSeconds"],
   [{ hfEndpoint: "ftp://x" }, "hfEndpoint"],
   [{ kubeconfig: "" }, "kubeconfig"],
 ])("%j is refused by name", (input, key) => {

@@ -8,49 +8,33 @@ import { preflightConfigSchema } from "./preflight/config.ts";
 import { podsConfigSchema } from "./service/pods/config.ts";
 import { tunnelConfigSchema } from "./tunnel/config.ts";
 
-const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
-
-export const controllerConfigSchema = z
-  .strictObject({
-    kubeconfig: z
-      .string()
-      .min(1)
-      .optional()
-      .describe(
-        "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
-      ),
-    context: z.string().min(1).optional().describe("Context of the kubeconfig."),
-    identity: z
-      .string()
-      .min(1)
-      .max(253)
-      .optional()
-      .describe("Identity in the leader election. Absent: host name and process id."),
-    healthAddress: z
-      .string()
-      .min(1)
-      .default("127.0.0.1")
-      .describe("Address of /healthz, /readyz and /metrics."),
-    healthPort: z.coerce
-      .number()
-      .int()
-      .min(0)
-      .max(65535)
-      .default(9464)
-      .describe("Their port; 0 for any free one."),
-    leaseDurationSeconds: seconds("Duration of the leader Lease without renewal.").default(15),
-    leaseRenewDeadlineSeconds: seconds("Time after which a leader that cannot renew steps down.").default(10),
-    leaseRetrySeconds: seconds("Interval at which the Lease is renewed or acquired.").default(2),
-    ...modelConfigSchema.shape,
-    ...podsConfigSchema.shape,
-    ...preflightConfigSchema.shape,
-    ...tunnelConfigSchema.shape,
-    ...liveEvictionConfigSchema.shape,
-  })
-  .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
-    path: ["leaseRenewDeadlineSeconds"],
-    message: "must be less than leaseDurationSeconds",
-  });
+export const controllerConfigSchema = z.strictObject({
+  kubeconfig: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+    ),
+  context: z.string().min(1).optional().describe("Context of the kubeconfig."),
+  healthAddress: z
+    .string()
+    .min(1)
+    .default("127.0.0.1")
+    .describe("Address of /healthz, /readyz and /metrics."),
+  healthPort: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(65535)
+    .default(9464)
+    .describe("Their port; 0 for any free one."),
+  ...modelConfigSchema.shape,
+  ...podsConfigSchema.shape,
+  ...preflightConfigSchema.shape,
+  ...tunnelConfigSchema.shape,
+  ...liveEvictionConfigSchema.shape,
+});
 
 export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>;
 

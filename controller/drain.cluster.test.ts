@@ -11,8 +11,8 @@ const SLOW_CONTEXT = 1_024;
 const BAD_CONTEXT = 1_152;
 /** At once, but for the observations that it takes. */
 const LIVE_EVICTION = {
-  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
-  liveEvictionCooldownSeconds: 30,
+  flags: { liveEviction: true },
+  liveEviction: { intervalMs: 1_000, minimumStayMs: 1_000, cooldownMs: 30_000 },
 };
 /** Takes names of replicas as soon as live eviction knows their fitness. */
 const observing = (names: unknown[]): Log => ({
@@ -25,7 +25,7 @@ const observed: unknown[] = [];
 let bench: Bench;
 let isSlow = true;
 beforeAll(async () => {
-  bench = await startBench({ flags: LIVE_EVICTION, log: observing(observed) });
+  bench = await startBench({ ...LIVE_EVICTION, log: observing(observed) });
   // On mac-2 an engine with this context takes its time.
   const statusOf = (replica: InferenceReplica) =>
     replica.spec.template.engine.contextSize === SLOW_CONTEXT && isSlow

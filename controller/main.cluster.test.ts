@@ -34,14 +34,19 @@ async function start(
   more: { readonly flags?: object; readonly options?: Partial<ControllerOptions> } = {},
 ) {
   const stop = new AbortController();
-  const flags = { kubeconfig, identity, healthPort: 0, leaseRetrySeconds: 1, ...more.flags };
+  const flags = { kubeconfig, healthPort: 0, ...more.flags };
   const config = parseControllerConfig(flags);
   let listening: (port: number) => void = () => {};
   const port = new Promise<number>((resolve) => {
     listening = resolve;
   });
   const running = runController({
-    ...{ config, log, signal: stop.signal, onListening: listening },
+    config,
+    log,
+    signal: stop.signal,
+    identity,
+    lease: { retryMs: 1_000 },
+    onListening: listening,
     ...more.options,
   });
   const url = `http://127.0.0.1:${await Promise.race([port, running])}`;

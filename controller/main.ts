@@ -8,14 +8,14 @@ import { metricsRoute } from "../src/http/metrics/route.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
-import { runLeaderElection } from "../src/kube/leader.ts";
+import { type LeaderElectionOptions, runLeaderElection } from "../src/kube/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
-import { liveEvictionOf } from "./live-eviction/config.ts";
+import { type LiveEvictionTimes, liveEvictionOf } from "./live-eviction/config.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
@@ -33,6 +33,12 @@ export interface ControllerOptions {
   /** Stops everything in order and releases the Lease. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
+  /** In the leader election. Absent: host name and process id. */
+  readonly identity?: string;
+  /** Times of the leader election. */
+  readonly lease?: Pick<LeaderElectionOptions, "durationSeconds" | "renewDeadlineMs" | "retryMs">;
+  /** In place of its usual times, where live eviction is on. */
+  readonly liveEviction?: LiveEvictionTimes;
   /** Absent: Models are inspected as the config says. */
   readonly createModelPass?: LeadOptions["createModelPass"];
   /** Called with the port of /healthz once it listens. */
@@ -57,7 +63,7 @@ const TUNNEL_MAX_REQUESTS = 4;
  */
 export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
-  const identity = config.identity ?? defaultIdentity();
+  const identity = options.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
   const target = targetOf(config, metrics);
   const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
@@ -96,9 +102,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       name: MANAGER_CONTROLLER,
       namespace: NAMESPACE_SYSTEM,
       identity,
-      durationSeconds: config.leaseDurationSeconds,
-      renewDeadlineMs: config.leaseRenewDeadlineSeconds * 1000,
-      retryMs: config.leaseRetrySeconds * 1000,
+      ...options.lease,
       onAnswered: catchUp.answered,
       onLead: (leading, mayWrite) => {
         metrics.setLeading(true);
@@ -194,7 +198,7 @@ function partsOf(
     }),
     linux: podsSettingsOf(config),
     hostsOnly: config.hostsOnly,
-    liveEviction: liveEvictionOf(config),
+    liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
     onWatching: (watches) => {

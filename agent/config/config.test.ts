@@ -38,11 +38,24 @@ test("flags win over the file, the file over defaults, groups key by key, and th
     },
     disk: { reserve: 2 ** 31 },
     portRange: [21_000, 21_999],
-    drain: { propagationMs: 2_000, quietMs: 250 },
+    drain: { quietMs: 250 },
     engineLogs: { maxSize: 16 * 2 ** 20, keep: 3 },
     huggingFace: { endpoint: "https://huggingface.co" },
   });
   expect(Object.isFrozen(config.sources)).toBe(true);
+});
+
+test("a key of an earlier version is accepted, ignored and named", async () => {
+  const retired: string[] = [];
+  const path = await file("disk: { verifyRate: 1Mi, verifyDays: 7 }\ndrain: { propagationMs: 5 }\n");
+  const config = loadAgentConfig({
+    file: path,
+    flags: base,
+    env: {},
+    onRetired: (keys) => retired.push(...keys),
+  });
+  expect(config.disk.verifyDays).toBe(7);
+  expect(retired).toEqual(["disk.verifyRate", "drain.propagationMs"]);
 });
 
 test.each([

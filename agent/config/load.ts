@@ -20,7 +20,12 @@ export interface ConfigInput {
   /** A host that joins: this name in place of the machine's, and no kubeconfig of the environment. */
   readonly joiningAs?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Called with the keys of an earlier version that the file or the profile sets. */
+  readonly onRetired?: (keys: readonly string[]) => void;
 }
+
+/** Accepted and ignored: an agent starts with the file of an earlier version. */
+const RETIRED_KEYS = ["disk.verifyRate", "drain.propagationMs"];
 
 /** Throws MetalbridgeError that names the key. */
 export function loadAgentConfig(input: ConfigInput): AgentConfig {
@@ -56,8 +61,25 @@ function readSettings({ file, flags = {}, ...input }: ConfigInput, env: NodeJS.P
   const managedFile = input.managedFile ?? (onMac(flags) ? MANAGED_PREFERENCES : undefined);
   const managed = managedFile === undefined ? undefined : readManagedPreferences(managedFile, env.PATH);
   const ownFile = file === undefined ? {} : readConfigFile(file);
-  const said = merge(merge(ownFile, managed ?? {}), withoutAbsent(flags));
+  const { settings, retired } = withoutRetired(merge(ownFile, managed ?? {}));
+  if (retired.length > 0) input.onRetired?.(retired);
+  const said = merge(settings, withoutAbsent(flags));
   return { said, from: [file, managed === undefined ? undefined : managedFile] };
+}
+
+function withoutRetired(settings: AgentSettings) {
+  const retired: string[] = [];
+  const groups = Object.entries(settings).map(([name, group]) => {
+    if (!isGroup(group)) return [name, group];
+    const isRetired = (key: string) => RETIRED_KEYS.includes(`${name}.${key}`);
+    retired.push(
+      ...Object.keys(group)
+        .filter(isRetired)
+        .map((key) => `${name}.${key}`),
+    );
+    return [name, Object.fromEntries(Object.entries(group).filter(([key]) => !isRetired(key)))];
+  });
+  return { settings: Object.fromEntries(groups) as AgentSettings, retired };
 }
 
 function onMac({ platform }: AgentSettings): boolean {

@@ -33,13 +33,13 @@ const load = (managedFile: string, file?: string, flags = {}) =>
 test("what a profile sets wins over the file, flags win over both, and groups are merged key by key", () => {
   const profile = managed(
     "a.plist",
-    '{"PayloadUUID":"0C0E","hostName":"managed","drain":{"quietMs":9},"logLevel":"warn"}',
+    '{"PayloadUUID":"0C0E","hostName":"managed","engineLogs":{"maxSize":"1Mi"},"logLevel":"warn"}',
   );
-  const file = managed("agent.yaml", "hostName: file\nmetricsPort: 9465\ndrain: { propagationMs: 5 }\n");
+  const file = managed("agent.yaml", "hostName: file\nmetricsPort: 9465\nengineLogs: { keep: 5 }\n");
   expect(load(profile, file, { logLevel: "error" })).toMatchObject({
     hostName: "managed",
     metricsPort: 9465,
-    drain: { quietMs: 9, propagationMs: 5 },
+    engineLogs: { maxSize: 2 ** 20, keep: 5 },
     logLevel: "error",
   });
 });

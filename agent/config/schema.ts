@@ -76,7 +76,8 @@ const settingsSchema = z.strictObject({
   stateDir: path.describe(
     "State folder: models, engines and desired state. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
   ),
-  platform: z.enum(["darwin", "linux"]).describe("How this machine is read. Absent: what it is."),
+  // Not documented: for tests that replay another machine's tools.
+  platform: z.enum(["darwin", "linux"]).meta({ hidden: true }),
   register: z
     .boolean()
     .describe(
@@ -196,16 +197,9 @@ const settingsSchema = z.strictObject({
         .array(z.string().min(1))
         .describe("Remote hosts that models may be downloaded from. Absent: all.")
         .optional(),
-      stallMs: milliseconds(3_600_000)
-        .min(100)
-        .describe("Download timeout: abort and resume after this many ms without data.")
-        .default(30_000),
-      attempts: z
-        .int()
-        .min(1)
-        .max(100)
-        .describe("Consecutive failures without new data after which a download backs off.")
-        .default(5),
+      // Not documented: for tests with sources that fail.
+      stallMs: milliseconds(3_600_000).min(100).default(30_000).meta({ hidden: true }),
+      attempts: z.int().min(1).max(100).default(5).meta({ hidden: true }),
       maxDownloads: z
         .int()
         .min(1)
@@ -259,10 +253,6 @@ const settingsSchema = z.strictObject({
           "Days after which a stored file is hashed again in the background, to find bit rot; 0: never.",
         )
         .default(30),
-      verifyRate: bytes
-        .refine((rate) => rate >= 64 * 1024, "must be at least 64Ki")
-        .describe("Bytes per second that the background verification reads.")
-        .prefault("8Mi"),
     })
     .prefault({}),
   memory: z
@@ -287,9 +277,6 @@ const settingsSchema = z.strictObject({
     .prefault({}),
   drain: z
     .strictObject({
-      propagationMs: milliseconds(600_000)
-        .describe("Time for kube-proxy to apply a withdrawn endpoint.")
-        .default(2_000),
       quietMs: milliseconds(60_000)
         .describe("Time without requests before a draining engine is stopped.")
         .default(250),

@@ -18,6 +18,8 @@ import { serveModelCommands } from "./socket.ts";
 import { verifyInBackground } from "./verifier.ts";
 
 const RETRY_MS = 60_000;
+/** Slow enough that engines that read their weights do not notice. */
+const VERIFY_BYTES_PER_SECOND = 8 * 1024 ** 2;
 
 export interface KeepModelsOptions {
   readonly config: Pick<AgentConfig, "stateDir" | "hostName" | "disk" | "sources">;
@@ -162,7 +164,8 @@ async function keepModels(options: KeepModelsOptions & WhenDamaged): Promise<voi
   const { config, runner, hasMemory, onDamaged } = options;
   void verifyInBackground({
     ...options,
-    ...{ everyDays: config.disk.verifyDays, bytesPerSecond: config.disk.verifyRate },
+    everyDays: config.disk.verifyDays,
+    bytesPerSecond: VERIFY_BYTES_PER_SECOND,
     mayRun: hasMemory,
     onDamaged,
   });

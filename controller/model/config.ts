@@ -17,8 +17,8 @@ const commaList = <T extends z.ZodType<unknown, string>>(entry: T) =>
     .transform((text) => (text === "" ? [] : text.split(",")))
     .pipe(z.array(entry).max(64));
 
-const milliseconds = (description: string) =>
-  z.coerce.number().int().min(100).max(3_600_000).describe(description);
+/** No data for `stallMs`, or no header after `lookMs`, is a failure. */
+const milliseconds = z.coerce.number().int().min(100).max(3_600_000).meta({ hidden: true });
 
 export const modelConfigSchema = z.strictObject({
   hfEndpoint: z
@@ -85,8 +85,9 @@ export const modelConfigSchema = z.strictObject({
     .describe(
       "ConfigMap in the namespaces of Models whose key ca.crt holds the authorities (PEM) that download Jobs trust too.",
     ),
-  stallMs: milliseconds("Abort a request after this many ms without data.").default(15_000),
-  lookMs: milliseconds("Limit for reading the header of one Model, in ms.").default(60_000),
+  // Not documented: for tests with sources that do not answer.
+  stallMs: milliseconds.default(15_000),
+  lookMs: milliseconds.default(60_000),
   sourceCheckSeconds: z.coerce
     .number()
     .int()
@@ -96,31 +97,17 @@ export const modelConfigSchema = z.strictObject({
     .describe(
       "Check the source of a Model with refreshPolicy OnChange this often, in seconds, up to 20 % later. Less often after failures and for sources that change at each check.",
     ),
-  maxHeaderBytes: z.coerce
-    .number()
-    .int()
-    .min(1024)
-    .default(128 << 20)
-    .describe("Maximum length of a GGUF header, in bytes."),
 });
 
 export type ModelConfig = Readonly<z.output<typeof modelConfigSchema>>;
 
 const CONNECT_MS = 10_000;
+const MAX_HEADER_BYTES = 128 << 20;
 const MAX_REDIRECTS = 10;
 
 export function inspectSettings(config: ModelConfig): InspectSettings {
-  const {
-    allowLoopback,
-    allowPrivate,
-    allowNetworks,
-    stallMs,
-    lookMs,
-    hfEndpoint,
-    ollamaRegistry,
-    maxHeaderBytes,
-  } = config;
+  const { allowLoopback, allowPrivate, allowNetworks, stallMs, lookMs, hfEndpoint, ollamaRegistry } = config;
   const limits = { stallMs, connectMs: CONNECT_MS, maxRedirects: MAX_REDIRECTS };
   const rules = { allowLoopback, allowPrivate, allowedNetworks: allowNetworks, ...limits };
-  return { hfEndpoint, ollamaRegistry, maxHeaderBytes, inspectMs: lookMs, rules };
+  return { hfEndpoint, ollamaRegistry, maxHeaderBytes: MAX_HEADER_BYTES, inspectMs: lookMs, rules };
 }

@@ -4,7 +4,7 @@ import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
 import { WEBHOOK_NAME } from "./rotation.ts";
 
-const DAY_MS = 86_400_000;
+const CERTIFICATE_MS = 90 * 86_400_000;
 
 export const preflightConfigSchema = z.strictObject({
   preflight: z
@@ -35,13 +35,6 @@ export const preflightConfigSchema = z.strictObject({
     .describe(
       "The cluster gets no other nodes than those that exist: with Deny, services that would run in pods and fit no node are refused too. False: an autoscaler may add a node that holds them, so they get a warning.",
     ),
-  preflightCertificateDays: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(825)
-    .default(90)
-    .describe("Lifetime of its certificate; a new one is made when a third is left."),
 });
 
 /** Undefined where it is off. */
@@ -51,12 +44,10 @@ export function preflightOf({
   preflightPort: port,
   preflightNames,
   preflightFixedNodes: hasFixedNodes,
-  preflightCertificateDays,
 }: z.output<typeof preflightConfigSchema>) {
   if (mode === "Off") return undefined;
   const service = `${WEBHOOK_NAME}.${NAMESPACE_SYSTEM}.svc`;
   const names = preflightNames.length > 0 ? preflightNames : [service, `${service}.cluster.local`];
-  const lifetimeMs = preflightCertificateDays * DAY_MS;
   return {
     mode,
     hasFixedNodes,
@@ -64,6 +55,6 @@ export function preflightOf({
     port,
     secret: { name: WEBHOOK_NAME, namespace: NAMESPACE_SYSTEM },
     names,
-    lifetimeMs,
+    lifetimeMs: CERTIFICATE_MS,
   };
 }

@@ -85,7 +85,7 @@ export function configKeys(schema: z.ZodType): readonly ConfigKey[] {
 
 function keysOf({ properties = {} }: JsonSchema, prefix: string): readonly ConfigKey[] {
   return Object.entries(properties).flatMap(([name, schema]) => {
-    if (typeof schema === "boolean") return [];
+    if (typeof schema === "boolean" || schema.hidden === true) return [];
     const key = `${prefix}${name}`;
     return schema.properties === undefined ? [{ key, schema }] : keysOf(schema, `${key}.`);
   });

@@ -10,6 +10,7 @@ import { preflightConfigSchema } from "../../controller/preflight/config.ts";
 import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
 import { bundleInto } from "../../scripts/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
+import { configKeys } from "../../scripts/generate/configuration.ts";
 import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
@@ -55,11 +56,11 @@ test("every value is described, and has a default unless it is the controller's"
 });
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
-  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image", "hostsOnly"];
+  const settled = ["kubeconfig", "context", "healthAddress", "healthPort", "image", "hostsOnly"];
   const groups = [...Object.keys(preflightConfigSchema.shape), ...Object.keys(tunnelConfigSchema.shape)];
-  const flags = Object.keys(controllerConfigSchema.shape).filter(
-    (key) => ![...settled, ...groups].includes(key),
-  );
+  const flags = configKeys(controllerConfigSchema)
+    .map(({ key }) => key)
+    .filter((key) => ![...settled, ...groups].includes(key));
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());
 });
@@ -139,7 +140,7 @@ withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${n
 withHelm(
   `the preflight webhook comes with what it needs, and without it there is nothing of it${needsHelm}`,
   async () => {
-    const mode = "preflight.mode=Warn,preflight.failurePolicy=Fail,preflight.certificateDays=30";
+    const mode = "preflight.mode=Warn,preflight.failurePolicy=Fail";
     const objects = await render(helm, "--set", `${mode},catalogConfigMap=mine`);
     const ours = objects.filter(({ metadata }) => metadata.name === "metalbridge-preflight");
     expect(ours.map(({ kind }) => kind).sort()).toEqual([
@@ -150,8 +151,7 @@ withHelm(
       webhooks: [{ failurePolicy: "Fail", clientConfig: { service: { namespace: "metalbridge-system" } } }],
     });
     const deployment = JSON.stringify(objects.find(({ kind }) => kind === "Deployment"));
-    for (const flag of ["=Warn", "-certificate-days=30"])
-      expect(deployment).toContain(`"--preflight${flag}"`);
+    expect(deployment).toContain('"--preflight=Warn"');
     expect(deployment).toContain('"readinessProbe":{"httpGet":{"path":"/readyz/preflight"');
     expect(deployment).toContain('"--catalog=/etc/metalbridge/catalog/models.jsonl"');
     const policy = objects.find(({ kind }) => kind === "NetworkPolicy");
@@ -257,7 +257,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
     "--set-json",
     'controller.allowNetworks=["10.0.0.0/8","fd00::/8"]',
     "--set-json",
-    "controller.maxHeaderBytes=134217728",
+    "controller.sourceCheckSeconds=604800",
   );
   const deployment = objects.find(({ kind }) => kind === "Deployment");
   const pod = {
@@ -266,8 +266,17 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--max-header-bytes=134217728"]`,
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
   );
+});
+
+withHelm(`values of an earlier version that are retired are accepted${needsHelm}`, async () => {
+  const values = "controller.leaseDurationSeconds=30,preflight.mode=Warn,preflight.certificateDays=30";
+  const deployment = JSON.stringify(
+    (await render(helm, "--set", values)).find(({ kind }) => kind === "Deployment"),
+  );
+  expect(deployment).toContain('"--lease-duration-seconds=30"');
+  expect(deployment).not.toContain("certificate-days");
 });
 
 withHelm(`without replicas there are no pods, and no image is needed${needsHelm}`, async () => {

@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect, vi } from "vitest";
 import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
-import { runController } from "../../controller/main.ts";
+import { type ControllerOptions, runController } from "../../controller/main.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -81,10 +81,14 @@ export interface BenchOptions {
   readonly log?: Log;
   /** More of the controller. */
   readonly flags?: object;
+  readonly liveEviction?: ControllerOptions["liveEviction"];
 }
 
+type ControllerInputs = Required<Pick<ControllerOptions, "clock" | "log">> &
+  Pick<ControllerOptions, "identity">;
+
 export async function startBench(options: BenchOptions = {}): Promise<Bench> {
-  const { clock = systemClock, log = quietLog, nodes, flags } = options;
+  const { clock = systemClock, log = quietLog, nodes, flags, liveEviction } = options;
   const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes);
   const cluster = linux ?? (await startCluster({ controllerManager: true }));
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
@@ -93,7 +97,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   const own = path.join(cluster.dir, "controller.kubeconfig");
   await giveControllerIdentity(cluster, own);
   const startController = (kubeconfig: string, further?: object) =>
-    startOne(kubeconfig, { clock, log, flags: { ...flags, ...further } });
+    startOne(kubeconfig, { clock, log, liveEviction, flags: { ...flags, ...further } });
   let controller = await startController(own);
   await controller.whenWorking();
   const objects = await openObjects(cluster.kubeconfig);
@@ -127,7 +131,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
       await controller.whenWorking();
     },
     standby: async (ofStandby) => {
-      const other = await startOne(own, { clock, log: ofStandby, flags: { ...flags, identity: "standby" } });
+      const other = await startOne(own, { clock, log: ofStandby, liveEviction, flags, identity: "standby" });
       await vi.waitFor(async () => expect(await other.readiness()).toContain("waiting for leadership"), WAIT);
       return other;
     },
@@ -174,7 +178,13 @@ interface Controller {
 
 async function startOne(
   kubeconfig: string,
-  { clock, log, flags }: { clock: Clock; log: Log; flags: object | undefined },
+  {
+    clock,
+    log,
+    flags,
+    identity,
+    liveEviction,
+  }: Pick<BenchOptions, "flags" | "liveEviction"> & ControllerInputs,
 ): Promise<Controller> {
   const stop = new AbortController();
   let listening: (port: number) => void = () => {};
@@ -189,10 +199,6 @@ async function startOne(
     kubeconfig,
     healthPort: 0,
     image: "registry.example/metalbridge:1.0.0",
-    // Tests set the clock forward; that must not look like a leader that cannot renew.
-    leaseDurationSeconds: 3_600,
-    leaseRenewDeadlineSeconds: 3_599,
-    leaseRetrySeconds: 1,
     ...flags,
   });
   // Models are input here: their status is written by the test.
@@ -205,6 +211,10 @@ async function startOne(
     log,
     signal: stop.signal,
     createModelPass,
+    // Tests set the clock forward; that must not look like a leader that cannot renew.
+    lease: { durationSeconds: 3_600, renewDeadlineMs: 3_599_000, retryMs: 1_000 },
+    identity,
+    liveEviction,
     onListening: listening,
     onWorking: working,
   });

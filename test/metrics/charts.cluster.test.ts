@@ -26,10 +26,16 @@ const NOT_HERE = /^(up|metalbridge_engine_kv_cache_usage_ratio|metalbridge_densi
 
 async function startController(kubeconfig: string) {
   const stop = new AbortController();
-  const config = parseControllerConfig({ kubeconfig, healthPort: 0, leaseRetrySeconds: 1 });
+  const config = parseControllerConfig({ kubeconfig, healthPort: 0 });
   let running: Promise<void> = Promise.resolve();
   const listening = new Promise<number>((resolve) => {
-    running = runController({ config, log: quietLog, signal: stop.signal, onListening: resolve });
+    running = runController({
+      config,
+      log: quietLog,
+      signal: stop.signal,
+      lease: { retryMs: 1_000 },
+      onListening: resolve,
+    });
   });
   const port = await Promise.race([listening, running]);
   return {

@@ -51,7 +51,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const chart = await bed.packaged(NEXT);
     const started = performance.now();
     await whileRefusing(bed, async () => {
-      await bed.upgrade(chart, "--set", "controller.logLevel=debug,preflight.certificateDays=60");
+      await bed.upgrade(chart, "--set", "controller.logLevel=debug,preflight.timeoutSeconds=6");
       await annotate(`${Math.round(performance.now() - started)} ms`);
       await untilOldPodsAreGone(bed);
     });

@@ -34,9 +34,8 @@ const LOG: Log = {
 const AHEAD = { ...systemClock, nowMs: () => systemClock.nowMs() + 180_000 };
 /** At once, but for the observations that it takes. */
 const LIVE_EVICTION = {
-  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1, probeNodes: true },
-  liveEvictionCooldownSeconds: 5,
-  probeRuntimeClassName: "nvidia",
+  flags: { liveEviction: true, probeNodes: true, probeRuntimeClassName: "nvidia" },
+  liveEviction: { intervalMs: 1_000, minimumStayMs: 1_000, cooldownMs: 5_000 },
 };
 /** Of this machine: an endpoint may not be in the loopback range. */
 const ADDRESS = Object.values(networkInterfaces())
@@ -57,7 +56,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         response.end(`llamacpp:requests_processing ${inFlight}\nllamacpp:requests_deferred 0\n`);
       }).listen(0, ADDRESS);
       await once(engine, "listening");
-      bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: LIVE_EVICTION, log: LOG, clock: AHEAD });
+      bench = await startBench({ nodes: [{ name: "cpu-1" }], ...LIVE_EVICTION, log: LOG, clock: AHEAD });
       for (const one of priorityClasses()) await bench.apply(one);
       await bench.cluster.kubectl(["create", "namespace", NS]);
       await bench.apply({
