@@ -5,7 +5,7 @@
 import { ANNOTATION_LOST, LOST_BY_FORCE, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { Caches } from "../watches/caches.ts";
+import type { Watches } from "../watches/watches.ts";
 import {
   type HostSign,
   judgeSingleHost,
@@ -32,12 +32,12 @@ interface Declaration {
   readonly seenMs: number;
 }
 
-export function createFleetLiveness(caches: Caches, signs: LeaseSigns, clock: Clock): FleetLiveness {
+export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: Clock): FleetLiveness {
   const last = new Map<string, LivenessVerdict["at"]>();
   const declarations = new Map<string, Declaration>();
-  let interruptions = caches.leases.interruptions();
+  let interruptions = watches.leases.interruptions();
   const countedFromMs = (): number => {
-    const seen = caches.leases.interruptions();
+    const seen = watches.leases.interruptions();
     if (seen !== interruptions) signs.countAfresh();
     interruptions = seen;
     return signs.countedFromMs();
@@ -47,8 +47,8 @@ export function createFleetLiveness(caches: Caches, signs: LeaseSigns, clock: Cl
     const { name } = host.metadata;
     const declaration = declarations.get(name);
     return readSign(host, {
-      lease: caches.leases.get(`${NAMESPACE_HOSTS}/${name}`),
-      replicas: caches.replicasOfHost.of(name),
+      lease: watches.leases.get(`${NAMESPACE_HOSTS}/${name}`),
+      replicas: watches.replicasOfHost.of(name),
       lastChangeMs: signs.lastChangeMs(name),
       absence: signs.absence(name),
       isDeclaredLost: declaration !== undefined && !isInVain(declaration, signs.lastChangeMs(name)),
@@ -58,13 +58,13 @@ export function createFleetLiveness(caches: Caches, signs: LeaseSigns, clock: Cl
   const plan = (): LivenessPlan => {
     const fromMs = countedFromMs();
     const now = clock.monotonicMs();
-    const hosts = caches.hosts.list().map((host) => signOf(host, now));
+    const hosts = watches.hosts.list().map((host) => signOf(host, now));
     return planLiveness({ hosts, countedFromMs: fromMs }, now);
   };
   return {
     // Each change of a host or of its replicas asks for it: the others are read only where they count.
     verdictOf: (name) => {
-      const host = caches.hosts.get(name);
+      const host = watches.hosts.get(name);
       if (host === undefined) return { at: "neverSeen" };
       const fromMs = countedFromMs();
       const now = clock.monotonicMs();

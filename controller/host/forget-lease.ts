@@ -11,10 +11,10 @@ import type { LeaseSigns } from "./signs.ts";
  * Removes the Lease once it has expired without a renewal: an agent that still waits for its Host renews it.
  */
 export async function forgetLease(
-  { caches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
+  { watches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
   name: string,
 ): Promise<Recheck | undefined> {
-  const lease = caches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
+  const lease = watches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
   if (lease === undefined) return undefined;
   const seen = { lastChangeMs: signs.lastChangeMs(name), countedFromMs: signs.countedFromMs() };
   const leftMs = leaseExpiresInMs(seen, clock.monotonicMs());

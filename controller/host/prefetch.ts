@@ -8,8 +8,8 @@ import { ApiCallFailed } from "../service/apply/failure.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 
 /** False where another client wrote first. A manager of its own: the conditions are applied on their own. */
-export async function writePrefetch({ client, caches, log }: ControllerPorts, host: Host): Promise<boolean> {
-  const wanted = prefetchOrders(host, caches.prefetchedModels.of("all"));
+export async function writePrefetch({ client, watches, log }: ControllerPorts, host: Host): Promise<boolean> {
+  const wanted = prefetchOrders(host, watches.prefetchedModels.of("all"));
   if (isDeepEqual(wanted, host.status?.prefetch?.wanted ?? [])) return true;
   const { name } = host.metadata;
   const status = wanted.length === 0 ? {} : { prefetch: { wanted } };

@@ -39,10 +39,10 @@ export interface HostPorts extends ControllerPorts {
 }
 
 export async function reconcileHost(ports: HostPorts, name: string): Promise<Recheck | undefined> {
-  const { caches, clock, fleet } = ports;
-  const host = caches.hosts.get(name);
-  const replicas = caches.replicasOfHost.of(name);
-  const slices = caches.slicesOfHost.of(name);
+  const { watches, clock, fleet } = ports;
+  const host = watches.hosts.get(name);
+  const replicas = watches.replicasOfHost.of(name);
+  const slices = watches.slicesOfHost.of(name);
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
   const nowIso = isoSeconds(clock.nowMs());
@@ -171,7 +171,7 @@ async function clearDeclaration(
  * the engine on return.
  */
 async function forceDeleteReplica(
-  { client, log, record, caches }: HostPorts,
+  { client, log, record, watches }: HostPorts,
   replica: InferenceReplica,
   because: string,
 ): Promise<boolean> {
@@ -186,7 +186,7 @@ async function forceDeleteReplica(
     log.info({ replica: name, because }, "replica force-deleted");
     const event = { type: "Warning", reason: "HostLost", action: "Reschedule" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
-    const service = caches.services.get(keyOf({ namespace, name: replica.spec.template.serviceName }));
+    const service = watches.services.get(keyOf({ namespace, name: replica.spec.template.serviceName }));
     const note = `${name} will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
@@ -194,7 +194,7 @@ async function forceDeleteReplica(
 }
 
 async function finishDeletion(
-  { client, log, record, caches }: HostPorts,
+  { client, log, record, watches }: HostPorts,
   replica: InferenceReplica,
   note: string,
 ): Promise<boolean> {
@@ -206,7 +206,7 @@ async function finishDeletion(
   );
   const event = { type: "Warning", reason: "DeletionForced", action: "Delete", note } as const;
   reportOn(record, INFERENCE_REPLICAS, replica, event);
-  const host = caches.hosts.get(hostName);
+  const host = watches.hosts.get(hostName);
   if (host !== undefined) reportOn(record, HOSTS, host, event);
   return true;
 }

@@ -24,7 +24,7 @@ import { planJoin } from "./plan.ts";
 
 export interface JoinPorts extends Pick<ControllerPorts, "client" | "clock" | "log"> {
   readonly connection: KubeConnection;
-  readonly caches: Pick<ControllerPorts["caches"], "hosts">;
+  readonly watches: Pick<ControllerPorts["watches"], "hosts">;
 }
 
 const BEHIND: Recheck = { recheckAfterMs: 500 };
@@ -55,7 +55,7 @@ export function startJoins(
 
 /** Reads the request itself: one that was answered a moment ago must not get a second token, which ends the first. */
 export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Recheck | undefined> {
-  const { client, clock, caches, log } = ports;
+  const { client, clock, watches, log } = ports;
   const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace: NAMESPACE_JOIN });
   if (!read.ok && settled("get a request to join", read)) return undefined;
   if (!read.ok) return BEHIND;
@@ -65,7 +65,7 @@ export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Rec
   if (!found.ok && found.error.kind !== "notFound")
     throw new ApiCallFailed(`get the account of group ${group}`, found.error);
   const account = found.ok ? readJoinGroup(found.value.metadata) : undefined;
-  const step = planJoin({ request, account, hosts: caches.hosts.list() }, clock.nowMs());
+  const step = planJoin({ request, account, hosts: watches.hosts.list() }, clock.nowMs());
   switch (step.do) {
     case "keep":
       return step;

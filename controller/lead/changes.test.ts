@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import type { LeaseSigns } from "../host/signs.ts";
-import { createGroupings } from "../watches/caches.ts";
+import { createGroupings } from "../watches/watches.ts";
 import { createHandlers, type LeaderState } from "./changes.ts";
 
 type Stored = NonNullable<NonNullable<Host["status"]>["models"]>[number];
@@ -16,8 +16,8 @@ const model = (name: string, source: string): Model =>
 function plannedAfter(models: readonly Model[], before: Host | undefined, after: Host | undefined): string[] {
   const planned: string[] = [];
   const ignored = { enqueue: () => {} };
-  const caches = createGroupings();
-  for (const one of models) caches.modelsOfSource.note(`apps/${one.metadata.name}`, one, undefined);
+  const watches = createGroupings();
+  for (const one of models) watches.modelsOfSource.note(`apps/${one.metadata.name}`, one, undefined);
   const state = {
     working: {
       queues: {
@@ -25,7 +25,7 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
         models: { enqueue: (key: string) => planned.push(key) },
       },
       scheduler: { noteHost: () => {} },
-      caches,
+      watches,
     },
   } as unknown as LeaderState;
   createHandlers(state, {} as LeaseSigns).onHost("mac-1", after, before);

@@ -17,14 +17,14 @@ import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
-import type { Caches, ChangeHandlers } from "../watches/caches.ts";
+import type { ChangeHandlers, Watches } from "../watches/watches.ts";
 import type { Queues } from "./queues.ts";
 
-/** What handlers use once the caches are complete; `noteFirstLists` catches up on what came before. */
+/** What handlers use once the watches are complete; `noteFirstLists` catches up on what came before. */
 export interface LeaderParts {
   readonly queues: Queues;
   readonly scheduler: ControllerScheduler;
-  readonly caches: Caches;
+  readonly watches: Watches;
   readonly memory: ServiceMemory;
   readonly clock: Clock;
 }
@@ -39,9 +39,9 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     onService: (key) => state.working?.queues.services.enqueue(key),
     onWeights: (model) => state.working?.queues.models.enqueue(model),
     onModel: (namespace, name) => {
-      const { queues, caches } = state.working ?? {};
+      const { queues, watches } = state.working ?? {};
       queues?.models.enqueue(keyOf({ namespace, name }));
-      for (const { metadata } of caches?.servicesOfModel.of(keyOf({ namespace, name })) ?? []) {
+      for (const { metadata } of watches?.servicesOfModel.of(keyOf({ namespace, name })) ?? []) {
         queues?.services.enqueue(keyOf(metadata));
       }
     },
@@ -74,7 +74,7 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     },
     onPrefetched: (model, before) => {
       if (prefetchText(model) === prefetchText(before)) return;
-      for (const { metadata } of state.working?.caches.hosts.list() ?? [])
+      for (const { metadata } of state.working?.watches.hosts.list() ?? [])
         state.working?.queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => {
@@ -99,28 +99,28 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
 
 /** A renewal by a reachable host changes nothing, and each host sends one every ten seconds. */
 function isReachable({ working }: LeaderState, host: string): boolean {
-  const conditions = working?.caches.hosts.get(host)?.status?.conditions;
+  const conditions = working?.watches.hosts.get(host)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
 }
 
 /** A renewal withdraws an operator's declaration. */
 function isDeclaredLost({ working }: LeaderState, host: string): boolean {
-  return working?.caches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
+  return working?.watches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
 /** Notes the first lists, which arrived before the leader was working. */
 export function processInitialLists(working: LeaderParts): void {
-  for (const host of working.caches.hosts.list()) working.scheduler.noteHost(host.metadata.name, host);
-  for (const replica of working.caches.replicas.list())
+  for (const host of working.watches.hosts.list()) working.scheduler.noteHost(host.metadata.name, host);
+  for (const replica of working.watches.replicas.list())
     noteReplica(working, keyOf(replica.metadata), replica);
 }
 
 function noteReplica(
-  { scheduler, caches, clock, queues }: LeaderParts,
+  { scheduler, watches, clock, queues }: LeaderParts,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
-  const service = replica === undefined ? undefined : caches.services.get(serviceKeyOf(replica));
+  const service = replica === undefined ? undefined : watches.services.get(serviceKeyOf(replica));
   scheduler.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
   queues.placement.enqueue("all");
 }
@@ -130,7 +130,7 @@ function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
 }
 
 function enqueueServicesOn({ working }: LeaderState, host: string): void {
-  for (const { metadata, spec } of working?.caches.replicasOfHost.of(host) ?? []) {
+  for (const { metadata, spec } of working?.watches.replicasOfHost.of(host) ?? []) {
     working?.queues.services.enqueue(
       keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     );
@@ -139,7 +139,7 @@ function enqueueServicesOn({ working }: LeaderState, host: string): void {
 
 /** Their pods are marked as not ready in the same moment, and either watch may be ahead. */
 function enqueueServicesOfPodsOn({ working }: LeaderState, node: string | undefined): void {
-  for (const { metadata, spec } of working?.caches.pods.list() ?? []) {
+  for (const { metadata, spec } of working?.watches.pods.list() ?? []) {
     const name = metadata.labels?.[LABEL_SERVICE];
     if (spec.nodeName === node && name !== undefined)
       working?.queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
@@ -147,7 +147,7 @@ function enqueueServicesOfPodsOn({ working }: LeaderState, node: string | undefi
 }
 
 function enqueueAuto({ working }: LeaderState): void {
-  for (const { metadata, spec } of working?.caches.services.list() ?? [])
+  for (const { metadata, spec } of working?.watches.services.list() ?? [])
     if (spec.placement.mode === "Auto") working?.queues.services.enqueue(keyOf(metadata));
 }
 
@@ -162,7 +162,7 @@ function capacityIn(map: ConfigMap | undefined) {
 /** A queued service that names no runtime may get another one. */
 function enqueuePending({ working }: LeaderState): void {
   for (const key of working?.scheduler.pending() ?? [])
-    if (working?.caches.services.get(key)?.spec.runtime === undefined) working?.queues.services.enqueue(key);
+    if (working?.watches.services.get(key)?.spec.runtime === undefined) working?.queues.services.enqueue(key);
 }
 
 function runtimesOf(host: Host | undefined): string {
@@ -171,14 +171,14 @@ function runtimesOf(host: Host | undefined): string {
 
 /** The status of a Model lists the hosts that have it. */
 function enqueueModelsOf({ working }: LeaderState, source: string): void {
-  for (const { metadata } of working?.caches.modelsOfSource.of(source) ?? []) {
+  for (const { metadata } of working?.watches.modelsOfSource.of(source) ?? []) {
     working?.queues.models.enqueue(keyOf(metadata));
   }
 }
 
 /** What others take of a Host's list is said by the Models that it has no room for. */
 function enqueueLeftOut({ working }: LeaderState, host: Host): void {
-  for (const { metadata } of modelsWithoutRoom(host, working?.caches.prefetchedModels.of("all") ?? []))
+  for (const { metadata } of modelsWithoutRoom(host, working?.watches.prefetchedModels.of("all") ?? []))
     working?.queues.models.enqueue(keyOf(metadata));
 }
 

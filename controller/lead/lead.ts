@@ -1,4 +1,4 @@
-/** The work of the leader: caches, queues, reconcilers. One signal stops all of it. */
+/** The work of the leader: watches, queues, reconcilers. One signal stops all of it. */
 
 import type { Match } from "../../fitness/catalog/match.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -26,8 +26,8 @@ import { createNodeProbes, type NodeProbesOptions } from "../service/pods/node-p
 import { createOffloadReader } from "../service/pods/offload.ts";
 import { createPodsQueue } from "../service/pods/queue.ts";
 import type { ServicePorts } from "../service/ports.ts";
-import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../watches/caches.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
+import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { createHandlers, type LeaderState, processInitialLists } from "./changes.ts";
 import { type ControllerQueueOptions, createQueues, enqueueAll } from "./queues.ts";
@@ -56,19 +56,19 @@ export async function lead(options: LeadOptions): Promise<void> {
   const { clock, signal, metrics } = options;
   const signs = createLeaseSigns(clock);
   const state: LeaderState = {};
-  const caches = startCaches(options, createHandlers(state, signs));
+  const watches = startWatches(options, createHandlers(state, signs));
   const downloads = startDownloads({
     ...options,
     onModel: (key) => state.working?.queues.models.enqueue(key),
   });
-  options.onWatching(() => [...watchesOf(caches), ...downloads.watches]);
-  if (!(await areListed(caches, downloads.watches, signal))) return;
+  options.onWatching(() => [...allWatches(watches), ...downloads.watches]);
+  if (!(await areListed(watches, downloads.watches, signal))) return;
   // Lease timeouts start here: listed Leases may be of any age.
   signs.countAfresh();
   const scheduler = createControllerScheduler();
-  const fleet = createFleetLiveness(caches, signs, clock);
+  const fleet = createFleetLiveness(watches, signs, clock);
   const moving = createMoveTracker(metrics.countMove);
-  const ports: ControllerPorts = { ...options, caches, moving };
+  const ports: ControllerPorts = { ...options, watches, moving };
   const memory = createServiceMemory();
   const enqueueServices = (keys: readonly string[]) => {
     for (const key of keys) state.working?.queues.services.enqueue(key);
@@ -77,7 +77,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const pathPorts: PathPorts = {
     ...ports,
     ...{ linux: options.linux, matchModel: options.matchModel, podsQueue },
-    nodeProbes: createNodeProbes({ ...options, caches }),
+    nodeProbes: createNodeProbes({ ...options, watches }),
     offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
     onPositions: enqueueServices,
     scheduler,
@@ -95,11 +95,11 @@ export async function lead(options: LeadOptions): Promise<void> {
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries, lastStatus: new Map() };
   const secretAccess = await startSecretAccess({
     ...options,
-    caches,
+    watches,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
-  const own = [...downloads.watches, startJoins({ ...options, caches })];
-  options.onWatching(() => [...watchesOf(caches), ...own, ...secretAccess.watches()]);
+  const own = [...downloads.watches, startJoins({ ...options, watches })];
+  options.onWatching(() => [...allWatches(watches), ...own, ...secretAccess.watches()]);
   const queues = createQueues(options, {
     ...pathPorts,
     ...servicePorts,
@@ -109,13 +109,13 @@ export async function lead(options: LeadOptions): Promise<void> {
     secretAccess,
     downloads,
   });
-  state.working = { queues, scheduler, caches, memory, clock };
+  state.working = { queues, scheduler, watches, memory, clock };
   processInitialLists(state.working);
-  metrics.watch(() => leaderFacts(caches, { ...queues }, { scheduler, podsQueue }, clock));
-  prepareAll(paths, caches);
-  enqueueAll(caches, queues);
+  metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue }, clock));
+  prepareAll(paths, watches);
+  enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
-  startLiveEviction({ ...options, caches, moving, onMoving: enqueueServices });
+  startLiveEviction({ ...options, watches, moving, onMoving: enqueueServices });
   options.onWorking();
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   metrics.watch(undefined);
@@ -123,12 +123,12 @@ export async function lead(options: LeadOptions): Promise<void> {
 
 /** False where the signal came first. */
 async function areListed(
-  caches: Caches,
-  watches: ReturnType<typeof startDownloads>["watches"],
+  watches: Watches,
+  ofDownloads: ReturnType<typeof startDownloads>["watches"],
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await Promise.all([whenCachesSynced(caches), ...watches.map(({ whenSynced }) => whenSynced())]);
+    await Promise.all([whenWatchesSynced(watches), ...ofDownloads.map(({ whenSynced }) => whenSynced())]);
     return true;
   } catch (error) {
     if (signal.aborted) return false;
@@ -137,15 +137,15 @@ async function areListed(
 }
 
 /** Every demand must be queued before the first is placed. */
-function prepareAll(paths: ServicePorts["paths"], caches: Caches): void {
-  for (const live of liveServices(caches))
-    choosePath(paths, live, caches.models.get(modelKeyOf(live.service))).prepare(live);
+function prepareAll(paths: ServicePorts["paths"], watches: Watches): void {
+  for (const live of liveServices(watches))
+    choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
 }
 
-function* liveServices(caches: Caches): Iterable<LiveService> {
-  for (const service of caches.services.list()) {
+function* liveServices(watches: Watches): Iterable<LiveService> {
+  for (const service of watches.services.list()) {
     const { namespace, name, deletionTimestamp } = service.metadata;
     const key = keyOf({ namespace, name });
-    if (deletionTimestamp === undefined) yield { key, service, own: observeService(caches, key).own };
+    if (deletionTimestamp === undefined) yield { key, service, own: observeService(watches, key).own };
   }
 }

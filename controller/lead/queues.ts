@@ -14,7 +14,7 @@ import type { ModelPassPorts } from "../model/reconcile.ts";
 import type { SecretAccess } from "../secrets/secret-access.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
-import type { Caches } from "../watches/caches.ts";
+import type { Watches } from "../watches/watches.ts";
 import type { PathPorts } from "./service-paths.ts";
 
 /** A pass over one Model; reads its header from the source. */
@@ -89,24 +89,24 @@ function byNamespace(limit: number): Pick<QueueSettings<string>, "groups"> {
 }
 
 /** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. What no leader has acted on goes first. */
-export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues): void {
-  const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = caches;
-  const { deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService } = caches;
+export function enqueueAll(watches: Watches, { services, hosts, fleet, models }: Queues): void {
+  const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = watches;
+  const { deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService } = watches;
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
-  const all = caches.services.list();
+  const all = watches.services.list();
   const leftovers = [
     ...[replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService],
     ...[deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService],
-    ...[caches.networkPoliciesOfService, caches.podMonitorsOfService],
+    ...[watches.networkPoliciesOfService, watches.podMonitorsOfService],
   ].flatMap((grouping) => grouping.groups());
-  for (const { metadata } of caches.models.list()) models.enqueue(keyOf(metadata));
+  for (const { metadata } of watches.models.list()) models.enqueue(keyOf(metadata));
   for (const { metadata } of [...all.filter(isNew), ...all]) services.enqueue(keyOf(metadata));
   for (const key of leftovers) services.enqueue(key);
-  for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
-  for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])
+  for (const { metadata } of watches.hosts.list()) hosts.enqueue(metadata.name);
+  for (const host of [...watches.replicasOfHost.groups(), ...watches.slicesOfHost.groups()])
     hosts.enqueue(host);
   // Leases also cover deleted hosts.
-  for (const { metadata } of caches.leases.list()) hosts.enqueue(metadata.name);
+  for (const { metadata } of watches.leases.list()) hosts.enqueue(metadata.name);
   fleet.enqueue("all");
 }

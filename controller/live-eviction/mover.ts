@@ -1,4 +1,4 @@
-/** Live eviction at work: observes at an interval, from the caches alone, and starts moves. */
+/** Live eviction at work: observes at an interval, from the watches alone, and starts moves. */
 
 import type { Match } from "../../fitness/catalog/match.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -9,8 +9,8 @@ import { PODS } from "../../src/kube/kinds.ts";
 import { createQueue } from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ControllerMetrics } from "../metrics.ts";
-import type { Caches } from "../watches/caches.ts";
 import { reportOn } from "../watches/events.ts";
+import type { Watches } from "../watches/watches.ts";
 import { type Departure, type MoveTracker, moveEndOf } from "./move-tracker.ts";
 import { mayHaveMultiplePods, moveCandidatesFor, type ObservedWorkload, observeReplicas } from "./observe.ts";
 import {
@@ -28,7 +28,7 @@ export interface MoverOptions {
   /** Undefined: nothing is moved. */
   readonly liveEviction: Settings | undefined;
   readonly connection: KubeConnection;
-  readonly caches: Caches;
+  readonly watches: Watches;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -62,15 +62,15 @@ async function pass(
   settings: Settings,
   before: LiveEvictionState,
 ): Promise<LiveEvictionState> {
-  const { caches, clock, log, moving, matchModel, onMoving } = options;
+  const { watches, clock, log, moving, matchModel, onMoving } = options;
   const nowMs = clock.nowMs();
   onMoving(
     moving.end((service, one) => {
-      const hasService = caches.services.get(service) !== undefined;
-      return moveEndOf({ hasService, isOnMachine: isThere(caches, service, one) }, one.sinceMs, nowMs);
+      const hasService = watches.services.get(service) !== undefined;
+      return moveEndOf({ hasService, isOnMachine: isThere(watches, service, one) }, one.sinceMs, nowMs);
     }),
   );
-  const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
+  const seen = new Map(observeReplicas(watches, matchModel).map((one) => [one.replica, one]));
   const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
   for (const { replica, name, service, on, score } of seen.values())
     if ((score ?? 0) > 0 && !before.tracked.has(replica))
@@ -78,7 +78,7 @@ async function pass(
   let after = state;
   for (const one of due) {
     const replica = seen.get(one.replica);
-    const move = replica && chooseMove(one, moveCandidatesFor(caches, replica, matchModel, nowMs), settings);
+    const move = replica && chooseMove(one, moveCandidatesFor(watches, replica, matchModel, nowMs), settings);
     if (replica === undefined || move === undefined) continue;
     // Also where it may not leave: it is asked again after the cool-down, not at every interval.
     after = noteMove(after, one.service, nowMs);
@@ -98,7 +98,7 @@ async function pass(
 }
 
 function isThere(
-  { replicasOfService, podsOfService }: Caches,
+  { replicasOfService, podsOfService }: Watches,
   service: string,
   { by, machine }: Departure,
 ): boolean {
@@ -109,14 +109,14 @@ function isThere(
 
 /** Pods: where there is more than one, or by what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
 async function whyItStays(
-  { connection, caches }: MoverOptions,
+  { connection, watches }: MoverOptions,
   seen: ObservedWorkload,
 ): Promise<string | undefined> {
   if (seen.by === "replica") return undefined;
-  const { deploymentsOfService, autoscalersOfService } = caches;
+  const { deploymentsOfService, autoscalersOfService } = watches;
   if (mayHaveMultiplePods(deploymentsOfService.of(seen.service), autoscalersOfService.of(seen.service)))
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
-  const namespace = caches.services.get(seen.service)?.metadata.namespace;
+  const namespace = watches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
   const answer = await connection.request({
     method: "POST",
@@ -128,12 +128,12 @@ async function whyItStays(
 }
 
 function tell(
-  { caches, record }: MoverOptions,
+  { watches, record }: MoverOptions,
   { service: key }: ObservedWorkload,
   reason: string,
   note: string,
 ): void {
-  const service = caches.services.get(key);
+  const service = watches.services.get(key);
   if (service === undefined) return;
   reportOn(record, INFERENCE_SERVICES, service, { type: "Warning", reason, action: "Move", note });
 }

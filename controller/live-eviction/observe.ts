@@ -20,8 +20,8 @@ import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/k
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { isChosenByUser } from "../service/pods/nodes.ts";
 import { hasEnded, isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
-import type { Caches } from "../watches/caches.ts";
 import { readReportedNode } from "../watches/nodes.ts";
+import type { Watches } from "../watches/watches.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
 import type { MoveCandidate, Observation } from "./plan.ts";
 
@@ -31,7 +31,7 @@ export interface ObservedWorkload extends Observation {
 }
 
 type Sees = Pick<
-  Caches,
+  Watches,
   | "services"
   | "models"
   | "hosts"
@@ -44,21 +44,21 @@ type Sees = Pick<
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
-export function observeReplicas(caches: Sees, match: (name: string) => Match): readonly ObservedWorkload[] {
-  return caches.services.list().flatMap((service) => {
-    const model = modelOf(caches, service);
+export function observeReplicas(watches: Sees, match: (name: string) => Match): readonly ObservedWorkload[] {
+  return watches.services.list().flatMap((service) => {
+    const model = modelOf(watches, service);
     const { evictionProtection, disruption, suspend } = service.spec;
     if (model === undefined || suspend || evictionProtection === true || disruption?.protectAlways === true)
       return [];
-    return [...onHosts(caches, service, model, match), ...onNodes(caches, service, model, match)];
+    return [...onHosts(watches, service, model, match), ...onNodes(watches, service, model, match)];
   });
 }
 
-function onHosts(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+function onHosts(watches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
   const key = keyOf(service.metadata);
-  return caches.replicasOfService.of(key).flatMap((replica): ObservedWorkload[] => {
+  return watches.replicasOfService.of(key).flatMap((replica): ObservedWorkload[] => {
     const { metadata, spec } = replica;
-    const host = caches.hosts.get(spec.template.hostName);
+    const host = watches.hosts.get(spec.template.hostName);
     if (host === undefined || isLeaving(replica)) return [];
     const read = machineOf(host);
     const need = hostNeed(model, spec.template.engine, match, spec.memory.claimBytes);
@@ -68,16 +68,16 @@ function onHosts(caches: Sees, service: InferenceService, model: Model, match: (
   });
 }
 
-function onNodes(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+function onNodes(watches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
   if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
   const key = keyOf(service.metadata);
-  const pods = caches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
-  const needs = pods.length === 0 ? undefined : needInPods(caches, service, model, match);
+  const pods = watches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
+  const needs = pods.length === 0 ? undefined : needInPods(watches, service, model, match);
   if (needs === undefined) return [];
   return pods.flatMap((pod): ObservedWorkload[] => {
-    const node = caches.nodes.get(pod.spec.nodeName ?? "");
+    const node = watches.nodes.get(pod.spec.nodeName ?? "");
     if (node === undefined) return [];
-    const score = isPodReady(pod) ? scoreOn(caches, node, needs) : undefined;
+    const score = isPodReady(pod) ? scoreOn(watches, node, needs) : undefined;
     return [{ ...identityOf(pod.metadata), by: "pod", service: key, on: node.metadata.name, score }];
   });
 }
@@ -99,25 +99,28 @@ export function mayHaveMultiplePods(
 
 /** Machines with their scores, and whether they would take it now. */
 export function moveCandidatesFor(
-  caches: Sees,
+  watches: Sees,
   { by, service: key, name: own }: ObservedWorkload,
   match: (name: string) => Match,
   nowMs: number,
 ): readonly MoveCandidate[] {
-  const service = caches.services.get(key);
-  const model = service && modelOf(caches, service);
+  const service = watches.services.get(key);
+  const model = service && modelOf(watches, service);
   if (service === undefined || model === undefined) return [];
   if (by === "pod") {
-    const needs = needInPods(caches, service, model, match);
-    const pod = caches.pods.get(keyOf({ namespace: service.metadata.namespace, name: own }));
-    return needs === undefined || pod === undefined ? [] : nodeCandidates(caches, pod, needs);
+    const needs = needInPods(watches, service, model, match);
+    const pod = watches.pods.get(keyOf({ namespace: service.metadata.namespace, name: own }));
+    return needs === undefined || pod === undefined ? [] : nodeCandidates(watches, pod, needs);
   }
   try {
-    const lists = { hosts: caches.hosts.list(), replicas: caches.replicas.list() };
-    const named = namedModels(caches, service);
-    const fit = fitOfService({ service, model, ...named, ...lists, services: caches.services.list() }, nowMs);
+    const lists = { hosts: watches.hosts.list(), replicas: watches.replicas.list() };
+    const named = namedModels(watches, service);
+    const fit = fitOfService(
+      { service, model, ...named, ...lists, services: watches.services.list() },
+      nowMs,
+    );
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {
-      const host = caches.hosts.get(name);
+      const host = watches.hosts.get(name);
       const read = host === undefined ? undefined : machineOf(host);
       if (read?.at !== "known") return [];
       const need = hostNeed(model, fit.template.engine, match, claimBytes);
@@ -131,12 +134,12 @@ export function moveCandidatesFor(
 }
 
 /** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
-function nodeCandidates(caches: Sees, pod: Pod, needs: Needs): readonly MoveCandidate[] {
-  const beside = new Map(caches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
-  for (const one of caches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
-  return caches.nodes.list().flatMap((node) => {
+function nodeCandidates(watches: Sees, pod: Pod, needs: Needs): readonly MoveCandidate[] {
+  const beside = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
+  for (const one of watches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
+  return watches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
-    const score = scoreOn(caches, node, needs);
+    const score = scoreOn(watches, node, needs);
     const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, beside.get(name) ?? [], pod);
     return score === undefined ? [] : [{ name, score, isOpen }];
   });
@@ -187,13 +190,13 @@ interface Needs {
 }
 
 function needInPods(
-  caches: Sees,
+  watches: Sees,
   service: InferenceService,
   model: Model,
   match: (name: string) => Match,
 ): Needs | undefined {
   try {
-    const pod = podNeed({ service, model, ...inPods(namedModels(caches, service)) });
+    const pod = podNeed({ service, model, ...inPods(namedModels(watches, service)) });
     const { source, quantization } = aboutModel(model);
     const { settings, claimBytes } = pod;
     return { pod, need: replicaNeedOf({ source, quantization, match, settings, claimBytes }) };

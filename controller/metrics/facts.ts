@@ -20,7 +20,7 @@ export interface Watch {
   readonly interruptions: number;
 }
 
-/** What a leader knows; only the leader has caches to export. */
+/** What a leader knows; only the leader has watches to export. */
 export interface LeaderFacts {
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];

@@ -1,24 +1,24 @@
-/** The leader's caches and queues as facts for its metrics. */
+/** The leader's watches and queues as facts for its metrics. */
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { PodsQueue } from "../service/pods/queue.ts";
-import type { Caches } from "../watches/caches.ts";
+import type { Watches } from "../watches/watches.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(
-  caches: Caches,
+  watches: Watches,
   queues: Readonly<Record<string, { readonly depth: () => number }>>,
   waiting: { readonly scheduler: Pick<ControllerScheduler, "pending">; readonly podsQueue: PodsQueue },
   clock: Clock,
 ): LeaderFacts {
-  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = caches;
+  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = watches;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = watches;
   const now = clock.monotonicMs();
   const copies = {
     ...{ models, services, replicas, hosts, kubeServices, slices, leases, revisions },
     ...{ deployments, autoscalers, disruptionBudgets, networkPolicies, pods },
   };
-  const watches = Object.entries(copies).map(([kind, copy]): Watch => {
+  const signs = Object.entries(copies).map(([kind, copy]): Watch => {
     const sign = copy.lastSignMs();
     return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };
   });
@@ -26,7 +26,7 @@ export function leaderFacts(
     services: services.list(),
     replicas: replicas.list(),
     hosts: hosts.list(),
-    watches,
+    watches: signs,
     waiting: { hosts: waiting.scheduler.pending().length, pods: waiting.podsQueue.length() },
     depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
   };

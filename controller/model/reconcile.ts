@@ -25,9 +25,9 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
 import { modelKeyOf, soonest } from "../service/path.ts";
-import type { WatchedPaths } from "../watches/caches.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
+import type { WatchedPaths } from "../watches/watches.ts";
 import { type DesiredCache, desiredCacheOf, desiredCacheOnHosts } from "../workload/cache-eligibility.ts";
 import type { CacheSettings } from "../workload/contract.ts";
 import type { CacheState } from "./cache/plan.ts";
@@ -79,7 +79,7 @@ export function createModelPass(
 ): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
   const mark = createMarkSource(inspectSettings(config));
-  return ({ client, caches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
+  return ({ client, watches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
     createModelReconciler({
       ...{ client, models, hosts, downloads, inspect, mark, record, clock, log },
       settings: config,

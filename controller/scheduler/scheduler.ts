@@ -1,4 +1,4 @@
-/** The leader's scheduler: the shared one, fed from the caches, with assumed replicas and refusals. */
+/** The leader's scheduler: the shared one, fed from the watches, with assumed replicas and refusals. */
 import type { Host } from "../../src/api/host.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import {

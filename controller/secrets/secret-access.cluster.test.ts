@@ -44,7 +44,7 @@ test("without the right to Roles no key is passed again on a timer, and once it 
     ...common,
     connection,
     client: createClient(connection),
-    caches: { hosts, replicasOfHost, prefetchedModels: createGrouping<Model>(() => []) },
+    watches: { hosts, replicasOfHost, prefetchedModels: createGrouping<Model>(() => []) },
     onChange: (key) => changed.add(key),
   });
   const key = `${ns.name}/mac-1`;

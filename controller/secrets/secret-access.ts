@@ -15,7 +15,7 @@ import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/apply/failure.ts";
-import type { Caches } from "../watches/caches.ts";
+import type { Watches } from "../watches/watches.ts";
 
 export interface SecretAccessOptions {
   readonly connection: KubeConnection;
@@ -23,7 +23,7 @@ export interface SecretAccessOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly caches: Pick<Caches, "replicasOfHost" | "hosts" | "prefetchedModels">;
+  readonly watches: Pick<Watches, "replicasOfHost" | "hosts" | "prefetchedModels">;
   /** `namespace/host` whose rights may have to change. */
   readonly onChange: (key: string) => void;
 }
@@ -61,7 +61,7 @@ export function replicaSecretsOf({ spec: { template } }: InferenceReplica): read
 
 /** Secrets of the Models that a host is asked to fetch. From the Models: its status is the host's own word. */
 function prefetchSecrets(
-  { hosts, prefetchedModels }: SecretAccessOptions["caches"],
+  { hosts, prefetchedModels }: SecretAccessOptions["watches"],
   hostName: string,
 ): readonly { readonly namespace: string; readonly name: string }[] {
   const host = hosts.get(hostName);
@@ -74,29 +74,29 @@ function prefetchSecrets(
 /** Between questions whether the right to Roles was granted; asked only while a host needs it. */
 const RIGHT_MS = 3_000;
 
-interface Watches {
+interface OwnWatches {
   readonly roles: Reflector<Role>;
   readonly bindings: Reflector<RoleBinding>;
 }
 
 /** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
 export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
-  const { caches, log } = options;
-  let watches: Watches | undefined;
+  const { watches, log } = options;
+  let ours: OwnWatches | undefined;
   const start = onceGranted(options, (granted) => {
-    watches = granted;
+    ours = granted;
   });
   if ((await start()) === undefined) log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
   return {
-    keys: () => keysOf(caches),
-    watches: () => (watches === undefined ? [] : [watches.roles, watches.bindings]),
+    keys: () => keysOf(watches),
+    watches: () => (ours === undefined ? [] : [ours.roles, ours.bindings]),
     reconcile: async (key) => {
       const [namespace = "", host = ""] = key.split("/");
-      const secrets = secretsAt(caches, namespace, host);
-      if (watches === undefined && secrets.length === 0) return undefined;
-      watches ??= await start();
-      if (watches === undefined) return undefined; // once it has the right, the first lists enqueue every key
-      const { roles, bindings } = watches;
+      const secrets = secretsAt(watches, namespace, host);
+      if (ours === undefined && secrets.length === 0) return undefined;
+      ours ??= await start();
+      if (ours === undefined) return undefined; // once it has the right, the first lists enqueue every key
+      const { roles, bindings } = ours;
       if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const at = `${namespace}/${roleName(host)}`;
       const current = { role: roles.get(at), binding: bindings.get(at) };
@@ -111,21 +111,21 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
 /** Starts the watches, once, where the right is there; until then one timer asks for it, while a host needs it. */
 function onceGranted(
   options: SecretAccessOptions,
-  onGranted: (watches: Watches) => void,
-): () => Promise<Watches | undefined> {
-  const { caches, clock, signal } = options;
-  let asked: Promise<Watches | undefined> | undefined;
+  onGranted: (watches: OwnWatches) => void,
+): () => Promise<OwnWatches | undefined> {
+  const { watches, clock, signal } = options;
+  let asked: Promise<OwnWatches | undefined> | undefined;
   let cancel: (() => void) | undefined;
   const ask = async () => {
     const isGranted = await mayWatchRoles(options);
     if (signal.aborted) return undefined;
     if (isGranted) {
-      const watches = { roles: watchOurs(options, ROLES), bindings: watchOurs(options, ROLE_BINDINGS) };
-      onGranted(watches);
-      return watches;
+      const ours = { roles: watchOurs(options, ROLES), bindings: watchOurs(options, ROLE_BINDINGS) };
+      onGranted(ours);
+      return ours;
     }
     cancel = clock.after(RIGHT_MS, () => {
-      asked = isNeeded(caches) ? ask() : undefined;
+      asked = isNeeded(watches) ? ask() : undefined;
     });
     return undefined;
   };
@@ -136,32 +136,32 @@ function onceGranted(
   };
 }
 
-function isNeeded(caches: SecretAccessOptions["caches"]): boolean {
-  return keysOf(caches).some((key) => {
+function isNeeded(watches: SecretAccessOptions["watches"]): boolean {
+  return keysOf(watches).some((key) => {
     const [namespace = "", host = ""] = key.split("/");
-    return secretsAt(caches, namespace, host).length > 0;
+    return secretsAt(watches, namespace, host).length > 0;
   });
 }
 
 function secretsAt(
-  caches: SecretAccessOptions["caches"],
+  watches: SecretAccessOptions["watches"],
   namespace: string,
   host: string,
 ): readonly string[] {
-  const here = caches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
-  const prefetched = prefetchSecrets(caches, host).filter((one) => one.namespace === namespace);
+  const here = watches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
+  const prefetched = prefetchSecrets(watches, host).filter((one) => one.namespace === namespace);
   const names = [...here.flatMap(replicaSecretsOf), ...prefetched.map(({ name }) => name)];
   return [...new Set(names)].sort();
 }
 
 /** Every `namespace/host` of which something may name a Secret. */
-function keysOf(caches: SecretAccessOptions["caches"]): readonly string[] {
-  const { replicasOfHost, hosts } = caches;
+function keysOf(watches: SecretAccessOptions["watches"]): readonly string[] {
+  const { replicasOfHost, hosts } = watches;
   const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
   const prefetched = hosts
     .list()
     .flatMap(({ metadata: { name } }) =>
-      prefetchSecrets(caches, name).map(({ namespace }) => keyOf({ namespace, name })),
+      prefetchSecrets(watches, name).map(({ namespace }) => keyOf({ namespace, name })),
     );
   return [...new Set([...replicas.map(accessKeyOf), ...prefetched])];
 }
@@ -240,7 +240,7 @@ function accessOf({ namespace, host, secrets }: Access): {
 }
 
 function watchOurs<T extends KubeObject>(
-  { connection, clock, log, signal, onChange, caches }: SecretAccessOptions,
+  { connection, clock, log, signal, onChange, watches }: SecretAccessOptions,
   kind: Kind<T>,
 ): Reflector<T> {
   return startReflector<T>({
@@ -252,7 +252,7 @@ function watchOurs<T extends KubeObject>(
       if (host !== undefined) onChange(keyOf({ namespace, name: host }));
     },
     onSynced: () => {
-      for (const key of keysOf(caches)) onChange(key);
+      for (const key of keysOf(watches)) onChange(key);
     },
   });
 }

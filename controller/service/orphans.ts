@@ -8,7 +8,7 @@ import type { ObservedService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
 import type { ServicePorts } from "./ports.ts";
 
-/** The caches may be behind: recheck. */
+/** The watches may be behind: recheck. */
 const BEHIND_MS = 1_000;
 
 /** Leftovers of another uid of this name; only after a live read has confirmed that the owner is gone. */

@@ -22,7 +22,7 @@ const MAX_MESSAGE = 4096;
 
 /** `key` is `namespace/name`. Throws where only a retry helps. */
 export async function reconcileService(ports: ServicePorts, key: string): Promise<Recheck | undefined> {
-  const seen = observeService(ports.caches, key);
+  const seen = observeService(ports.watches, key);
   const { service, own } = seen;
   const behind = await removeOrphans(ports, key, seen);
   if (service !== undefined && service.metadata.deletionTimestamp === undefined)
@@ -50,7 +50,7 @@ const NEEDS_NO_OTHER = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopp
 
 async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | undefined> {
   const { key, service } = live;
-  const chosen = choosePath(ports.paths, live, ports.caches.models.get(modelKeyOf(service)));
+  const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path of several parts releases them, so it is asked only for what it has of its own.
   for (const path of others) if (path.parts === undefined) path.release(key, false);

@@ -3,13 +3,13 @@ import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { MoveTracker } from "../live-eviction/move-tracker.ts";
-import type { Caches } from "./caches.ts";
+import type { Watches } from "./watches.ts";
 
 export interface ControllerPorts {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
-  readonly caches: Caches;
+  readonly watches: Watches;
   readonly record: RecordEvent;
   readonly moving: MoveTracker;
   /** Nothing runs in pods. */

@@ -7,8 +7,8 @@ import type { WatchedReflector } from "../../../src/kube/watch/catch-up.ts";
 import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import type { CacheOptions, WatchedPaths } from "../../watches/caches.ts";
 import { createGrouping } from "../../watches/grouping.ts";
+import type { WatchedPaths, WatchOptions } from "../../watches/watches.ts";
 import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
 
 export type ObservedClaim =
@@ -34,7 +34,7 @@ export interface Interest {
   readonly isClaimOurs: boolean;
 }
 
-export interface DownloadOptions extends CacheOptions, WatchedPaths {
+export interface DownloadOptions extends WatchOptions, WatchedPaths {
   readonly onModel: (key: string) => void;
 }
 
@@ -97,7 +97,7 @@ export function startDownloads({ onModel, ...options }: DownloadOptions): Downlo
 }
 
 /** A claim that others made has no label of ours: each is watched by its name while a Model uses it. */
-function createForeignClaims(options: CacheOptions, onChange: (key: string) => void) {
+function createForeignClaims(options: WatchOptions, onChange: (key: string) => void) {
   const watched = new Map<
     string,
     { readonly stop: AbortController; readonly claims: Reflector<PersistentVolumeClaim> }

@@ -31,7 +31,7 @@ export async function addFinalizer(
   if (!result.ok && run.rejections.length === 0) run.isBehind = true;
 }
 
-/** The caches may miss recent creates, so the API server is asked before the finalizer is removed. */
+/** The watches may miss recent creates, so the API server is asked before the finalizer is removed. */
 export async function removeFinalizer(
   ports: StepPorts,
   run: ApplyRun,

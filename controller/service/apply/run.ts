@@ -54,7 +54,7 @@ export interface ApplyOutcome {
   readonly removed: readonly ReplicaRemoval[];
   /** Objects that another client had edited, as in `Deployment chat`. */
   readonly restored: readonly string[];
-  /** What this pass has changed, as the API server has it now: the caches have not heard of it yet. */
+  /** What this pass has changed, as the API server has it now: the watches have not heard of it yet. */
   readonly applied: ReadonlyMap<OwnedKind, KubeObject>;
   /** Another client wrote meanwhile, or the cache is behind: recheck soon. */
   readonly isBehind: boolean;

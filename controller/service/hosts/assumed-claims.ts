@@ -1,5 +1,5 @@
 /**
- * Replicas that a pass creates count at once, in placement and in the next pass, before the caches show them.
+ * Replicas that a pass creates count at once, in placement and in the next pass, before the watches show them.
  */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -30,25 +30,25 @@ export function assumedClaims(
 
 /** A created replica stays assumed until the watch shows it; a failed create frees its claim. */
 export function settleClaims(
-  { caches, scheduler }: HostsPathPorts,
+  { watches, scheduler }: HostsPathPorts,
   claims: readonly HostClaim[],
   { created }: ApplyOutcome,
 ): void {
   const made = new Set(created.map(({ metadata }) => keyOf(metadata)));
   for (const { replica } of claims) {
-    if (!made.has(replica) || caches.replicas.get(replica) !== undefined) scheduler.forgetAssumed(replica);
+    if (!made.has(replica) || watches.replicas.get(replica) !== undefined) scheduler.forgetAssumed(replica);
   }
 }
 
-/** The caches do not show it yet, and the next pass must not decide without it. */
+/** The watches do not show it yet, and the next pass must not decide without it. */
 export function noteWritten(
-  { caches, clock, memory }: HostsPathPorts,
+  { watches, clock, memory }: HostsPathPorts,
   { created, removed }: ApplyOutcome,
 ): void {
   const atMs = clock.monotonicMs();
   for (const replica of created) {
     const { namespace, name, uid } = replica.metadata;
-    const isSeen = caches.replicas.get(keyOf({ namespace, name }))?.metadata.uid === uid;
+    const isSeen = watches.replicas.get(keyOf({ namespace, name }))?.metadata.uid === uid;
     if (!isSeen) memory.noteCreated(replica, atMs);
   }
   for (const { replica } of removed) memory.noteRemoved(replica, atMs);

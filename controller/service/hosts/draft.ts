@@ -1,4 +1,4 @@
-/** The draft of a service from the caches as they are now, with its demands queued in the scheduler. */
+/** The draft of a service from the watches as they are now, with its demands queued in the scheduler. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -10,7 +10,7 @@ import {
 } from "../../../src/capacity/placement/claims.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
 import { readRefusals } from "../../scheduler/refusals.ts";
-import type { Caches } from "../../watches/caches.ts";
+import type { Watches } from "../../watches/watches.ts";
 import { type LiveService, soonest } from "../path.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
 import { draftService, type RolloutFindings, type ServiceDraft } from "./plan/plan.ts";
@@ -27,10 +27,10 @@ export interface CurrentDraft {
 
 /** The current demands of a service; used before the first pass too, so that the queue is complete. */
 export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: LiveService): CurrentDraft {
-  const { clock, scheduler, caches, memory } = ports;
+  const { clock, scheduler, watches, memory } = ports;
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
-  const observed = observe(caches, service, { ...own, replicas });
+  const observed = observe(watches, service, { ...own, replicas });
   const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment);
   noteClaims(ports, service, own.replicas, moment);
   const bare = draftService(observed, findings);
@@ -43,12 +43,12 @@ export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: Liv
   return { draft: { ...bare, demands }, preempted: slots, recheckAfterMs };
 }
 
-function observe(caches: Caches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
+function observe(watches: Watches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
   const { namespace } = service.metadata;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
-  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
-  const hosts = new Map(caches.hosts.list().map((host) => [host.metadata.name, host]));
+  const modelOf = (name: string) => watches.models.get(keyOf({ namespace, name }));
+  const hosts = new Map(watches.hosts.list().map((host) => [host.metadata.name, host]));
   return {
     service,
     model: modelOf(modelRef),

@@ -17,7 +17,7 @@ export interface ServiceMemory {
   readonly noteRemoved: (replica: InferenceReplica, now: number) => void;
   /** A change that the watch shows; `before` where the object is gone. */
   readonly noteSeen: (replica: InferenceReplica, isGone: boolean) => void;
-  /** The replicas of one service uid with all writes applied, as the caches lag behind. */
+  /** The replicas of one service uid with all writes applied, as the watches lag behind. */
   readonly upToDate: (
     serviceUid: string,
     replicas: readonly InferenceReplica[],

@@ -1,5 +1,5 @@
 /**
- * What the caches hold of one service: the service itself, what it owns, and what earlier services of its
+ * What the watches have of one service: the service itself, what it owns, and what earlier services of its
  * name left.
  */
 import { LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
@@ -16,7 +16,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
 } from "../../../src/kube/workload-objects.ts";
-import type { Caches } from "../../watches/caches.ts";
+import type { Watches } from "../../watches/watches.ts";
 
 /** What belongs to one uid of a service. */
 export interface OwnedObjects {
@@ -53,23 +53,23 @@ export interface ObservedService {
   readonly strays: ReadonlyMap<string, OwnedObjects>;
 }
 
-/** Reads only the caches, never the API server. */
-export function observeService(caches: Caches, key: string): ObservedService {
-  const service = caches.services.get(key);
+/** Reads only the watches, never the API server. */
+export function observeService(watches: Watches, key: string): ObservedService {
+  const service = watches.services.get(key);
   const uid = service?.metadata.uid;
   const [, name = ""] = key.split("/");
   const hasOurName = (object: KubeObject) => hasNameOf(name, object);
   const all = {
-    replicas: caches.replicasOfService.of(key),
-    slices: caches.slicesOfService.of(key).filter(hasOurName),
-    kubeServices: caches.kubeServicesOfService.of(key).filter(hasOurName),
-    revisions: caches.revisionsOfService.of(key).filter(hasOurName),
-    deployments: caches.deploymentsOfService.of(key).filter(hasOurName),
-    autoscalers: caches.autoscalersOfService.of(key).filter(hasOurName),
-    disruptionBudgets: caches.disruptionBudgetsOfService.of(key).filter(hasOurName),
-    networkPolicies: caches.networkPoliciesOfService.of(key).filter(hasOurName),
-    podMonitors: caches.podMonitorsOfService.of(key).filter(hasOurName),
-    pods: caches.podsOfService.of(key),
+    replicas: watches.replicasOfService.of(key),
+    slices: watches.slicesOfService.of(key).filter(hasOurName),
+    kubeServices: watches.kubeServicesOfService.of(key).filter(hasOurName),
+    revisions: watches.revisionsOfService.of(key).filter(hasOurName),
+    deployments: watches.deploymentsOfService.of(key).filter(hasOurName),
+    autoscalers: watches.autoscalersOfService.of(key).filter(hasOurName),
+    disruptionBudgets: watches.disruptionBudgetsOfService.of(key).filter(hasOurName),
+    networkPolicies: watches.networkPoliciesOfService.of(key).filter(hasOurName),
+    podMonitors: watches.podMonitorsOfService.of(key).filter(hasOurName),
+    pods: watches.podsOfService.of(key),
   };
   const { replicas, pods: _pods, ...labelled } = all;
   const uids = new Set([

@@ -8,12 +8,15 @@ import { modelKeyOf, type ServicePath } from "../path.ts";
 import { readPods } from "./pods.ts";
 import { planPodsStatus } from "./status.ts";
 
-export function createNoPodsPath({ caches, clock }: Pick<ControllerPorts, "caches" | "clock">): ServicePath {
+export function createNoPodsPath({
+  watches,
+  clock,
+}: Pick<ControllerPorts, "watches" | "clock">): ServicePath {
   return {
     on: "Pods",
     prepare: () => {},
     reconcile: async ({ service }) => ({
-      status: noPodsStatus(service, caches.models.get(modelKeyOf(service)), isoSeconds(clock.nowMs())),
+      status: noPodsStatus(service, watches.models.get(modelKeyOf(service)), isoSeconds(clock.nowMs())),
       obstacle: { at: "none" },
       rejections: [],
       lacking: service.spec.replicas,

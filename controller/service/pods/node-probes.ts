@@ -11,7 +11,7 @@ import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
 import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import type { Caches } from "../../watches/caches.ts";
+import type { Watches } from "../../watches/watches.ts";
 import {
   fitProbePod,
   type PodEnd,
@@ -23,7 +23,7 @@ import { ApiCallFailed } from "../apply/failure.ts";
 
 export interface NodeProbesOptions {
   readonly client: KubeClient;
-  readonly caches: Pick<Caches, "nodes" | "nodeReports">;
+  readonly watches: Pick<Watches, "nodes" | "nodeReports">;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -54,7 +54,7 @@ const AGAIN_MS = 3_600_000;
 
 /** One probe per node, until it has a report; those of nodes that are gone are deleted with them. */
 export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
-  const { clock, log, signal, caches, probing } = options;
+  const { clock, log, signal, watches, probing } = options;
   if (probing === undefined) return { ask: () => {} };
   const failedAtMs = new Map<string, number>();
   const firstSeenMs = new Map<string, number>();
@@ -73,12 +73,12 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   return {
     ask: (nodes) => {
       for (const name of nodes) {
-        const node = caches.nodes.get(name);
+        const node = watches.nodes.get(name);
         const failed = failedAtMs.get(name);
         const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
         if (isEarly || node === undefined || !isProbeUseful(readNode(node), probing.runtimeClassName))
           continue;
-        if (!hasReport(caches, name)) queue.enqueue(name);
+        if (!hasReport(watches, name)) queue.enqueue(name);
       }
     },
   };
@@ -119,10 +119,10 @@ async function pass(
   /** Of its pod, by this machine's clock: that of the API server may differ. */
   firstSeenMs: Map<string, number>,
 ): Promise<Recheck | string | undefined> {
-  const { client, caches, clock } = options;
+  const { client, watches, clock } = options;
   const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
-  if (hasReport(caches, name)) return remove(client, ref);
-  const node = caches.nodes.get(name);
+  if (hasReport(watches, name)) return remove(client, ref);
+  const node = watches.nodes.get(name);
   const trouble = probeNodeFailure(node);
   if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
   if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
@@ -174,7 +174,7 @@ async function publish(client: KubeClient, node: NodeRead, text: string): Promis
   return undefined;
 }
 
-function hasReport({ nodeReports }: NodeProbesOptions["caches"], node: string): boolean {
+function hasReport({ nodeReports }: NodeProbesOptions["watches"], node: string): boolean {
   return nodeReports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) })) !== undefined;
 }
 

@@ -64,7 +64,7 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
 
 async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
   const { key, service, own } = live;
-  const { caches, clock } = ports;
+  const { watches, clock } = ports;
   const input = inputOf(ports, live);
   const { model, live: deployment } = input;
   const { pods, ...mounting } = await seePods(ports, own.pods);
@@ -76,7 +76,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     ports,
     planPods({
       ...{ service, own, model, resolution: withRollout(resolution, rollout) },
-      hasPodMonitors: caches.podMonitors.isSynced(),
+      hasPodMonitors: watches.podMonitors.isSynced(),
     }),
   );
   for (const what of restored) {
@@ -119,27 +119,27 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   };
 }
 
-function inputOf({ caches, linux }: PodsPorts, { service, own }: LiveService): PodsInput {
+function inputOf({ watches, linux }: PodsPorts, { service, own }: LiveService): PodsInput {
   const { namespace } = service.metadata;
   const { speculativeDecoding, loraAdapters = [] } = service.spec;
-  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
+  const modelOf = (name: string) => watches.models.get(keyOf({ namespace, name }));
   const draftRef = speculativeDecoding?.draftModelRef;
   return {
     service,
-    model: caches.models.get(modelKeyOf(service)),
+    model: watches.models.get(modelKeyOf(service)),
     draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
     loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
-    isOnlyService: caches.servicesOfModel.of(modelKeyOf(service)).length === 1,
+    isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings: linux,
     live: own.deployments[0],
   };
 }
 
 /** With what their nodes say, and what only Events say: while a pod waits for its volumes, and after its node has stopped it. */
-async function seePods({ caches, client, clock }: PodsPorts, own: readonly Pod[]) {
+async function seePods({ watches, client, clock }: PodsPorts, own: readonly Pod[]) {
   const seen = readPods(own);
   const { trouble: mounting, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
-  const known = podNodeProblem(own, caches.nodes.get) ?? seen.trouble ?? mounting;
+  const known = podNodeProblem(own, watches.nodes.get) ?? seen.trouble ?? mounting;
   return { pods: { ...seen, trouble: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
 }
 
@@ -156,7 +156,7 @@ interface OnNodes {
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
 function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): OnNodes {
-  const { caches, clock, matchModel, moving, nodeProbes } = ports;
+  const { watches, clock, matchModel, moving, nodeProbes } = ports;
   const { service, model } = input;
   const resolution = resolvePods(input);
   if (service.spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined)
@@ -167,7 +167,7 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
     ...{ source: model.spec.source, quantization: model.status?.gguf?.quantization, match: matchModel },
     ...{ settings: pod.settings, claimBytes: pod.claimBytes },
   });
-  const nodes = caches.nodes.list().map((node) => readReportedNode(node, caches.nodeReports));
+  const nodes = watches.nodes.list().map((node) => readReportedNode(node, watches.nodeReports));
   const judged = judgeNodes(need, pod, nodes);
   nodeProbes.ask(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const { own, key } = live;

@@ -1,4 +1,4 @@
-/** The controller's watch caches, with the groupings that its passes need. */
+/** The controller's watches, with the groupings that its passes need. */
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import {
   LABEL_HOST,
@@ -69,7 +69,7 @@ export interface ChangeHandlers {
   readonly onLeaseTrouble: () => void;
 }
 
-export interface Caches {
+export interface Watches {
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
   readonly replicas: Reflector<InferenceReplica>;
@@ -112,7 +112,7 @@ export interface Caches {
   readonly slicesOfHost: Grouping<EndpointSlice>;
 }
 
-export interface CacheOptions {
+export interface WatchOptions {
   readonly connection: KubeConnection;
   readonly clock: Clock;
   readonly log: Log;
@@ -135,10 +135,10 @@ export interface WatchedPaths {
   readonly hostsOnly: boolean;
 }
 
-/** Starts every watch. The caches are complete once `whenSynced` has resolved. */
-export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHandlers): Caches {
+/** Starts every watch. They are complete once `whenSynced` has resolved. */
+export function startWatches(options: WatchOptions & WatchedPaths, on: ChangeHandlers): Watches {
   const groupings = createGroupings();
-  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof CacheOptions>) =>
+  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) =>
     startReflector<T>({ ...options, ...rest });
   const owned =
     <T extends KubeObject>(grouping: Grouping<T>) =>
@@ -147,7 +147,7 @@ export function startCaches(options: CacheOptions & WatchedPaths, on: ChangeHand
     };
   const labelled = <T extends KubeObject>(kind: Kind<T>, grouping: Grouping<T>, rest = {}) =>
     start({ ...rest, kind, labelSelector: LABEL_SERVICE_UID, onChange: owned(grouping) });
-  const ofPods = (): Pick<Caches, keyof typeof NO_PODS> => ({
+  const ofPods = (): Pick<Watches, keyof typeof NO_PODS> => ({
     nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
     nodeReports: start({ ...NODE_REPORTS, onChange: (_, report, before) => on.onNodeReport(report, before) }),
     deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
@@ -240,14 +240,14 @@ function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
 }
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
-export async function whenCachesSynced(caches: Caches): Promise<void> {
-  await Promise.all(watchesOf(caches).map((reflector) => reflector.whenSynced()));
+export async function whenWatchesSynced(watches: Watches): Promise<void> {
+  await Promise.all(allWatches(watches).map((reflector) => reflector.whenSynced()));
 }
 
 /** Every watch, for a caller that knows that the API server is back. */
-export function watchesOf(caches: Caches) {
-  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports } = caches;
+export function allWatches(watches: Watches) {
+  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = watches;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports } = watches;
   return [
     ...[models, services, replicas, hosts, kubeServices, slices, leases, revisions],
     ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports],
@@ -255,8 +255,8 @@ export function watchesOf(caches: Caches) {
 }
 
 type Groupings = Pick<
-  Caches,
-  { [K in keyof Caches]: Caches[K] extends Grouping<infer _> ? K : never }[keyof Caches]
+  Watches,
+  { [K in keyof Watches]: Watches[K] extends Grouping<infer _> ? K : never }[keyof Watches]
 >;
 
 export function createGroupings(): Groupings {

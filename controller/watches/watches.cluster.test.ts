@@ -6,7 +6,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { startCaches, whenCachesSynced } from "./caches.ts";
+import { startWatches, whenWatchesSynced } from "./watches.ts";
 
 const cluster = sharedCluster();
 const stop = new AbortController();
@@ -20,7 +20,7 @@ beforeAll(async () => {
   connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   client = createClient(connection);
   const none = () => undefined;
-  const caches = startCaches(
+  const watches = startWatches(
     { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true },
     {
       ...{ onModel: none, onService: none, onReplica: none, onHost: none, onPrefetched: none, onNode: none },
@@ -28,7 +28,7 @@ beforeAll(async () => {
       onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),
     },
   );
-  await whenCachesSynced(caches);
+  await whenWatchesSynced(watches);
 });
 
 afterAll(async () => {
