@@ -3,6 +3,8 @@
  * makes the API server answer a handshake and its schemas each time; what tests kubectl itself still runs it.
  */
 import { connect, type RawRequest } from "../../src/kube/client/connect.ts";
+import { collectionPath, objectPath } from "../../src/kube/client/paths.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
 
 const TIMEOUT_MS = 60_000;
 const DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -15,6 +17,16 @@ export interface Objects extends Disposable {
   readonly get: (namespace: string, what: string) => Promise<any>;
   /** As `kubectl patch --type=merge`. */
   readonly patch: (namespace: string, what: string, change: object) => Promise<void>;
+  /** One object of a kind, for polls; untyped too. */
+  // biome-ignore lint/suspicious/noExplicitAny: JSON for assertions
+  readonly read: (kind: Kind<KubeObject>, name: string, namespace?: string) => Promise<any>;
+  /** Those of a namespace that carry the label `name=value`, or all of them. */
+  readonly list: (
+    kind: Kind<KubeObject>,
+    labelSelector?: string,
+    namespace?: string,
+    // biome-ignore lint/suspicious/noExplicitAny: JSON for assertions
+  ) => Promise<any>;
 }
 
 interface Resource {
@@ -68,6 +80,10 @@ export async function openObjects(kubeconfigPath: string): Promise<Objects> {
       });
     },
     get: async (namespace, what) => request({ method: "GET", path: await pathOf(namespace, what) }),
+    read: (kind, name, namespace = "default") =>
+      request({ method: "GET", path: objectPath(kind, { name, namespace }) }),
+    list: async (kind, labelSelector, namespace = "default") =>
+      (await request({ method: "GET", path: collectionPath(kind, namespace, { labelSelector }) })).items,
     patch: async (namespace, what, change) => {
       const path = `${await pathOf(namespace, what)}?fieldManager=kubectl-patch&fieldValidation=Strict`;
       const contentType = "application/merge-patch+json";

@@ -29,7 +29,7 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
     await vi.waitFor(
       async () => {
         for (const name of names) {
-          const { status } = await farm.reader.get(HOSTS, name);
+          const { status } = await farm.objects.read(HOSTS, name);
           expect(status?.conditions).toEqual(expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]));
         }
       },
@@ -70,7 +70,7 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
 
   /** Whatever answers, and in whatever protocol, is an engine's: kube-proxy refuses connections where it knows of no endpoint. */
   async function untilConnected(name: string): Promise<void> {
-    const { clusterIP, ports } = (await farm.reader.get(SERVICES, name)).spec;
+    const { clusterIP, ports } = (await farm.objects.read(SERVICES, name)).spec;
     const url = `http://${clusterIP}:${ports[0].port}/health`;
     await vi.waitFor(
       async () => {
@@ -82,22 +82,22 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   }
 
   async function serviceStatus(name: string) {
-    return (await farm.reader.get(INFERENCE_SERVICES, name)).status;
+    return (await farm.objects.read(INFERENCE_SERVICES, name)).status;
   }
 
   async function replicaOf(service: string) {
-    const items = await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`);
+    const items = await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`);
     expect(items).toHaveLength(1);
     return items[0];
   }
 
   async function sliceIsReady(service: string): Promise<boolean> {
-    const slices = await farm.reader.list(ENDPOINT_SLICES, `kubernetes.io/service-name=${service}`);
+    const slices = await farm.objects.list(ENDPOINT_SLICES, `kubernetes.io/service-name=${service}`);
     return slices.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
   }
 
   async function clusterIp(service: string, namespace = NAMESPACE): Promise<string> {
-    return (await farm.reader.get(SERVICES, service, namespace)).spec.clusterIP;
+    return (await farm.objects.read(SERVICES, service, namespace)).spec.clusterIP;
   }
 
   /** One question, asked once: why it failed, or undefined. */

@@ -9,8 +9,8 @@ import path from "node:path";
 import { type AgentOptions, startAgent, type TestAgent } from "./agent.ts";
 import { addHost, giveControllerIdentity, giveIdentity } from "./identity.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
+import { type Objects, openObjects } from "./objects.ts";
 import { type Part, startPart } from "./part.ts";
-import { openReader, type Reader } from "./reader.ts";
 
 /** An agent without what all agents of a farm share. With a kubeconfig of its own it gets no other, and no Host. */
 export type FleetAgent = Partial<Omit<AgentOptions, "modelsDir">>;
@@ -39,7 +39,7 @@ export interface TestFleet extends AsyncDisposable {
   readonly modelsDir: string;
   readonly kubectl: Kubectl;
   /** For polls; a test that shows what users see runs kubectl. */
-  readonly reader: Reader;
+  readonly objects: Objects;
   readonly controller: () => Part;
   readonly restartController: () => Part;
   readonly agents: readonly TestAgent[];
@@ -56,7 +56,7 @@ export interface TestFleet extends AsyncDisposable {
 /** Starts all parts at once; nothing is waited for. Disposal also kills the engines that the agents left running. */
 export async function startFleet(options: TestFleetOptions): Promise<TestFleet> {
   const { kubeconfig, program } = options;
-  const reader = await openReader(kubeconfig);
+  const objects = await openObjects(kubeconfig);
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-farm-"));
   const modelsDir = path.join(dir, "models");
   mkdirSync(modelsDir);
@@ -97,7 +97,7 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
   };
   return {
     ...{ dir, kubeconfig, modelsDir, agents, addAgent, join },
-    ...{ kubectl: kubectlFor(kubeconfig), reader },
+    ...{ kubectl: kubectlFor(kubeconfig), objects },
     controller: () => controller,
     restartController: () => {
       controller = startController();
@@ -112,7 +112,7 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
     agent: () => first().part(),
     restartAgent: (change) => first().restart(change),
     [Symbol.asyncDispose]: async () => {
-      reader[Symbol.dispose]();
+      objects[Symbol.dispose]();
       const ended = all.map((agent) => agent[Symbol.asyncDispose]());
       await Promise.all([...ended, controller.kill("SIGTERM")]);
       const refused = [controller, ...all.map(({ part }) => part())].flatMap(refusedOf);

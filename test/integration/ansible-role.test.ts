@@ -144,7 +144,7 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     return found;
   };
   const versions = async () => {
-    const known = await farm.reader.list(HOSTS);
+    const known = await farm.objects.list(HOSTS);
     return Object.fromEntries(
       known.map(({ metadata, status }: Host) => [metadata.name, status?.info?.agentVersion]),
     );
@@ -174,7 +174,7 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
     expect(existsSync(host("linux-03").at("usr/local/bin"))).toBe(false);
     const ready = ["hosts.metalbridge.dev", "--all", "--for=condition=Ready", "--timeout=60s"];
     await farm.kubectl(["wait", ...ready]);
-    const known = await farm.reader.list(HOSTS);
+    const known = await farm.objects.list(HOSTS);
     expect(known.map(({ metadata }: Host) => metadata.name).sort()).toEqual(["linux-01", "linux-02"]);
     for (const { status } of known as readonly Host[])
       expect(status?.runtimes).toMatchObject([
@@ -210,7 +210,7 @@ describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${
       "--for=jsonpath={.status.info.agentVersion}=1.1.0",
       "--timeout=60s",
     ]);
-    const { spec } = await farm.reader.get(HOSTS, "linux-01");
+    const { spec } = await farm.objects.read(HOSTS, "linux-01");
     expect(spec).toMatchObject({ drain: false, unschedulable: false });
   });
 });

@@ -51,11 +51,11 @@ export async function startBadFleet(): Promise<BadFleet> {
   const watch = watchService(services, stack);
   const kept = stack.move();
   return {
-    ...{ ...system, origin, get: farm.reader.get },
+    ...{ ...system, origin, get: farm.objects.read },
     dir: farm.dir,
     realEngine: findLlamaServer(readPartsConfig()) ?? "",
     replicasOf: (service, namespace) =>
-      farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`, namespace),
+      farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`, namespace),
     agent: async (name, options = {}) => {
       const config = agentConfig(options.config ?? {});
       const { part, stateDir } = await farm.addAgent({ hostName: name, ...options, name, config });

@@ -60,9 +60,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  const host = () => farm.reader.get(HOSTS, farm.hostName);
+  const host = () => farm.objects.read(HOSTS, farm.hostName);
   const replicaOf = async (service: string) =>
-    (await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`))[0];
+    (await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`))[0];
 
   async function apply(name: string, route: string, model: object = {}): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
@@ -108,7 +108,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const { claimBytes } = ready.status.memory;
     expect(claimBytes).toBeGreaterThan(large.length);
     expect(ready.status.model).toMatchObject({ sizeBytes: large.length, gguf: { layerCount: 32 } });
-    expect((await farm.reader.get(MODELS, "grows")).status).toMatchObject({ sizeBytes: small.length });
+    expect((await farm.objects.read(MODELS, "grows")).status).toMatchObject({ sizeBytes: small.length });
 
     // What the controller counts is no less than what its agent holds.
     await vi.waitFor(async () => {
@@ -198,11 +198,11 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const downloads = () =>
       changing.seen.filter(({ method, headers }) => method === "GET" && !/-\d/.test(headers.range ?? ""))
         .length;
-    const model = async () => (await farm.reader.get(MODELS, "follows")).status;
-    const service = async () => farm.reader.get(INFERENCE_SERVICES, "follows");
+    const model = async () => (await farm.objects.read(MODELS, "follows")).status;
+    const service = async () => farm.objects.read(INFERENCE_SERVICES, "follows");
     const serves = (content: Buffer) =>
       vi.waitFor(async () => {
-        const replicas = await farm.reader.list(INFERENCE_REPLICAS, "metalbridge.dev/service=follows");
+        const replicas = await farm.objects.list(INFERENCE_REPLICAS, "metalbridge.dev/service=follows");
         expect(replicas, farm.agent().log().slice(-2_000)).toHaveLength(1);
         const [{ spec, status }] = replicas;
         expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(content) } });

@@ -31,7 +31,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
     await writeTinyGguf(path.join(on.farm.modelsDir, "endless.gguf"), endless);
     await vi.waitFor(async () => {
-      expect(await on.farm.reader.list(HOSTS)).toHaveLength(3);
+      expect(await on.farm.objects.list(HOSTS)).toHaveLength(3);
     }, within);
   });
 
@@ -53,7 +53,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     });
   }
 
-  const replicas = (): Promise<readonly Replica[]> => on.farm.reader.list(INFERENCE_REPLICAS);
+  const replicas = (): Promise<readonly Replica[]> => on.farm.objects.list(INFERENCE_REPLICAS);
   const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
   const scale = (name: string, count: number) =>
     on.farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);

@@ -104,13 +104,13 @@ describe.skipIf(whyNot !== undefined)(
     };
     const engines = () => members.flatMap(({ mac }) => [...livingEngines(mac.stateDir).keys()]).sort();
     const versions = async () => {
-      const hosts = await on.farm.reader.list(HOSTS);
+      const hosts = await on.farm.objects.list(HOSTS);
       const known = hosts.map(({ metadata, status }: Host) => [metadata.name, status?.info?.agentVersion]);
       return Object.fromEntries(known) as Readonly<Record<string, string>>;
     };
     /** In the order of the upgrade: those that serve nothing first. */
     const order = async (): Promise<readonly string[]> => {
-      const replicas = await on.farm.reader.list(INFERENCE_REPLICAS);
+      const replicas = await on.farm.objects.list(INFERENCE_REPLICAS);
       const serving = replicas.map(({ spec }: InferenceReplica) => spec.template.hostName).sort();
       expect(new Set(serving).size).toBe(2);
       return [...NAMES.filter((name) => !serving.includes(name)), ...serving];
@@ -198,7 +198,7 @@ describe.skipIf(whyNot !== undefined)(
       const drained = await upgrade("--hosts", third, "--archive", archive, "--drain");
       expect(drained).toMatchObject({ code: 0, err: "" });
       expect(livingEngines(member(third).mac.stateDir).size).toBe(0);
-      expect((await on.farm.reader.get(HOSTS, third)).spec).toMatchObject({
+      expect((await on.farm.objects.read(HOSTS, third)).spec).toMatchObject({
         unschedulable: false,
         drain: false,
       });

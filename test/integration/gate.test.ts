@@ -71,7 +71,7 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       expect((await on.services.serviceStatus("secure")).conditions).toContainEqual(
         expect.objectContaining({ type: "KeyRequired", status: "True", reason: "GateChecksKeys" }),
       );
-      const service = await on.farm.reader.get(SERVICES, "secure");
+      const service = await on.farm.objects.read(SERVICES, "secure");
       expect(service.spec.ports[0]).toMatchObject({ port: PORT, appProtocol: "https" });
 
       const ca = path.join(on.farm.modelsDir, "ca.crt");
@@ -158,13 +158,13 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
         clients: Array.from({ length: 8 }, (_, index) => ({ ...kept, name: `kept-${index}` })),
       });
       await clients.untilEachAsked(2);
-      const replicas = (): Promise<readonly Replica[]> => on.farm.reader.list(INFERENCE_REPLICAS);
+      const replicas = (): Promise<readonly Replica[]> => on.farm.objects.list(INFERENCE_REPLICAS);
       const before = await replicas();
       await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
       let readyAt = 0;
       const withdrawn = await vi.waitFor(async () => {
         const lookedAt = monotonicEpochMs();
-        const slices: readonly Slice[] = await on.farm.reader.list(
+        const slices: readonly Slice[] = await on.farm.objects.list(
           ENDPOINT_SLICES,
           "kubernetes.io/service-name=chat",
         );

@@ -79,13 +79,13 @@ describe.skipIf(why !== undefined)(
           };
         };
         const deploymentsOf = async (batch: string) =>
-          ((await farm.reader.list(DEPLOYMENTS)) as readonly Pod[]).filter(({ metadata }) =>
+          ((await farm.objects.list(DEPLOYMENTS)) as readonly Pod[]).filter(({ metadata }) =>
             metadata.name.startsWith(`${batch}-`),
           );
         const untilAllReady = (batch: string) =>
           vi.waitFor(
             async () => {
-              const all = (await farm.reader.list(INFERENCE_SERVICES)) as readonly Listed[];
+              const all = (await farm.objects.list(INFERENCE_SERVICES)) as readonly Listed[];
               const those = all.filter(({ metadata }) => metadata.name.startsWith(`${batch}-`));
               expect(those.filter(({ status }) => status?.phase !== "Ready")).toEqual([]);
               expect(those).toHaveLength(40);

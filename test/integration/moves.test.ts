@@ -54,7 +54,7 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
   }
 
   const replicas = async () => {
-    return (await on.farm.reader.list(INFERENCE_REPLICAS)) as {
+    return (await on.farm.objects.list(INFERENCE_REPLICAS)) as {
       metadata: { uid: string };
       spec: { template: { hostName: string; engine: { contextSize: number } } };
     }[];

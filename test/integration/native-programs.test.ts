@@ -58,7 +58,7 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
     await on.farm.kubectl(["delete", `isvc/${name}`, `mdl/${name}`, "-n", NAMESPACE]);
     await vi.waitFor(
       async () => {
-        expect(await on.farm.reader.list(INFERENCE_REPLICAS)).toEqual([]);
+        expect(await on.farm.objects.list(INFERENCE_REPLICAS)).toEqual([]);
         expect(engines()).toEqual([]);
       },
       { timeout: MINUTE, interval: 50 },
@@ -172,7 +172,7 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
       expect(await on.services.serviceStatus("chosen")).toMatchObject({ runtime: "generic" });
       const answer = await on.services.chat("chosen", { max_tokens: 2 });
       expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
-      const hosts: Host[] = await on.farm.reader.list(HOSTS);
+      const hosts: Host[] = await on.farm.objects.list(HOSTS);
       const host = hosts.find(({ metadata }) => metadata.name === "mac-with");
       expect(host?.status?.runtimes).toContainEqual({
         name: "mlx_lm.server",

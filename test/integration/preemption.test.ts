@@ -24,7 +24,7 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
     await kubectl(["patch", `mbhost/${hostName}`, "--type=merge", "-p", JSON.stringify({ spec })]);
     await vi.waitFor(
       async () => {
-        const { memory } = (await on.farm.reader.get(HOSTS, hostName)).status;
+        const { memory } = (await on.farm.objects.read(HOSTS, hostName)).status;
         expect(memory.leftBytes + memory.claimedBytes).toBe(220 * 1024 ** 2);
       },
       { timeout: MINUTE, interval: 100 },

@@ -86,12 +86,12 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
   const runs = (quantization: string) =>
     vi.waitFor(async () => {
       const file = `tiny-${quantization}.gguf`;
-      const items = await farm.reader.list(INFERENCE_REPLICAS, "metalbridge.dev/service=tiny");
+      const items = await farm.objects.list(INFERENCE_REPLICAS, "metalbridge.dev/service=tiny");
       expect(items, farm.agent().log().slice(-2_000)).toHaveLength(1);
       const [{ spec, status }] = items;
       expect(spec.template.model).toMatchObject({ files: [file], revision: commit });
       expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(files[file]) } });
-      const { status: seen } = await farm.reader.get(MODELS, "tiny");
+      const { status: seen } = await farm.objects.read(MODELS, "tiny");
       expect(seen).toMatchObject({ files: [file], sha256: status.model.sha256 });
       return { spec, status };
     }, soon);
@@ -123,8 +123,8 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
   /** `digest`: the revision, for sources that have one. */
   async function answers(name: string, digest: string | undefined, file: string): Promise<void> {
     const port = await vi.waitFor(async () => {
-      const [replica] = await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${name}`);
-      const { status: model } = await farm.reader.get(MODELS, name);
+      const [replica] = await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${name}`);
+      const { status: model } = await farm.objects.read(MODELS, name);
       expect(model, farm.agent().log().slice(-2_000)).toMatchObject({ phase: "Ready", files: [file] });
       expect(model?.pinned?.revision).toBe(digest);
       expect(model?.gguf).toMatchObject({ architecture: "llama" });

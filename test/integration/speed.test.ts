@@ -23,7 +23,7 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
   afterAll(() => on?.[Symbol.asyncDispose]());
 
   const models = async (): Promise<{ source: string; sha256: string; tokensPerSecond?: number }[]> => {
-    const host = await on.farm.reader.get(HOSTS, on.farm.hostName);
+    const host = await on.farm.objects.read(HOSTS, on.farm.hostName);
     return host.status?.models ?? [];
   };
 

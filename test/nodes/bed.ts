@@ -80,13 +80,13 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
       controllerArgs: [...CONTROLLER_ARGS, ...(options.controllerArgs ?? [])],
     }),
   );
-  const { reader } = farm;
+  const { objects } = farm;
   const url = async (service: string) => {
-    const { clusterIP, ports } = (await reader.get(SERVICES, service)).spec;
+    const { clusterIP, ports } = (await objects.read(SERVICES, service)).spec;
     return `http://${clusterIP}:${ports[0].port}`;
   };
   const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object, wait = WAIT) => {
-    const matches = async () => expect((await reader.get(kind, name)).status).toMatchObject(status);
+    const matches = async () => expect((await objects.read(kind, name)).status).toMatchObject(status);
     await vi.waitFor(matches, wait).catch(async (error) => {
       const seen = await kubectl(["get", "isvc,models,jobs,pods,pvc,events", "-n", NAMESPACE, "-o", "yaml"]);
       throw new Error(`${error}\n${seen}\n${farm.controller().log().slice(-4_000)}`);
@@ -108,7 +108,7 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     },
     until: (name, status, wait) => untilStatus(INFERENCE_SERVICES, name, status, wait),
     untilModel: (name, status) => untilStatus(MODELS, name, status),
-    pods: (service) => reader.list(PODS, `metalbridge.dev/service=${service}`),
+    pods: (service) => objects.list(PODS, `metalbridge.dev/service=${service}`),
     ask: async (node, service, asked = { max_tokens: 8 }) => {
       const target = `${await url(service)}/v1/chat/completions`;
       return node.run("curl", "-sS", "-m", "60", "--fail-with-body", target, "-d", question(asked));

@@ -81,7 +81,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
         "Pending",
       ),
     ]);
-    const { status } = await bed.farm.reader.get(INFERENCE_SERVICES, "job-oom");
+    const { status } = await bed.farm.objects.read(INFERENCE_SERVICES, "job-oom");
     expect(status?.conditions).toContainEqual(expect.objectContaining({ type: "Degraded", status: "True" }));
     // No pod was made for a claim that the service does not name.
     expect(await bed.pods("job-oom")).toEqual([]);
@@ -323,7 +323,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
       "WaitingForCapacity",
     );
     await localVolume(bed.kubectl, bed.cluster.node("node-1"), { size: "4Gi" });
-    const { status } = await bed.farm.reader.get(MODELS, "bound");
+    const { status } = await bed.farm.objects.read(MODELS, "bound");
     await bed.kubectl(["delete", "pvc", status?.cache?.claimName ?? "", "-n", NAMESPACE, "--wait=false"]);
     await bed.kubectl(["delete", "pod", "-n", NAMESPACE, "-l", "metalbridge.dev/service=bound"]);
     await faults.untilReady("bound");

@@ -45,11 +45,11 @@ describe.skipIf(why !== undefined)(
       const orders = { url: await bed.url("chat"), clients: kinds, timeoutMs: 20_000, tracks: true };
       return startClients(namespace, orders);
     };
-    const replicas = () => bed.farm.reader.list(INFERENCE_REPLICAS, LABEL);
-    const podsWanted = async () => (await bed.farm.reader.get(DEPLOYMENTS, "chat")).spec.replicas;
+    const replicas = () => bed.farm.objects.list(INFERENCE_REPLICAS, LABEL);
+    const podsWanted = async () => (await bed.farm.objects.read(DEPLOYMENTS, "chat")).spec.replicas;
     /** `address:port` of each endpoint that gets new connections. */
     const endpoints = async (): Promise<readonly string[]> => {
-      const slices: readonly Slice[] = await bed.farm.reader.list(
+      const slices: readonly Slice[] = await bed.farm.objects.list(
         ENDPOINT_SLICES,
         "kubernetes.io/service-name=chat",
       );

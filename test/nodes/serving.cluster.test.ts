@@ -141,7 +141,7 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
     const modelCache = { claimName: "shared" };
     await bed.apply("keyed", { modelCache, auth: { secretRef: { name: "key" }, key: "key" } });
     await bed.until("keyed", { phase: "Ready", ready: "1/1" });
-    const jobs = await bed.farm.reader.list(JOBS);
+    const jobs = await bed.farm.objects.list(JOBS);
     expect(jobs).toHaveLength(1);
     const models = `${await bed.url("keyed")}/v1/models`;
     // kube-proxy follows within a second.
@@ -157,7 +157,7 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
     await vi.waitFor(async () => {
       const label = "app.kubernetes.io/managed-by=metalbridge";
       for (const kind of [PODS, DEPLOYMENTS, SERVICES, JOBS, ENDPOINT_SLICES])
-        expect(await bed.farm.reader.list(kind, label)).toEqual([]);
+        expect(await bed.farm.objects.list(kind, label)).toEqual([]);
     }, WAIT);
   });
 
