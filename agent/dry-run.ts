@@ -1,15 +1,23 @@
 /** `--dry-run`: checks what a host needs, prints what the agent would do, changes nothing. */
 import { readdir } from "node:fs/promises";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import type { Host } from "../src/api/host.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
-import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
+import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
+import type { KubeClient } from "../src/kube/types.ts";
 import { systemCode } from "../src/util/atomic-file.ts";
 import type { Agent } from "./agent.ts";
 import type { AgentConfig } from "./config/schema.ts";
-import { renderChecks, requirePassed, runPreflight } from "./registration/preflight.ts";
+import { routedAddress } from "./host/routed-address.ts";
+import {
+  type PreflightObservation,
+  renderChecks,
+  requirePassed,
+  runPreflight,
+} from "./registration/preflight.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRunAgent(
@@ -20,7 +28,7 @@ export async function dryRunAgent(
   const connection = await connect(options);
   try {
     const client = createClient(connection);
-    const checks = await runPreflight(client, options, await agent.look(connection));
+    const checks = await runPreflight(client, options, await observeOnce(agent, connection, client));
     print(renderChecks(checks));
     const listed = await client.list<InferenceReplica>(INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${options.hostName}`,
@@ -33,6 +41,24 @@ export async function dryRunAgent(
   } finally {
     connection.close();
   }
+}
+
+/** Reads machine and Host. The agent may list Hosts, not get one. */
+async function observeOnce(
+  { state, observe, address, inputs }: Agent,
+  { server, serverAheadMs }: KubeConnection,
+  client: KubeClient,
+): Promise<PreflightObservation> {
+  const fieldSelector = `metadata.name=${inputs.config.hostName}`;
+  const [hosts, routed, { runtimes }] = await Promise.all([
+    client.list<Host>(HOSTS, { fieldSelector }),
+    routedAddress(server),
+    observe(),
+  ]);
+  const host = hosts.ok ? hosts.value.items[0] : undefined;
+  if (host !== undefined) state.takeHost(host);
+  state.takeRoute(routed);
+  return { host, address: address(), runtimes, server, serverAheadMs: serverAheadMs() };
 }
 
 /** The folder may be missing. Throws StateDirUnusable if it cannot be read, for example because another user owns it. */

@@ -4,18 +4,25 @@ import { existsSync } from "node:fs";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { renderAgentReply } from "../src/api/agent-answer.ts";
 import type { MetalbridgeError } from "../src/api/errors.ts";
+import { type Host, hostSchema } from "../src/api/host.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import { excludeFromBackup } from "../src/macos/volume.ts";
+import type { RunCommand } from "../src/util/command.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { Agent, type AgentInputs } from "./agent.ts";
+import { type Agent, type AgentInputs, openAgent } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
+import { storeOptionsOf } from "./config/store-options.ts";
 import { connectWithRetry } from "./credential/connect.ts";
 import { joinedKubeconfigPath } from "./credential/file.ts";
 import { renewCredential } from "./credential/renewal.ts";
 import { dryRunAgent, requireReadable } from "./dry-run.ts";
+import { keepAwake } from "./host/keep-awake.ts";
 import { stopEngines } from "./instances/stop-engines.ts";
+import type { MetricsFacts } from "./metrics/facts.ts";
 import { startServer } from "./metrics/server.ts";
-import { USER_AGENT } from "./session.ts";
+import { hostStatusBody } from "./registration/host-status.ts";
+import { startSession, USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./state-dir/lock.ts";
 
 const LEASE_SECONDS = 40;
@@ -48,7 +55,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const inputs: AgentInputs = { config, environment, log, clock, signal, endSignal: end.signal, doctor };
   if (config.dryRun) {
     await requireReadable(config.stateDir);
-    const agent = await Agent.open(inputs);
+    const agent = await openAgent(inputs);
     const { kubeconfig: kubeconfigPath, context } = config;
     return dryRunAgent({ ...config, kubeconfigPath, context }, agent, ports.print).finally(() =>
       agent.runner.stop(),
@@ -68,7 +75,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
 /** What an upgrade judges this version by. */
 function answerOf({ agentVersion: version }: Environment, serving: Agent | undefined): string {
   const phase = serving === undefined ? "starting" : "serving";
-  const troubles = serving?.troubles().map(({ code }) => code) ?? [];
+  const troubles = serving?.state.problems(serving.address()).map(({ code }) => code) ?? [];
   return renderAgentReply({ pid: process.pid, version, phase, troubles });
 }
 
@@ -80,7 +87,8 @@ async function live(
 ): Promise<void> {
   const { config, clock, log, environment } = inputs;
   const { signal } = ports;
-  const agent = await Agent.open(inputs);
+  const agent = await openAgent(inputs);
+  watchMachine(agent);
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
   if (config.llmfit.enabled) await serveLlmfitOf(inputs, agent, ports.records);
@@ -101,24 +109,26 @@ async function live(
   const { context } = config;
   const joined = joinedKubeconfigPath(config.stateDir);
   const path = () => config.kubeconfig ?? (existsSync(joined) ? joined : undefined);
-  const onAnswer = (...answer: [string, number]) => agent.countAnswer(...answer);
+  const { state, apiRequests } = agent;
+  const onAnswer = (verb: string, status: number) => apiRequests.add({ verb, code: String(status) });
   const connection = await connectWithRetry(
     () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
-    { clock, log, signal, onTrouble: (connectTrouble) => agent.note({ connectTrouble }) },
+    { clock, log, signal, onTrouble: (trouble) => state.takeConnectTrouble(trouble) },
   );
   if (connection !== undefined) {
+    state.takeConnectTrouble(undefined);
     const used = path();
-    const onRenewal = (trouble: MetalbridgeError | undefined) => agent.note({ credential: { trouble } });
+    const onRenewal = (trouble: MetalbridgeError | undefined) => state.takeCredential({ trouble });
     if (used !== undefined)
       renewCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
-    await agent.attach(connection);
+    await startSession(agent, connection);
   }
   await whenAborted(signal);
   if (config.stopEngines) await agent.runner.endEngines(ports.atOnce ?? new AbortController().signal);
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
   await agent.runner.stop();
-  await Promise.all([agent.settled(), agent.gate.settled()]);
+  await Promise.all([agent.keptHost.settled(), agent.gate.settled()]);
   agent.gate.close();
   if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));
@@ -126,14 +136,63 @@ async function live(
   log.info({ version: environment.agentVersion }, "agent exited");
 }
 
+/** Reads the machine and watches it from then on. Not awaited: it takes longer than adopting engines. Until then no replica is admitted. */
+function watchMachine(agent: Agent): void {
+  const { config, environment, clock, log, signal } = agent.inputs;
+  const { observe, pressure, runner, state, run } = agent;
+  observe().then(
+    () => runner.enqueueAll(),
+    (err: unknown) => log.error({ err }, "cannot read this machine"),
+  );
+  void pressure.start({ runner, mayEvict: () => state.host()?.spec.memory.evictionEnabled ?? true });
+  if (config.platform !== "darwin") return;
+  const hasEngines = (): boolean => runner.snapshot().some(({ pid }) => pid !== undefined);
+  keepAwake({ path: environment.toolPath, hasEngines, clock, log, signal });
+  void warnOfBackup(storeOptionsOf(config).dir, run, log);
+}
+
+async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {
+  if (await excludeFromBackup(run, folder)) return;
+  log.warn({ folder }, "Time Machine backs up the models; exclude the folder in its settings");
+}
+
 function serve({ config, clock, signal, log }: AgentInputs, agent: Agent): Promise<number> {
-  const troubles = () => agent.troubles();
-  const facts = () => agent.facts();
+  const { state, runner, gate } = agent;
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
-  const outside = address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile };
-  const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);
-  const readGate = (timeoutMs: number) => agent.gate.read(timeoutMs);
-  return startServer({ clock, log, signal, troubles, facts, readEngines, readGate, port, outside });
+  return startServer({
+    clock,
+    log,
+    signal,
+    troubles: () => state.problems(agent.address()),
+    facts: () => factsOf(agent),
+    readEngines: (timeoutMs) => runner.readEngines(timeoutMs),
+    readGate: (timeoutMs) => gate.read(timeoutMs),
+    port,
+    outside: address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile },
+  });
+}
+
+function factsOf({ inputs, state, runner, startedAtMs, apiRequests, downloaded }: Agent): MetricsFacts {
+  const { config, environment } = inputs;
+  const machine = state.machine();
+  const session = state.session();
+  return {
+    hostName: config.hostName,
+    version: environment.agentVersion,
+    startedAtMs,
+    replicas: runner.snapshot(),
+    counts: runner.counts(),
+    memory: machine?.memory,
+    disk: machine?.disk,
+    diskReserveBytes: config.disk.reserve,
+    downloadedBytes: downloaded.bytes,
+    apiRequests,
+    claimedBytes: runner.claimedBytes(),
+    budgetBytes: state.memoryBudget(),
+    isNameOurs: session?.isNameOurs() ?? false,
+    isSynced: state.isSynced(),
+    watchAgeMs: session?.watchAgeMs(),
+  };
 }
 
 /** Loaded only where it is asked for: an idle agent must be small. */
@@ -146,8 +205,16 @@ async function serveLlmfitOf(
     import("./metrics/llmfit.ts"),
     import("../fitness/llmfit/rest/host-facts.ts"),
   ]);
-  const facts = async () => factsOfHost(await agent.describe());
+  const facts = async () => factsOfHost(await describeHost(agent));
   serveLlmfit({ clock, log, signal, ...config.llmfit, facts, records });
+}
+
+/** This machine as its Host would say it now, whether or not there is one. */
+async function describeHost({ inputs, state, observe }: Agent): Promise<Host> {
+  const seen = await observe();
+  const host = state.host() ?? hostSchema.parse({ metadata: { name: inputs.config.hostName } });
+  const { status = {} } = hostStatusBody(host, seen, new Date(inputs.clock.nowMs()).toISOString());
+  return { ...host, status: { ...host.status, ...status } };
 }
 
 function enginesKeepRunning(engines: number): string {

@@ -1,59 +1,114 @@
 /** The agent's session with the cluster: Lease and Host, then replicas and slices, while it holds the host name. */
-
+import { hostname } from "node:os";
 import { AGENT_REPORTER } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
+import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp } from "../src/kube/watch/catch-up.ts";
-import type { Clock, Log } from "../src/util/ports.ts";
+import type { Agent, AgentInputs } from "./agent.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
+import { addressOf } from "./host/addresses.ts";
+import { followAddress } from "./host/follow-address.ts";
+import { createPauseWatch } from "./host/pause.ts";
+import { createRouteReader } from "./host/routed-address.ts";
 import { createHostClient } from "./registration/host-client.ts";
-import type { ObservedHost } from "./registration/host-status.ts";
-import { createRegistration, type HostProblem } from "./registration/registration.ts";
+import { readInstanceId } from "./registration/instance-id.ts";
+import { createRegistration } from "./registration/registration.ts";
+import { createRemoteAccess, type RemoteAccess } from "./remote/remote.ts";
 import { createReplicaWatch } from "./replica-watch.ts";
-import type { ReplicaRunner } from "./replicas/ports.ts";
-import type { ModelKeeper } from "./store-maintenance/keep-models.ts";
-
-export interface SessionOptions {
-  readonly connection: KubeConnection;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-  /** Aborted last: withdrawals continue until then. */
-  readonly endSignal: AbortSignal;
-  readonly hostName: string;
-  readonly instanceId: string;
-  readonly create: (() => readonly string[]) | undefined;
-  readonly runner: ReplicaRunner;
-  readonly models: Pick<ModelKeeper, "connect">;
-  readonly observe: () => Promise<ObservedHost>;
-  readonly onHost: (host: Host | undefined) => void;
-  /** This machine's name in messages. */
-  readonly machine: () => string;
-}
-
-export interface ClusterSession {
-  readonly isNameOurs: () => boolean;
-  readonly isSynced: () => boolean;
-  readonly watchAgeMs: () => number | undefined;
-  readonly troubles: () => readonly HostProblem[];
-  /** Writes the Host's status soon if it changed. */
-  readonly report: () => void;
-  /** After a sleep: cached state may be long out of date, and connections may be dead. */
-  readonly wake: () => void;
-}
+import type { ClusterSession } from "./state.ts";
 
 export const USER_AGENT = "metalbridge-agent";
 
-export function startSession(options: SessionOptions): ClusterSession {
-  const { connection, clock, log, signal, endSignal, hostName, runner, models } = options;
+/** Builds what needs the connection, hands it to what ran before, and watches for sleep and address changes from then on. */
+export async function startSession(agent: Agent, connection: KubeConnection): Promise<void> {
+  const { inputs, state, runner, peers, store } = agent;
+  const { config, clock, log, signal } = inputs;
   const client = createClient(connection, { userAgent: USER_AGENT });
+  const askRoute =
+    config.addresses.length > 0 ? undefined : createRouteReader(() => connection.server, clock);
+  const [routed, instanceId] = await Promise.all([askRoute?.(), readOwnId(agent)]);
+  state.takeRoute(routed);
+  const remote = remoteAccessOf(agent, client);
+  /** On the address that engines are served on, which the Host allows. */
+  const serveHost = (): void => {
+    const address = addressOf(agent.address());
+    peers?.giveOn(address, store.contents);
+    remote?.listenOn(address, () => runner.snapshot());
+  };
+  const cluster = joinCluster(agent, connection, { client, instanceId, remote, onHost: serveHost });
+  state.connected(cluster);
+  peers?.connect(connection);
+  serveHost();
+  /** Connections from before a sleep, from an old address or over an old route lead nowhere: those of watches and downloads too. */
+  const reconnect = (): void => {
+    cluster.wake();
+    store.reconnect();
+  };
+  const look = createPauseWatch({
+    clock,
+    log,
+    onPause: (pause) => {
+      runner.wake(pause);
+      reconnect();
+    },
+  });
+  followAddress({
+    clock,
+    log,
+    signal,
+    askRoute,
+    onLook: (everyMs) => {
+      look(everyMs);
+      agent.addressesUp.look();
+    },
+    onRouted: (address) => state.takeRoute(address),
+    address: () => addressOf(agent.address()),
+    onChange: () => {
+      reconnect();
+      serveHost();
+      runner.enqueueAll();
+    },
+  });
+}
+
+interface Joining {
+  readonly client: KubeClient;
+  readonly instanceId: string;
+  readonly remote: RemoteAccess | undefined;
+  /** The Host was read, changed or deleted. */
+  readonly onHost: () => void;
+}
+
+/** Competes for the host name; while it is ours, replicas are watched and written. */
+function joinCluster(
+  agent: Agent,
+  connection: KubeConnection,
+  { client, instanceId, remote, onHost }: Joining,
+): ClusterSession & { readonly wake: () => void } {
+  const { inputs, runner, models } = agent;
+  const { config, clock, log, signal, endSignal } = inputs;
+  const { hostName } = config;
   const reporter = { reportingController: AGENT_REPORTER, reportingInstance: hostName };
   const registration = createRegistration({
-    ...options,
+    connection,
     client,
-    // The agent that does not hold the name is the one with something to report.
+    clock,
+    log,
+    signal,
+    hostName,
+    instanceId,
+    machine: () => `${hostname()} (${ownAddress(agent) ?? "no address"})`,
+    create: config.register ? () => ownAddresses(agent) : undefined,
+    observe: async () => ({ ...(await agent.observe()), remote: remote?.status() }),
+    onHost: (host) => {
+      takeHost(agent, host);
+      onHost();
+      runner.enqueueAll();
+    },
+    // By the plain client: the agent that does not hold the name is the one with something to report.
     record: createEventRecorder({ client, clock, log, signal: endSignal, ...reporter }),
   });
   const hostClient = createHostClient(client, registration.isNameOurs);
@@ -63,7 +118,10 @@ export function startSession(options: SessionOptions): ClusterSession {
     mayWrite: registration.isNameOurs,
     onChange: (key) => runner.sliceChanged(key),
   });
-  const replicas = createReplicaWatch({ ...options, onSynced: registration.report });
+  const replicas = createReplicaWatch({
+    ...{ connection, clock, log, signal, hostName, runner },
+    onSynced: registration.report,
+  });
   runner.connect({ client: hostClient, recorder: record, endpoints });
   models.connect({ client: hostClient, record });
   const { answered } = createCatchUp({
@@ -75,7 +133,11 @@ export function startSession(options: SessionOptions): ClusterSession {
   registration.start({ onNameOurs: replicas.begin, onNameTaken: replicas.end, onAnswered: answered });
   return {
     isNameOurs: registration.isNameOurs,
+    isSynced: replicas.isSynced,
+    watchAgeMs: replicas.ageMs,
+    troubles: () => [...registration.troubles(), ...replicas.troubles()],
     report: registration.report,
+    /** After a sleep: cached state may be long out of date, and connections may be dead. */
     wake: () => {
       connection.dropIdle();
       endpoints.retryNow();
@@ -83,8 +145,42 @@ export function startSession(options: SessionOptions): ClusterSession {
       replicas.current()?.relist();
       endpoints.watch.relist();
     },
-    isSynced: replicas.isSynced,
-    watchAgeMs: replicas.ageMs,
-    troubles: () => [...registration.troubles(), ...replicas.troubles()],
   };
+}
+
+function takeHost({ inputs, state, keptHost, models, store }: Agent, host: Host | undefined): void {
+  state.takeHost(host);
+  keptHost.save(host);
+  if (host !== undefined) models.take(host);
+  store.setQuota(state.quotaBytes() ?? inputs.config.disk.quota);
+}
+
+async function readOwnId({ inputs, observer }: Agent): Promise<string> {
+  const machineId = await observer.machineId();
+  const { id, wasCopied } = await readInstanceId(inputs.config.stateDir, machineId);
+  if (wasCopied)
+    inputs.log.warn(
+      { machineId },
+      "the state folder was copied from another machine; this agent has a new identity",
+    );
+  return id;
+}
+
+function remoteAccessOf({ inputs, state }: Agent, client: KubeClient): RemoteAccess | undefined {
+  const { config, doctor, clock, log, signal }: AgentInputs = inputs;
+  const { logs, doctor: mayRunDoctor } = config.remoteAccess;
+  if (!logs && !mayRunDoctor) return undefined;
+  return createRemoteAccess({ config, doctor, client, clock, log, signal, onChange: () => state.report() });
+}
+
+function ownAddress({ address, state }: Agent): string | undefined {
+  return addressOf(address()) ?? state.routed();
+}
+
+/** DHCP or a VPN may come up after the agent. A re-created Host allows the addresses that running engines listen on. */
+function ownAddresses(agent: Agent): readonly string[] {
+  const { addresses } = agent.inputs.config;
+  if (addresses.length > 0) return addresses;
+  const now = ownAddress(agent);
+  return now === undefined ? [] : [now];
 }

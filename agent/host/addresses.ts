@@ -27,6 +27,10 @@ export type AddressAnswer =
       readonly register: string;
     };
 
+export function addressOf(answer: AddressAnswer): string | undefined {
+  return answer.at === "up" ? answer.address : undefined;
+}
+
 /**
  * Chooses among the addresses that are up. The answer is in the system's spelling, because engines bind to it. A running
  * engine cannot change its address, so the one in use comes first, whatever route a VPN or a cable has added.

@@ -18,16 +18,16 @@ function setup(memory: () => Promise<MemoryReading>) {
     },
   };
   const watch = createPressureWatch({
-    ...{ reader: { memory }, runner, clock, log: silentLog, signal: ending.signal },
-    mayEvict: () => true,
+    ...{ reader: { memory }, clock, log: silentLog, signal: ending.signal },
   });
-  return { clock, watch, woken: () => woken, end: () => ending.abort() };
+  const start = () => watch.start({ runner, mayEvict: () => true });
+  return { clock, watch, start, woken: () => woken, end: () => ending.abort() };
 }
 
 test("every reading wakes the replicas that wait for memory, and carries the time at which it began", async () => {
   let readings = 0;
   let finish = (_: MemoryReading): void => {};
-  const { clock, watch, woken, end } = setup(
+  const { clock, watch, start, woken, end } = setup(
     () =>
       new Promise((resolve) => {
         readings += 1;
@@ -35,7 +35,7 @@ test("every reading wakes the replicas that wait for memory, and carries the tim
       }),
   );
   const began = clock.monotonicMs();
-  const started = watch.start();
+  const started = start();
   const also = watch.read();
   clock.advance(300);
   finish({ pressure: "Normal", availableBytes: 7 });
@@ -54,11 +54,11 @@ test("every reading wakes the replicas that wait for memory, and carries the tim
 
 test("a reading that fails is unknown memory, never old memory", async () => {
   let fails = false;
-  const { watch, end } = setup(async () => {
+  const { watch, start, end } = setup(async () => {
     if (fails) throw new Error("sysctl is gone");
     return { pressure: "Normal", availableBytes: 7 };
   });
-  await watch.start();
+  await start();
   fails = true;
   expect(await watch.read()).toMatchObject({ pressure: "Unknown" });
   expect(watch.latest()?.availableBytes).toBeUndefined();
@@ -67,8 +67,8 @@ test("a reading that fails is unknown memory, never old memory", async () => {
 
 test("nothing starts before a reading of the memory has succeeded, and no level is known", async () => {
   let pressure: MemoryReading["pressure"] = "Unknown";
-  const { clock, watch, woken, end } = setup(async () => ({ pressure }));
-  await watch.start();
+  const { clock, watch, start, woken, end } = setup(async () => ({ pressure }));
+  await start();
   expect(watch.judgement()).toBeUndefined();
   expect(watch.mayStart("a")).toMatchObject({
     at: "held",

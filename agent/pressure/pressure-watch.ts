@@ -9,13 +9,17 @@ import type { GovernorPlan, PressureLevel } from "./governor/types.ts";
 
 export interface PressureWatchOptions {
   readonly reader: Pick<HostReader, "memory">;
-  readonly runner: Pick<ReplicaRunner, "governed" | "evict" | "readmit" | "enqueueAll" | "memoryRead">;
-  /** `Host.spec.memory.evictionEnabled`. */
-  readonly mayEvict: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly limits?: GovernorLimits;
+}
+
+/** The engines to protect the host from. */
+export interface Governed {
+  readonly runner: Pick<ReplicaRunner, "governed" | "evict" | "readmit" | "enqueueAll" | "memoryRead">;
+  /** `Host.spec.memory.evictionEnabled`. */
+  readonly mayEvict: () => boolean;
 }
 
 export interface MemoryAssessment {
@@ -30,7 +34,7 @@ export interface TimedReading extends MemoryReading {
 
 export interface PressureWatch {
   /** Starts; resolves after the first reading. Stops with the signal. */
-  readonly start: () => Promise<void>;
+  readonly start: (governed: Governed) => Promise<void>;
   /** Reads now; concurrent calls share one reading. Never rejects. */
   readonly read: () => Promise<TimedReading>;
   /** The last reading; undefined before the first. */
@@ -44,7 +48,7 @@ const YES: StartPermission = { at: "yes" };
 const NOT_READ: StartPermission = { at: "held", because: "the machine's memory has not been read yet" };
 
 export function createPressureWatch(options: PressureWatchOptions): PressureWatch {
-  const { reader, clock, signal } = options;
+  const { reader, clock, log, signal } = options;
   let plan: GovernorPlan | undefined;
   /** Until then no level is known: the governor begins with Normal. */
   let isKnown = false;
@@ -64,17 +68,20 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     reading ??= readNow();
     return reading;
   };
-  const watch = async (): Promise<void> => {
+  const watch = async (governed: Governed): Promise<void> => {
     const seen = await read();
     if (signal.aborted) return;
     const now = clock.monotonicMs();
     const before = plan;
-    const input = { now, reading: seen, ...options.runner.governed(), mayEvict: options.mayEvict() };
+    const { runner, mayEvict } = governed;
+    const input = { now, reading: seen, ...runner.governed(), mayEvict: mayEvict() };
     plan = govern(before?.state ?? INITIAL_GOVERNOR_STATE, input, options.limits);
     isKnown ||= seen.pressure !== "Unknown" || plan.level !== "Normal";
-    obey(plan, before, options);
-    options.runner.memoryRead();
-    cancel = clock.after(msToAlignedTime(now, plan.readAgainMs), () => void watch());
+    if (plan.level !== (before?.level ?? "Normal"))
+      log.warn({ level: plan.level, because: plan.because }, "memory pressure changed");
+    obey(plan, before, runner);
+    runner.memoryRead();
+    cancel = clock.after(msToAlignedTime(now, plan.readAgainMs), () => void watch(governed));
   };
   return {
     start: watch,
@@ -91,10 +98,8 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
   };
 }
 
-function obey(plan: GovernorPlan, before: GovernorPlan | undefined, options: PressureWatchOptions): void {
-  const { runner, log } = options;
-  const { eviction, starts, level, because } = plan;
-  if (level !== (before?.level ?? "Normal")) log.warn({ level, because }, "memory pressure changed");
+function obey(plan: GovernorPlan, before: GovernorPlan | undefined, runner: Governed["runner"]): void {
+  const { eviction, starts } = plan;
   if (eviction !== undefined) runner.evict(eviction.id, eviction.how, eviction.because);
   if (starts.at === "one") runner.readmit(starts.id);
   if (JSON.stringify(starts) !== JSON.stringify(before?.starts)) runner.enqueueAll();

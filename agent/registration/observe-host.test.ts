@@ -15,7 +15,7 @@ import { createInstances } from "../instances/instances.ts";
 import { processPorts } from "../instances/process/fixtures/run.ts";
 import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
 import type { DiskReading } from "../store/types.ts";
-import { createHostObserver, type HostObserverOptions } from "./observe-host.ts";
+import { createHostObserver, type HostObserverOptions, type MachineReadings } from "./observe-host.ts";
 
 interface Machine {
   readonly memory: MemoryReading;
@@ -43,6 +43,7 @@ function observerOf({ memory, disk }: Machine, overrides: Partial<HostObserverOp
     isWorking: () => true,
     mayCollect: () => true,
     judgement: () => undefined,
+    onReadings: () => {},
     ...overrides,
   });
 }
@@ -52,19 +53,21 @@ const calm: MemoryReading = { totalBytes: 8, availableBytes: 1, pressure: "Norma
 
 test("metrics show the pressure that status reports: the governor's where it sees pressure", async () => {
   let judgement: MemoryAssessment | undefined;
-  const observer = observerOf({ memory: calm, disk: roomy }, { judgement: () => judgement });
-  expect(observer.latest()).toBeUndefined();
-  expect(observer.pending()).toBe("unread");
+  const readings: (MachineReadings | "unreadable")[] = [];
+  const observer = observerOf(
+    { memory: calm, disk: roomy },
+    { judgement: () => judgement, onReadings: (found) => readings.push(found) },
+  );
   await observer.observe();
-  expect(observer.pending()).toBeUndefined();
-  expect(observer.latest()).toMatchObject({
+  expect(readings).toHaveLength(1);
+  expect(readings[0]).toMatchObject({
     memory: { pressure: "Normal", availableBytes: 1 },
     gpuBudgetBytes: 6,
     disk: roomy,
   });
   judgement = { level: "Critical", because: "swap grows" };
   await observer.observe();
-  expect(observer.latest()?.memory.pressure).toBe("Critical");
+  expect(readings[1]).toMatchObject({ memory: { pressure: "Critical" } });
 });
 
 test("a GPU whose driver is loaded later is found", async () => {

@@ -25,23 +25,26 @@ export interface HostObserverOptions {
   readonly memory: { readonly budget?: number | undefined; readonly compute?: HostCompute | undefined };
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
-  /** What this host offers to other hosts, and to users of the cluster. */
-  readonly offered?: () => Pick<ObservedHost, "peer" | "remote">;
   /** What the pressure governor makes of the readings. */
   readonly judgement: () => MemoryAssessment | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
-  /** What is prefetched, and what became of it; how the last renewal of the credential went. */
-  readonly keeping?: () => Pick<
-    ObservedHost,
-    "prefetches" | "verifyRequest" | "verifyDamaged" | "credential"
-  >;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Where other programs may keep models; absent: not searched. */
   readonly elsewhere?: Parameters<typeof installedElsewhere>[0];
   /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
+  /** At each observation; "unreadable" once the second begins and none has succeeded. */
+  readonly onReadings: (readings: MachineReadings | "unreadable") => void;
+}
+
+/** What the host's memory budget and its metrics follow from, with the pressure that status reports. */
+export interface MachineReadings {
+  readonly memory: MemoryReading;
+  readonly gpuBudgetBytes: number | undefined;
+  readonly disk: DiskReading | undefined;
+  readonly runtimes: FoundRuntimes;
 }
 
 export interface HostObserver {
@@ -50,17 +53,6 @@ export interface HostObserver {
   readonly observe: () => Promise<ObservedHost>;
   /** Stable id of the hardware; undefined where it cannot be read. */
   readonly machineId: () => Promise<string | undefined>;
-  /** Until the first observation has given readings, or has failed and was begun again. */
-  readonly pending: () => "unread" | undefined;
-  /** The last readings, with the pressure that status reports; undefined before the first. */
-  readonly latest: () =>
-    | {
-        readonly memory: MemoryReading;
-        readonly gpuBudgetBytes: number | undefined;
-        readonly disk: DiskReading | undefined;
-        readonly runtimes: FoundRuntimes;
-      }
-    | undefined;
 }
 
 const STORE_MS = 30_000;
@@ -110,22 +102,22 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   const installed = inBackground(options);
   const models = forgettable(clock, () => store.list());
   const wired = rememberedFor(WIRED_MS, clock, () => reader.wiredBytes());
-  let last: ReturnType<HostObserver["latest"]>;
   let begun = 0;
+  let hasRead = false;
   return {
-    pending: () => (last === undefined && begun < 2 ? "unread" : undefined),
-    latest: () => last,
     forgetModels: models.forget,
     machineId: async () => (await readInfo()).machineId,
     observe: bounded(clock, async (reading) => {
       begun += 1;
+      if (begun === 2 && !hasRead) options.onReadings("unreadable");
       const memory = await reading("the memory", reader.memory());
       const gpuBudgetBytes = await reading("the GPU budget", budget());
       const diskReading = await reading("the disk of the model store", disk());
       const judgement = options.judgement();
       const judged = { ...memory, pressure: pressureOf({ memory, judgement }) };
       const found = await reading("the installed engines", runtimes());
-      last = { memory: judged, gpuBudgetBytes, disk: diskReading, runtimes: found };
+      hasRead = true;
+      options.onReadings({ memory: judged, gpuBudgetBytes, disk: diskReading, runtimes: found });
       return {
         info: { ...(await reading("the machine", readInfo())), agentVersion: options.agentVersion },
         memory: { ...memory, wiredBytes: await reading("the wired memory", wired()) },
@@ -137,12 +129,10 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
-        ...options.offered?.(),
         models: (await reading("the model store", models.read())).map((model) => ({ ...model })),
         installed: installed(),
         machineConditions:
           (await reading("the machine's settings", options.machineConditions?.(found.found))) ?? [],
-        ...options.keeping?.(),
         isWorking: options.isWorking(),
       };
     }),

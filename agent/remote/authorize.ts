@@ -14,8 +14,7 @@ export type AuthorizeToken = (token: string) => Promise<Requester>;
 
 export interface AuthorizeOptions {
   readonly hostName: string;
-  /** Undefined before the first connection to the cluster. */
-  readonly client: () => KubeClient | undefined;
+  readonly client: KubeClient;
   readonly clock: Clock;
   readonly limits?: typeof REVIEW_LIMITS;
 }
@@ -49,12 +48,10 @@ export function createTokenAuthorizer({
     return true;
   };
   return async (token) => {
-    const kube = client();
-    if (kube === undefined) return { at: "unknown", why: "the agent is not connected to the cluster" };
     if (!mayAsk()) return BUSY;
     asking += 1;
     try {
-      return await review(kube, token, audience);
+      return await review(client, token, audience);
     } finally {
       asking -= 1;
     }

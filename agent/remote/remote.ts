@@ -1,8 +1,6 @@
 /** This host's remote access: off by default; if on, for users whom the cluster authorizes. */
 import type { HostRemote } from "../../src/api/host.ts";
 import { retryListen } from "../../src/http/listener.ts";
-import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
@@ -14,6 +12,7 @@ import type { RunDoctor } from "./server.ts";
 export interface RemoteOptions {
   readonly config: Pick<AgentConfig, "hostName" | "stateDir" | "remoteAccess">;
   readonly doctor: RunDoctor | undefined;
+  readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -24,20 +23,24 @@ export interface RemoteOptions {
 export interface RemoteAccess {
   /** For the Host's status; undefined while it does not listen. */
   readonly status: () => HostRemote | undefined;
-  readonly connect: (connection: KubeConnection) => void;
   /** Listens on this address from now on, and on no other; undefined: on none. */
   readonly listenOn: (address: string | undefined, replicas: () => readonly ReplicaSnapshot[]) => void;
 }
 
-export function createRemoteAccess({ config, doctor, onChange, ...options }: RemoteOptions): RemoteAccess {
+export function createRemoteAccess({
+  config,
+  doctor,
+  client,
+  onChange,
+  ...options
+}: RemoteOptions): RemoteAccess {
   const { hostName, stateDir, remoteAccess } = config;
   const { clock, log, signal } = options;
   const identity = createPeerIdentity(hostName);
-  let client: KubeClient | undefined;
   let address: string | undefined;
   let port: number | undefined;
   let listening: AbortController | undefined;
-  const authorize = createTokenAuthorizer({ hostName, clock, client: () => client });
+  const authorize = createTokenAuthorizer({ hostName, clock, client });
   return {
     status: () => {
       if (port === undefined) return undefined;
@@ -48,9 +51,6 @@ export function createRemoteAccess({ config, doctor, onChange, ...options }: Rem
         logs: remoteAccess.logs,
         doctor: remoteAccess.doctor && doctor !== undefined,
       };
-    },
-    connect: (connection) => {
-      client = createClient(connection);
     },
     listenOn: (next, replicas) => {
       if (next === address) return;

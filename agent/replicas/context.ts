@@ -22,6 +22,8 @@ export interface RunnerContext {
   readonly signal: AbortSignal;
   /** Undefined before the first connection. */
   readonly cluster: () => ReplicaCluster | undefined;
+  /** The address this host serves on now. */
+  readonly address: () => string | undefined;
   readonly wasListed: () => boolean;
   /** Set once the agent was asked to stop its engines when it exits. */
   readonly agentEnds: () => ObservedReplica["agentEnds"];

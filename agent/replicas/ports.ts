@@ -58,8 +58,8 @@ export interface ReplicaRunnerPorts {
   /** Adopts engines whose record names no runtime that this agent can drive. */
   readonly processes: ProcessInstances;
   readonly portRange: readonly [number, number];
-  /** The address this host serves on now; undefined while none of its registered ones is up. */
-  readonly address: () => string | undefined;
+  /** The address this host serves on now, with engines on those in use; undefined while none of its registered ones is up. */
+  readonly address: (inUse: readonly string[]) => string | undefined;
   /** Whether an interface of this machine has the address; absent where that cannot be determined. */
   readonly isAddressUp?: (address: string) => boolean;
   /** Bytes all engines together may claim; unread before the first reading, undefined while it fails. */

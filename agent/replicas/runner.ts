@@ -77,7 +77,7 @@ class Runner implements ReplicaRunner {
         },
         unclaimed: ports.unclaimedBytes,
         available: (uid) => availableFor(uid, this.#context),
-        address: ports.address,
+        address: () => this.#context.address(),
         portRange: ports.portRange,
         onFreed: () => {
           this.#freedAt = clock.monotonicMs();
@@ -89,6 +89,7 @@ class Runner implements ReplicaRunner {
       counts: createHostCounts(),
       states: new Map(),
       cluster: () => this.#cluster,
+      address: () => ports.address(this.addressesInUse()),
       wasListed: () => this.#wasListed,
       agentEnds: () => this.#agentEnds,
       enqueue: (uid) => this.enqueue(uid),

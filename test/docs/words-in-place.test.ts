@@ -75,7 +75,7 @@ const words: readonly Word[] = [
       "agent/node/config.ts": "a setting says where it answers on a node",
       "cli/node.ts": "the flag --ollama says where it answers",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
-      "agent/store-options.ts": "hands the registry of ollama:// sources to the store",
+      "agent/config/store-options.ts": "hands the registry of ollama:// sources to the store",
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body/lists.ts": "compares names as Ollama does",
       "agent/gate/body/rewrite-model.ts": "reads requests of Ollama's API, a protocol that the gate passes",

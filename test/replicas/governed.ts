@@ -27,23 +27,14 @@ export async function startGoverned(
   reader: Pick<HostReader, "memory">,
 ): Promise<Governed> {
   const ending = new AbortController();
-  const watches: PressureWatch[] = [];
+  const { signal } = ending;
+  const watch = createPressureWatch({ reader, clock: systemClock, log: quietLog, limits: quick, signal });
   const agent = await start({
-    memoryLevel: () => watches[0]?.judgement()?.level,
-    memory: {
-      latest: () => watches[0]?.latest(),
-      read: async () => watches[0]?.read(),
-    },
-    mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
+    memory: watch,
+    memoryLevel: () => watch.judgement()?.level,
+    mayStart: watch.mayStart,
   });
-  const watch = createPressureWatch({
-    ...{ reader, clock: systemClock, log: quietLog, limits: quick },
-    runner: agent.runner,
-    mayEvict: () => true,
-    signal: ending.signal,
-  });
-  watches.push(watch);
-  await watch.start();
+  await watch.start({ runner: agent.runner, mayEvict: () => true });
   const end = async (): Promise<void> => {
     ending.abort();
     await agent.end();

@@ -57,9 +57,9 @@ async function ended(ending: Ending) {
       clock: { ...systemClock, nowMs: () => MOMENT.wallMs, monotonicMs: () => MOMENT.monotonicMs },
       memoryLevel: () => level,
       memoryBudget: () => 1,
-      address: () => "192.0.2.1",
-      endpoints: { state: () => "withdrawn" },
     },
+    address: () => "192.0.2.1",
+    cluster: () => ({ endpoints: { state: () => "withdrawn" } }),
     ...{ log: silentLog, timings, states: new Map(), moment: () => MOMENT, random: () => 0 },
     admission: { keepPort: () => {}, othersBytes: () => 0 },
     runtimes: {

@@ -85,7 +85,7 @@ async function startReserved(
 ): Promise<void> {
   const replica = replicaOf(state);
   const template = replica?.spec.template;
-  const address = context.ports.address();
+  const address = context.address();
   const driver = template === undefined ? undefined : context.runtimes.driver(template.runtime);
   if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
   if (driver === undefined || address === undefined) return;

@@ -26,10 +26,14 @@ export async function refreshFromDisk(state: ReplicaState, context: RunnerContex
   watchCorrection(state, context);
 }
 
-function noteAddress(state: ReplicaState, { ports, wasListed }: RunnerContext, now: number): void {
+function noteAddress(
+  state: ReplicaState,
+  { address: addressNow, wasListed }: RunnerContext,
+  now: number,
+): void {
   const run = runOf(state);
   if (run === undefined) return;
-  const address = ports.address();
+  const address = addressNow();
   const isElsewhere =
     run.instance.state().at === "running" &&
     address !== undefined &&

@@ -54,10 +54,10 @@ export function replicaRuntime(state: ReplicaState): string {
 /** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */
 function observeAddress(
   run: EngineRun | undefined,
-  { ports, timings }: RunnerContext,
+  { ports, timings, address }: RunnerContext,
 ): Pick<ObservedReplica, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
   if (run?.elsewhereSince === undefined)
-    return { hasAddress: ports.address() !== undefined, isBoundElsewhere: false, isCutOff: false };
+    return { hasAddress: address() !== undefined, isBoundElsewhere: false, isCutOff: false };
   const isCutOff = ports.isAddressUp?.(run.file.address) === false;
   const movesAt = run.elsewhereSince + (isCutOff ? timings.cutOffMs : timings.movedMs);
   const movesInMs = movesAt - ports.clock.monotonicMs();

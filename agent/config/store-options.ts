@@ -1,8 +1,8 @@
 /** What the configuration says of the model store. */
 import { join } from "node:path";
-import type { SourceCredentials } from "../src/models/source/credentials.ts";
-import type { AgentConfig } from "./config/schema.ts";
-import type { StoreLimits, StoreOptions } from "./store/types.ts";
+import type { SourceCredentials } from "../../src/models/source/credentials.ts";
+import type { StoreLimits, StoreOptions } from "../store/types.ts";
+import type { AgentConfig } from "./schema.ts";
 
 type Configured = Omit<StoreOptions, "clock" | "log">;
 

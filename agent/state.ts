@@ -1,0 +1,148 @@
+/** What the agent knows while it runs: each part writes its own finding, and all read the conclusions. */
+import type { MetalbridgeError } from "../src/api/errors.ts";
+import { parseQuantity } from "../src/api/fields/quantity.ts";
+import { type Host, hostSchema } from "../src/api/host.ts";
+import { hostBudget } from "../src/capacity/budget.ts";
+import { type AddressAnswer, type AddressesUp, chooseAddress } from "./host/addresses.ts";
+import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts";
+import type { MachineReadings } from "./registration/observe-host.ts";
+import type { HostProblem } from "./registration/registration.ts";
+
+/** While the agent is connected. */
+export interface ClusterSession {
+  readonly isNameOurs: () => boolean;
+  readonly isSynced: () => boolean;
+  readonly watchAgeMs: () => number | undefined;
+  readonly troubles: () => readonly HostProblem[];
+  /** Writes the Host's status soon if it changed. */
+  readonly report: () => void;
+}
+
+type ClusterState =
+  | { readonly at: "connecting"; readonly trouble: MetalbridgeError | undefined }
+  | { readonly at: "connected"; readonly session: ClusterSession };
+
+type Credential = NonNullable<ObservedHost["credential"]>;
+
+export class AgentState {
+  readonly #configured: readonly string[];
+  readonly #addressesUp: AddressesUp;
+  #host: Host | undefined;
+  #routed: string | undefined;
+  #machine: MachineReadings | "unread" | "unreadable" = "unread";
+  #credential: Credential | undefined;
+  #cluster: ClusterState = { at: "connecting", trouble: undefined };
+
+  /** `host` is the Host as last seen, which applies until it is read again. */
+  constructor(configured: readonly string[], addressesUp: AddressesUp, host: Host | undefined) {
+    this.#configured = configured;
+    this.#addressesUp = addressesUp;
+    this.#host = host;
+  }
+
+  takeHost(host: Host | undefined): void {
+    this.#host = host;
+  }
+
+  /** The local address of the route to the API server; a lost route is not a new one. */
+  takeRoute(address: string | undefined): void {
+    this.#routed = address ?? this.#routed;
+  }
+
+  takeReadings(machine: MachineReadings | "unreadable"): void {
+    this.#machine = machine;
+  }
+
+  takeCredential(credential: Credential): void {
+    this.#credential = credential;
+  }
+
+  /** Undefined: the kubeconfig could be loaded. */
+  takeConnectTrouble(trouble: MetalbridgeError | undefined): void {
+    this.#cluster = { at: "connecting", trouble };
+  }
+
+  connected(session: ClusterSession): void {
+    this.#cluster = { at: "connected", session };
+  }
+
+  /** What the Host's status says has changed. Before the first connection nobody is told. */
+  report(): void {
+    this.session()?.report();
+  }
+
+  session(): ClusterSession | undefined {
+    return this.#cluster.at === "connected" ? this.#cluster.session : undefined;
+  }
+
+  isSynced(): boolean {
+    return this.session()?.isSynced() === true;
+  }
+
+  host(): Host | undefined {
+    return this.#host;
+  }
+
+  routed(): string | undefined {
+    return this.#routed;
+  }
+
+  credential(): Credential | undefined {
+    return this.#credential;
+  }
+
+  /** Undefined before the first observation. */
+  machine(): MachineReadings | undefined {
+    return typeof this.#machine === "string" ? undefined : this.#machine;
+  }
+
+  /** The address that engines are served on, from what is known now; `inUse` is what running engines listen on. */
+  address(inUse: readonly string[]): AddressAnswer {
+    const allowed = this.#host?.spec.addresses;
+    const question = { configured: this.#configured, allowed, routed: this.#routed, inUse };
+    return chooseAddress(question, this.#addressesUp.now());
+  }
+
+  /** The same calculation as placement's, from this machine's own readings. Undefined while they fail. */
+  memoryBudget(): number | undefined {
+    const machine = this.machine();
+    if (machine === undefined) return undefined;
+    const { memory, gpuBudgetBytes } = machine;
+    const budget = hostBudget({
+      spec: this.#host?.spec ?? hostSchema.parse({ metadata: { name: "unknown" } }).spec,
+      status: { memory: { totalBytes: memory.totalBytes, gpuBudgetBytes } },
+    });
+    return budget.known ? budget.bytes : undefined;
+  }
+
+  isMachineUnread(): boolean {
+    return this.#machine === "unread";
+  }
+
+  /** The operator's disk quota. */
+  quotaBytes(): number | undefined {
+    const quota = this.#host?.spec.disk?.quota;
+    return quota === undefined ? undefined : parseQuantity(quota);
+  }
+
+  /** Why the agent is not ready, most basic reason first. */
+  problems(address: AddressAnswer): readonly HostProblem[] {
+    if (this.#cluster.at === "connecting") {
+      const { trouble } = this.#cluster;
+      return trouble === undefined
+        ? [{ code: "Starting", message: "there is no connection to the API server yet" }]
+        : [{ code: trouble.code, message: trouble.message }];
+    }
+    const { session } = this.#cluster;
+    const troubles = session.troubles();
+    if (troubles.length > 0) return troubles;
+    const runtimes = this.machine()?.runtimes;
+    const trouble =
+      this.#host === undefined || runtimes === undefined
+        ? undefined
+        : hostProblemOf(this.#host, { address, runtimes });
+    if (trouble !== undefined) return [trouble];
+    if (session.isSynced()) return [];
+    return [{ code: "Starting", message: "the replicas have not been listed yet" }];
+  }
+}
