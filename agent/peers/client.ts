@@ -2,8 +2,8 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
 import { connect } from "node:tls";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { freeBuffer, freeSocketBuffers } from "../store/remote/response-writer.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
+import { freeBuffer, freeSocketBuffers } from "../store/download/response-writer.ts";
 import type { PeerHost } from "./directory.ts";
 import { fingerprintOf, type PeerIdentity } from "./identity.ts";
 import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./peer-server.ts";

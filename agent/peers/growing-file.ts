@@ -1,15 +1,11 @@
 /** The part that a content is taken into: chunks of several peers, in order, each verified before it is written. */
-import type { ReceivedFile } from "../store/remote/attempt.ts";
-import type { DownloadContext } from "../store/remote/download-context.ts";
-import { firstBytesCheck } from "../store/remote/first-bytes.ts";
-import type { OpenPart, PartMemory } from "../store/remote/part.ts";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { writeAll } from "../store/remote/response-writer.ts";
-import type { SharedFile } from "../store/types.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
+import { firstBytesCheck } from "../store/download/body.ts";
+import type { DownloadContext, SharedFile } from "../store/download/context.ts";
+import type { DownloadPart, OpenPart } from "../store/download/part.ts";
+import { ADMIT_EVERY_BYTES } from "../store/download/receive.ts";
+import { writeAll } from "../store/download/response-writer.ts";
 import { PeerProtocolError } from "./client.ts";
-
-/** Bytes between two checks of the free space. */
-const ADMIT_EVERY_BYTES = 64 << 20;
 
 /** The part, to which lanes add their chunks in order. */
 export class GrowingFile {
@@ -37,9 +33,9 @@ export class GrowingFile {
   }
 
   /** For whoever continues the part: bytes whose write failed are missing from the file, which shows in its size. */
-  remember(memory: PartMemory): void {
-    memory.hash = this.#opened.hash;
-    memory.sizeBytes = this.#hashed;
+  remember(part: DownloadPart): void {
+    part.hash = this.#opened.hash;
+    part.hashedBytes = this.#hashed;
   }
 
   isWhole(): boolean {
@@ -83,19 +79,6 @@ export class GrowingFile {
     this.#wake();
     await written;
     await this.#context.pace?.(bytes.length, signal);
-  }
-
-  /** Undefined if it is not the content; then nothing of it is kept. */
-  async finish(): Promise<ReceivedFile | undefined> {
-    const { file, hash } = this.#opened;
-    await file.datasync();
-    if (hash.digest() === this.#file.sha256)
-      return { sha256: this.#file.sha256, sizeBytes: this.#bytes, validator: {}, prefixes: hash.prefixes };
-    await file.truncate(0);
-    this.#opened.hash.reset();
-    this.#bytes = 0;
-    this.#hashed = 0;
-    return undefined;
   }
 
   #checkStart(bytes: Buffer): void {

@@ -4,8 +4,8 @@ import type { ServerResponse } from "node:http";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { fetchOptions } from "../store/fixtures/store.ts";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { startHostile } from "./fixtures/hostile.ts";
 import {
   createPeerFleet,

@@ -2,19 +2,24 @@
 import { plainUrl } from "../../src/hub/failure.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { MIN_SHARED_BYTES } from "../store/content/content-sharing.ts";
-import { readFromOrigin } from "../store/content/origins.ts";
-import { type ReceivedFile, truncateIfDiskFull } from "../store/remote/attempt.ts";
-import type { DownloadContext } from "../store/remote/download-context.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
+import type {
+  DownloadContext,
+  OriginPhase,
+  PeerFetch,
+  PeerFetcher,
+  Received,
+  SharedFile,
+} from "../store/download/context.ts";
+import { readFromOrigin } from "../store/download/fetch-content.ts";
 import {
   type DownloadPart,
   type OpenPart,
   openPart,
-  type PartMemory,
+  truncateIfDiskFull,
   writeMeta,
-} from "../store/remote/part.ts";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
-import { waitBeforeRetry } from "../store/remote/retry.ts";
-import type { OriginPhase, PeerFetch, PeerFetcher, SharedFile } from "../store/types.ts";
+} from "../store/download/part.ts";
+import { waitBeforeRetry } from "../store/download/retry.ts";
 import { choosePeers, type DownloadChoice } from "./choose.ts";
 import { createPeerClient, type PeerClient, PeerProtocolError, type PeerResponse } from "./client.ts";
 import { type ComparisonLimits, createReputation, type Reputation, SourceComparison } from "./comparison.ts";
@@ -56,7 +61,8 @@ export function createPeerFetcher(options: PeerFetcherOptions): PeerFetcher {
       const done = options.directory.use();
       const flight = new Flight(file, since, reputation, options);
       return {
-        take: (part, context, memory) => flight.take(part, context, memory),
+        take: (part, context) => flight.take(part, context),
+        verified: (isContent) => flight.verified(isContent),
         whileOrigin: () => flight.whileOrigin(),
         end: done,
       };
@@ -122,50 +128,44 @@ class Flight implements Omit<PeerFetch, "end"> {
     };
   }
 
-  async take(
-    part: DownloadPart,
-    context: DownloadContext,
-    memory: PartMemory,
-  ): Promise<ReceivedFile | undefined> {
-    const { directory, log } = this.#options;
+  async take(part: DownloadPart, context: DownloadContext): Promise<Received | undefined> {
+    const { directory } = this.#options;
     if (!(await directory.known(this.#limits.directoryMs, context.signal))) return undefined;
     if (this.#choice().from === "origin") return undefined;
     const totalBytes = await this.#askOrigin(context);
     if (totalBytes === undefined) return undefined;
-    const opened = await this.#open(part, context, memory);
+    const opened = await this.#open(part, context);
     const growing = new GrowingFile(opened, this.#file, totalBytes, context);
     try {
       while (this.#choice().from === "peers") {
         context.signal.throwIfAborted();
         await this.#round(growing, context);
         if (!growing.isWhole()) continue;
-        const received = await growing.finish();
-        if (received !== undefined) {
-          log.info({ file: this.#file.name, peers: [...this.#used] }, "model file taken from peers");
-          return received;
-        }
-        // Some of them lied in agreement; the origin decides.
-        for (const name of this.#used) this.#drop(name, "it gave other content than its checksum says", true);
+        return { sizeBytes: totalBytes, validator: {}, isOneResponse: false };
       }
       context.signal.throwIfAborted();
       return undefined;
     } catch (error) {
       throw await truncateIfDiskFull(error, opened, part, this.#file);
     } finally {
-      growing.remember(memory);
+      growing.remember(part);
       await opened.file.close();
     }
   }
 
+  verified(isContent: boolean): void {
+    const peers = [...this.#used];
+    if (isContent)
+      return this.#options.log.info({ file: this.#file.name, peers }, "model file taken from peers");
+    // Some of them lied in agreement; the origin decides.
+    for (const name of peers) this.#drop(name, "it gave other content than its checksum says", true);
+  }
+
   /** Whole chunks alone are kept of what is there: prefixes of other lengths have no digest. */
-  async #open(part: DownloadPart, { boot, signal }: DownloadContext, memory: PartMemory): Promise<OpenPart> {
-    const url = plainUrl(this.#file.url);
-    const opened = await openPart(
-      part,
-      { url, boot, hasChecksum: true, wholeChunks: true },
-      { memory, signal },
-    );
-    if (opened.sizeBytes === 0) await writeMeta(part, { url, boot, validator: {} });
+  async #open(part: DownloadPart, context: DownloadContext): Promise<OpenPart> {
+    const opened = await openPart(part, this.#file, context, true);
+    const meta = { url: plainUrl(this.#file.url), boot: context.boot, validator: {} };
+    if (opened.sizeBytes === 0) await writeMeta(part, meta);
     return opened;
   }
 

@@ -11,7 +11,7 @@ import { manifest, withFields } from "../../test/fixtures/manifests.ts";
 import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { startAgent, testAddress } from "../fixtures/agent.ts";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 
 const PATIENTLY = { timeout: 60_000, interval: 100 };
 

@@ -3,8 +3,8 @@ import { chmod, type FileHandle, open, readFile } from "node:fs/promises";
 import { join as joinPath } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import { CHUNK_BYTES, PrefixHash } from "../store/content/prefix-hash.ts";
 import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
-import { CHUNK_BYTES, PrefixHash } from "../store/remote/prefix-hash.ts";
 import {
   createPeerFleet,
   hostOf,

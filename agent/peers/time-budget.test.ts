@@ -1,7 +1,7 @@
 /** How long a peer may take, whatever it does. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { chunkTimeoutMs, isPeerTooSlow, maxPeerRate, PeerTimeBudget } from "./time-budget.ts";
 
 const limits = { chunkMs: 500, reserveMs: 8_000 };

@@ -1,5 +1,5 @@
 /** How long a peer may take, judged by what the source would take. Pure. */
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 
 export interface PeerTimeLimits {
   /** For one chunk, while the rate of the source is not known: a peer that takes longer is compared with the source. */

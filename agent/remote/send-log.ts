@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { RateLimiter } from "../store/remote/host-limits.ts";
+import type { RateLimiter } from "../store/download/host-limits.ts";
 import { type LogRange, LogReader } from "./log-reader.ts";
 
 export interface LogLimits {

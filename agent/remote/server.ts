@@ -11,7 +11,7 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import type { PeerIdentity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
-import { createRateLimiter } from "../store/remote/host-limits.ts";
+import { createRateLimiter } from "../store/download/host-limits.ts";
 import type { AuthorizeToken } from "./authorize.ts";
 import type { LogRange } from "./log-reader.ts";
 import { type LogLimits, sendLog } from "./send-log.ts";

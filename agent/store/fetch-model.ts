@@ -9,13 +9,13 @@ import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import { isRemote, type ModelSource, publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { publishView } from "./content/blobs.ts";
-import type { FetchContent } from "./content/fetch-content.ts";
 import { type Content, forgetFinished } from "./content/finished-downloads.ts";
-import { contentKey, requestKey, type StoreLayout, viewKey } from "./content/layout.ts";
-import { type ContentOrigins, mayReuseContent } from "./content/origins.ts";
+import { contentKey, fileKey, type StoreLayout, viewKey } from "./content/layout.ts";
+import type { ContentOrigins } from "./content/origins.ts";
+import type { ReportBytes, StoreFile } from "./download/context.ts";
+import { type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
+import { type RetryLimits, withRetries } from "./download/retry.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
-import type { ReportBytes, StoreFile } from "./remote/download-context.ts";
-import { type RetryLimits, withRetries } from "./remote/retry.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
 export interface ModelFetcher {
@@ -229,4 +229,20 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
       before += sizeBytes;
     },
   };
+}
+
+/**
+ * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
+ * or a request with the checksum of other content could substitute it for a source that others trust. So is the Secret: it
+ * chooses the endpoint, and what it opens is not for those who name another one.
+ */
+export function requestKey(request: ModelRequest): string {
+  const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
+  const { quantization, revision, changeMarker, secret } = request;
+  // Absent ones add nothing: what earlier versions stored keeps its key.
+  const marked = changeMarker === undefined ? [] : [changeMarker];
+  const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
+  const chosen = isPlain ? [] : [quantization, revision, ...marked];
+  const asker = secret === undefined ? [] : [{ secret }];
+  return fileKey(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen, ...asker]));
 }

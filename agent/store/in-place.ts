@@ -9,7 +9,7 @@ import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { resolveInside } from "../config/allowed-roots.ts";
-import { firstBytesCheck } from "./remote/first-bytes.ts";
+import { firstBytesCheck } from "./download/body.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 
 /** Remembers checksums of files that have not changed since. */

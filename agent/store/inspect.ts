@@ -1,18 +1,21 @@
 /** What the files of a stored model say of themselves: sizes, and the GGUF headers of all parts, each file read once. */
-import { type FileHandle, open } from "node:fs/promises";
-import { extname } from "node:path";
+import { type FileHandle, open, readFile, stat } from "node:fs/promises";
+import { basename, extname } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { summarizeGguf } from "../../src/models/gguf/summary.ts";
 import type { GgufHeader } from "../../src/models/gguf/types.ts";
+import { parseMlxConfig, parseSafetensorsIndex } from "../../src/models/mlx/config.ts";
+import { summarizeMlx } from "../../src/models/mlx/summary.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
-import { inspectMlx } from "./content/mlx-facts.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 
 /** Most headers fit; the vocabulary makes those of large models some MiB long. */
 const FIRST_BYTES = 64 << 10;
 const CHUNK_BYTES = 1 << 20;
 const MOST_KEPT = 1_024;
+/** Real ones have some KiB; an index of a very large model some MiB. */
+const MOST_CONFIG_BYTES = 32 << 20;
 
 interface Known {
   readonly mark: string;
@@ -92,6 +95,31 @@ async function readHeader(file: FileHandle, size: number): Promise<GgufHeader> {
       );
     }
     if (chunk.length < CHUNK_BYTES) chunk = new Uint8Array(CHUNK_BYTES);
+  }
+}
+
+/** Of a folder of safetensors: its `config.json`, and how large its weights are. Empty where there is no configuration that can be read: then nothing is known, and nothing is admitted. */
+async function inspectMlx({ files }: StoredModel): Promise<Pick<ModelFacts, "gguf" | "problem">> {
+  const weights = files.filter(({ name }) => name.endsWith(".safetensors"));
+  const config = parseMlxConfig(await textOf(files, "config.json"));
+  if (weights.length === 0 || config === undefined) return {};
+  const onDisk = weights.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
+  const indexed = parseSafetensorsIndex(await textOf(files, "model.safetensors.index.json")) ?? 0;
+  if (indexed > onDisk) {
+    const message = `the weights have ${onDisk} bytes, their index describes ${indexed}`;
+    return { problem: { code: "GgufTruncated", message } };
+  }
+  return { gguf: summarizeMlx(config, onDisk) };
+}
+
+async function textOf(files: StoredModel["files"], name: string): Promise<string> {
+  const path = files.find((file) => basename(file.name) === name)?.path;
+  if (path === undefined) return "";
+  try {
+    if ((await stat(path)).size > MOST_CONFIG_BYTES) return "";
+    return await readFile(path, "utf8");
+  } catch {
+    return "";
   }
 }
 

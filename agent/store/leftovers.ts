@@ -5,18 +5,12 @@ import type { Log } from "../../src/util/ports.ts";
 import { listBlobs } from "./content/blobs.ts";
 import { finishedContents } from "./content/finished-downloads.ts";
 import { listFolder, type StoreLayout } from "./content/layout.ts";
+import type { BeginFetch } from "./download/fetch-content.ts";
 import type { Refs } from "./refs.ts";
-
-export interface RunningFetch {
-  /** Before the blob is there. */
-  readonly publish: (sha256: string) => void;
-  /** Once its caller holds the content. */
-  readonly end: () => void;
-}
 
 export interface Leftovers {
   /** Keeps the part of this key, and what its callers publish. */
-  readonly beginFetch: (key: string) => RunningFetch;
+  readonly beginFetch: BeginFetch;
   /** Oldest first, until there is room. Not while content is taken into use. `keepsBlobs`: parts only. */
   readonly remove: (isEnough: () => Promise<boolean>, keepsBlobs: boolean) => Promise<void>;
 }

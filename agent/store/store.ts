@@ -6,20 +6,25 @@ import type { HttpRules } from "../../src/hub/client.ts";
 import { transient } from "../../src/hub/failure.ts";
 import { type ModelSource, parseSource, publicSource } from "../../src/models/source/source.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { createDiskAdmission, type DiskAdmission, type UnevictableModels } from "./admission.ts";
 import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
 import { type ContentSharing, createContentSharing, sweepPrefixes } from "./content/content-sharing.ts";
-import { createFetchContent } from "./content/fetch-content.ts";
-import { makeFolders, requestKey, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
+import {
+  createDiskAdmission,
+  createSpaceReader,
+  type DiskAdmission,
+  type ReadSpace,
+  type UnevictableModels,
+} from "./content/disk.ts";
+import { makeFolders, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
 import { createOrigins, sweepOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
-import { createSpaceReader, type ReadSpace } from "./disk.ts";
-import { fetchModel, type ModelFetcher, openRemote } from "./fetch-model.ts";
+import { createFetchContent } from "./download/fetch-content.ts";
+import { createDownloadQueue, createRateLimiter } from "./download/host-limits.ts";
+import { fetchModel, type ModelFetcher, openRemote, requestKey } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type ModelRetention, openModelRetention } from "./model-retention.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
-import { createDownloadQueue, createRateLimiter } from "./remote/host-limits.ts";
 import type {
   DiskReading,
   FetchOptions,
@@ -32,7 +37,7 @@ import type {
   StoreOptions,
 } from "./types.ts";
 import { createUsage, describeRef, type Usage } from "./usage.ts";
-import { openVerification } from "./verification.ts";
+import { openVerification, type Verification } from "./verification.ts";
 
 const DEFAULT_LIMITS: StoreLimits = {
   stallMs: 30_000,
@@ -56,7 +61,14 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const refs = await openRefs(layout.refs, log, isReadOnly);
   const keeping = await openModelRetention(layout.pins, log);
   const usage = createUsage(layout, refs, keeping, log);
-  const verification = await openVerification({ layout, refs, usage, clock, log, isReadOnly });
+  const verification = await openVerification({
+    layout,
+    refs,
+    quarantine: usage.quarantine,
+    clock,
+    log,
+    isReadOnly,
+  });
   const speeds = await openSpeeds(layout.speeds, log);
   if (!isReadOnly)
     await usage.sweep(clock.nowMs()).then(() => Promise.all([sweepPrefixes(layout), sweepOrigins(layout)]));
@@ -73,15 +85,6 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     },
     kept: () => keptOf(refs, usage, keeping),
   });
-  const describe = async (): Promise<readonly StoredModelInfo[]> => {
-    const verified = await verification.describe();
-    return refs.all().map((ref) => {
-      const { isDamaged: damaged, verifiedMs } = verified(ref);
-      const flags = { inUse: usage.isInUse(ref), pinned: keeping.isPinned(ref), damaged };
-      const at = verifiedMs === undefined ? {} : { verifiedAt: isoSeconds(verifiedMs) };
-      return withSpeed({ ...describeRef(ref, flags), ...at }, speeds);
-    });
-  };
   const giving = createContentSharing(layout, refs, clock);
   giving.onOffers(() => options.onOffers?.());
   const fetcher = createFetcher(options, layout, refs, { admission, usage, giving });
@@ -92,7 +95,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
       for (const end of [...(fetcher.rules.underWay ?? [])]) end(reason);
     },
-    list: describe,
+    list: () => describeModels({ refs, usage, keeping, verification, speeds }),
     pin: keeping.pin,
     unpin: keeping.unpin,
     declare: keeping.declare,
@@ -153,9 +156,26 @@ function keptOf(refs: Refs, usage: Usage, keeping: Keep): UnevictableModels {
   return { inUse: kept.length - pinned, pinned, bytes };
 }
 
-function withSpeed(info: StoredModelInfo, speeds: Speeds): StoredModelInfo {
-  const tokensPerSecond = speeds.of(info.sha256);
-  return tokensPerSecond === undefined ? info : { ...info, tokensPerSecond };
+async function describeModels({
+  refs,
+  usage,
+  keeping,
+  verification,
+  speeds,
+}: {
+  readonly refs: Refs;
+  readonly usage: Usage;
+  readonly keeping: Keep;
+  readonly verification: Verification;
+  readonly speeds: Speeds;
+}): Promise<readonly StoredModelInfo[]> {
+  const verified = await verification.describe();
+  return refs.all().map((ref) => {
+    const { isDamaged: damaged, verifiedMs } = verified(ref);
+    const info = describeRef(ref, { inUse: usage.isInUse(ref), pinned: keeping.isPinned(ref), damaged });
+    const verifiedAt = verifiedMs === undefined ? undefined : isoSeconds(verifiedMs);
+    return { ...info, verifiedAt, tokensPerSecond: speeds.of(info.sha256) };
+  });
 }
 
 function createFetcher(
@@ -182,13 +202,13 @@ function createFetcher(
   const { bytesPerSecond, downloads } = limits;
   const pace = bytesPerSecond === undefined ? undefined : createRateLimiter(bytesPerSecond, clock);
   const shared = { ranges: limits, pace, queue: createDownloadQueue(downloads, Math.floor(downloads / 2)) };
-  const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
+  const settings = { clock, log, ...limits, boot, onReceived, ...shared };
   const origins = createOrigins(layout, refs);
+  const mismatch = options.neverEvicts === true ? ("remove" as const) : ("keep" as const);
+  const { beginFetch } = parts.usage;
   const fetchContent = createFetchContent(
-    layout,
+    { ...parts, layout, beginFetch, origins, mismatch, peers: options.peers },
     settings,
-    { ...parts, origins, peers: options.peers },
-    options.neverEvicts === true ? "remove" : "keep",
   );
   const take: ModelFetcher["take"] = (owner, content) =>
     parts.usage.take(owner, async () => {

@@ -5,11 +5,8 @@ import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ContentLookup } from "./content/content-sharing.ts";
+import type { PeerFetcher, RangeLimits } from "./download/context.ts";
 import type { ModelRetention } from "./model-retention.ts";
-import type { ReceivedFile } from "./remote/attempt.ts";
-import type { DownloadContext, StoreFile } from "./remote/download-context.ts";
-import type { DownloadPart, PartMemory } from "./remote/part.ts";
-import type { RangeLimits } from "./remote/ranges.ts";
 import type { Verification } from "./verification.ts";
 
 export interface ModelRequest {
@@ -118,41 +115,6 @@ export type RemovalResult =
   | { readonly at: "removed"; readonly sizeBytes: number }
   | { readonly at: "inUse"; readonly owners: readonly string[] }
   | { readonly at: "pinned" | "absent" };
-
-/** Takes content from other hosts before the origin is asked for it. */
-export interface PeerFetcher {
-  /** One per download; `since` is when it began, as other hosts see it. */
-  readonly begin: (file: SharedFile, since: string) => PeerFetch;
-}
-
-/** A file whose content its source, or the Model, has named by checksum. */
-export interface SharedFile extends StoreFile {
-  /** Lower case. */
-  readonly sha256: string;
-  /** Of the Model, without credentials. */
-  readonly source: string;
-}
-
-export interface PeerFetch {
-  /** Adds to the part while peers are the better choice. The whole content, or undefined: now the origin. Throws MetalbridgeError for the disk. */
-  readonly take: (
-    part: DownloadPart,
-    context: DownloadContext,
-    memory: PartMemory,
-  ) => Promise<ReceivedFile | undefined>;
-  readonly whileOrigin: () => OriginPhase;
-  readonly end: () => void;
-}
-
-/** While the origin gives the bytes. */
-export interface OriginPhase {
-  /** Aborted once peers are the better choice again. */
-  readonly signal: AbortSignal;
-  readonly received: (bytes: number) => void;
-  /** The origin failed: whether peers may give what is missing. */
-  readonly isDispensable: (error: unknown) => boolean;
-  readonly end: () => void;
-}
 
 export interface ModelStore
   extends Pick<ModelRetention, "pin" | "unpin" | "declare">,

@@ -10,7 +10,6 @@ import { blobPath, listBlobs } from "./content/blobs.ts";
 import type { StoreLayout } from "./content/layout.ts";
 import { openPersistedJson } from "./content/persisted-json.ts";
 import type { Ref, Refs } from "./refs.ts";
-import type { Usage } from "./usage.ts";
 
 const CHUNK_BYTES = 1 << 20;
 const knownSchema = z.object({
@@ -63,7 +62,8 @@ export interface Verified {
 interface Parts {
   readonly layout: StoreLayout;
   readonly refs: Refs;
-  readonly usage: Pick<Usage, "quarantine">;
+  /** Moves damaged content aside; false where its blob is no longer the file of this inode. */
+  readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
   readonly clock: Clock;
   readonly log: Log;
   /** Says what it finds and changes nothing. */
@@ -153,7 +153,7 @@ interface Pace extends Pick<VerifyOptions, "signal" | "bytesPerSecond"> {
 }
 
 async function check(sha256: string, parts: Parts, pace: Pace): Promise<VerifiedFile["state"]> {
-  const { layout, usage, clock, isReadOnly } = parts;
+  const { layout, quarantine, clock, isReadOnly } = parts;
   let file: FileHandle;
   try {
     file = await open(blobPath(layout, sha256));
@@ -171,7 +171,7 @@ async function check(sha256: string, parts: Parts, pace: Pace): Promise<Verified
     if (isReadOnly) return "damaged";
     const { ino } = await file.stat();
     // Removed, or fetched again, while it was read: what was read is not stored any more.
-    return (await usage.quarantine(sha256, ino)) ? "damaged" : "missing";
+    return (await quarantine(sha256, ino)) ? "damaged" : "missing";
   } finally {
     await file.close();
   }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { findRunningAgent } from "../../agent/state-dir/lock.ts";
-import { readDiskSpace } from "../../agent/store/disk.ts";
+import { readDiskSpace } from "../../agent/store/content/disk.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {
   type FileReading,

@@ -16,7 +16,7 @@ import { startServer } from "../../agent/metrics/server.ts";
 import { createPeerFleet } from "../../agent/peers/fixtures/peer-fleet.ts";
 import { createPeerIdentity } from "../../agent/peers/identity.ts";
 import { fetchOptions } from "../../agent/store/fixtures/store.ts";
-import { CHUNK_BYTES } from "../../agent/store/remote/prefix-hash.ts";
+import { CHUNK_BYTES } from "../../agent/store/content/prefix-hash.ts";
 import { createDensity } from "../../fitness/density/density.ts";
 import { createFitIndex } from "../../fitness/density/fits.ts";
 import { catalogRecords } from "../../fitness/density/fixtures/fleet.ts";

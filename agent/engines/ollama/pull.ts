@@ -10,7 +10,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
 import { OLLAMA_REGISTRY, ollamaModel } from "../../../src/models/source/registries.ts";
 import { type ModelSource, parseSource } from "../../../src/models/source/source.ts";
-import { diskFull } from "../../store/disk.ts";
+import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 import { type Address, parseJson, sendEngineRequest } from "../http.ts";

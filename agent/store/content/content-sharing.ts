@@ -5,11 +5,10 @@ import { publicSource } from "../../../src/models/source/source.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Refs } from "../refs.ts";
-import type { Stored } from "../remote/download-context.ts";
-import { CHUNK_BYTES } from "../remote/prefix-hash.ts";
 import { blobPath, blobSize } from "./blobs.ts";
 import { listFolder, type StoreLayout } from "./layout.ts";
 import { createOrigins, type Origin } from "./origins.ts";
+import { CHUNK_BYTES, type PrefixHash } from "./prefix-hash.ts";
 
 /** One content, read in chunks of `CHUNK_BYTES`. */
 export interface SharedContent {
@@ -43,6 +42,13 @@ export interface ContentLookup {
   readonly find: (sha256: string) => Promise<SharedContent | undefined>;
   readonly provenance: (sha256: string) => Promise<Provenance>;
   readonly offers: () => readonly ContentOffer[];
+}
+
+/** What a download has from the start of its content, without holes, hashed and written. */
+export interface Stored {
+  readonly hash: PrefixHash;
+  readonly bytes: number;
+  readonly totalBytes: number | undefined;
 }
 
 /** One content while it is fetched. */

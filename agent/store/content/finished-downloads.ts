@@ -2,13 +2,8 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { SourceFailure } from "../../../src/hub/failure.ts";
-import { isUnchanged, type OpenSource } from "../../../src/hub/source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
-import type { StoreFile } from "../remote/download-context.ts";
-import { validatorSchema } from "../remote/part.ts";
-import { blobSize } from "./blobs.ts";
 import { listFolder, type StoreLayout } from "./layout.ts";
 
 export interface Content {
@@ -16,6 +11,12 @@ export interface Content {
   readonly sizeBytes: number;
   readonly validator: Validator;
 }
+
+export const validatorSchema = z.strictObject({
+  etag: z.string().optional(),
+  lastModified: z.string().optional(),
+  totalBytes: z.number().int().nonnegative().optional(),
+});
 
 const finishedSchema = z.strictObject({
   sha256: z.string(),
@@ -31,24 +32,9 @@ export async function forgetFinished(layout: StoreLayout, key: string): Promise<
   await rm(pathOf(layout, key), { force: true });
 }
 
-/** The content if it was finished before, is still on disk, and the source says that it did not change. */
-export async function findFinished(
-  layout: StoreLayout,
-  file: StoreFile,
-  key: string,
-  { source, signal }: { readonly source: OpenSource; readonly signal: AbortSignal },
-): Promise<Content | undefined> {
-  if (file.sha256 !== undefined) return undefined;
-  const known = await read(pathOf(layout, key));
-  if (known === undefined || (await blobSize(layout, known.sha256)) !== known.sizeBytes) return undefined;
-  try {
-    const isSame = await isUnchanged(source, file.url, known.validator, signal);
-    return isSame ? known : undefined;
-  } catch (error) {
-    // No answer is no proof: the download itself then says what is wrong.
-    if (error instanceof SourceFailure) return undefined;
-    throw error;
-  }
+/** The content that was finished under the key, if any. */
+export async function readFinished(layout: StoreLayout, key: string): Promise<Content | undefined> {
+  return read(pathOf(layout, key));
 }
 
 /** Checksums of all of them. */

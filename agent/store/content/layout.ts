@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { plainUrl } from "../../../src/hub/failure.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
-import type { ModelRequest } from "../types.ts";
 
 export interface StoreLayout {
   readonly dir: string;
@@ -62,34 +61,19 @@ export async function listFolder(folder: string): Promise<readonly string[]> {
   }
 }
 
-/**
- * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
- * or a request with the checksum of other content could substitute it for a source that others trust. So is the Secret: it
- * chooses the endpoint, and what it opens is not for those who name another one.
- */
-export function requestKey(request: ModelRequest): string {
-  const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
-  const { quantization, revision, changeMarker, secret } = request;
-  // Absent ones add nothing: what earlier versions stored keeps its key.
-  const marked = changeMarker === undefined ? [] : [changeMarker];
-  const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
-  const chosen = isPlain ? [] : [quantization, revision, ...marked];
-  const asker = secret === undefined ? [] : [{ secret }];
-  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen, ...asker]));
-}
-
 /** What one content is filed under while it is fetched: bytes of one address never complete those of another. */
 export function contentKey(file: { readonly url: URL; readonly sha256?: string | undefined }): string {
   return file.sha256 === undefined
-    ? digest(`url ${file.url.href}`)
-    : digest(`sha256 ${file.sha256.toLowerCase()} ${plainUrl(file.url)}`);
+    ? fileKey(`url ${file.url.href}`)
+    : fileKey(`sha256 ${file.sha256.toLowerCase()} ${plainUrl(file.url)}`);
 }
 
 /** The folder of a set of names and contents. */
 export function viewKey(files: readonly { readonly name: string; readonly sha256: string }[]): string {
-  return digest(JSON.stringify(files.map(({ name, sha256 }) => [name, sha256])));
+  return fileKey(JSON.stringify(files.map(({ name, sha256 }) => [name, sha256])));
 }
 
-function digest(text: string): string {
+/** What things are filed under. */
+export function fileKey(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 40);
 }

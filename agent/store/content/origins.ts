@@ -2,16 +2,9 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { plainUrl } from "../../../src/hub/failure.ts";
-import { type OpenSource, readValidator } from "../../../src/hub/source.ts";
-import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
-import type { Clock } from "../../../src/util/ports.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import type { Refs } from "../refs.ts";
-import type { StoreFile } from "../remote/download-context.ts";
-import { type RetryLimits, withRetries } from "../remote/retry.ts";
 import { listFolder, type StoreLayout } from "./layout.ts";
 
 const originSchema = z.object({
@@ -67,43 +60,6 @@ export async function sweepOrigins(layout: StoreLayout): Promise<void> {
   const stored = new Set(await listFolder(layout.blobs));
   for (const name of await listFolder(layout.origins))
     if (!stored.has(name)) await rm(join(layout.origins, name), { force: true });
-}
-
-export interface OriginCheck extends RetryLimits {
-  readonly source: OpenSource;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
-
-/**
- * Content that took credentials is given to a request for the same file, or for one of the same place that its list states
- * the checksum of, if the origin accepts the request's own credentials. A checksum beside another source proves nothing.
- */
-export async function mayReuseContent(
-  { isPublic, addresses }: Origin,
-  file: Pick<StoreFile, "url" | "isListed">,
-  asking: OriginCheck,
-): Promise<boolean> {
-  if (isPublic) return true;
-  const isSame = addresses.includes(plainUrl(file.url));
-  if (!isSame && !(file.isListed && addresses.some(asking.source.holds))) return false;
-  return (await readFromOrigin(file, asking)) !== undefined;
-}
-
-/** What the origin says of the file; undefined where it refuses, or does not answer: the download then says what is wrong. */
-export async function readFromOrigin(
-  { url }: { readonly url: URL },
-  asking: OriginCheck,
-): Promise<Validator | undefined> {
-  const { source, signal } = asking;
-  try {
-    const found = await withRetries(() => readValidator(source, url, signal), asking, asking);
-    return found === "notModified" ? {} : found;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof MetalbridgeError) return undefined;
-    throw error;
-  }
 }
 
 async function read(layout: StoreLayout, sha256: string): Promise<Origin | undefined> {

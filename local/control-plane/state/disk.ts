@@ -1,6 +1,6 @@
 /** Whether the disk of a state folder has room. */
 import { statfsSync } from "node:fs";
-import { readDiskSpace } from "../../../agent/store/disk.ts";
+import { readDiskSpace } from "../../../agent/store/content/disk.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 

@@ -8,7 +8,7 @@ import pino from "pino";
 import { createDirectory } from "../../../agent/peers/directory.ts";
 import { createPeerIdentity, type PeerIdentity } from "../../../agent/peers/identity.ts";
 import { startPeerServer } from "../../../agent/peers/peer-server.ts";
-import { createRateLimiter } from "../../../agent/store/remote/host-limits.ts";
+import { createRateLimiter } from "../../../agent/store/download/host-limits.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { type Host, hostSchema } from "../../../src/api/host.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";

@@ -12,7 +12,7 @@ import { createPeerClient } from "../../../agent/peers/client.ts";
 import { createDirectory } from "../../../agent/peers/directory.ts";
 import { addressDigest } from "../../../agent/peers/grants.ts";
 import { createPeerFetcher } from "../../../agent/peers/peer-fetcher.ts";
-import { CHUNK_BYTES } from "../../../agent/store/remote/prefix-hash.ts";
+import { CHUNK_BYTES } from "../../../agent/store/content/prefix-hash.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { PeerOffer } from "./peer-giver.ts";

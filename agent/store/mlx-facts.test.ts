@@ -1,8 +1,8 @@
 import { truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { createInspector } from "../inspect.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { createInspector } from "./inspect.ts";
 
 const config = {
   model_type: "qwen3",

@@ -1,6 +1,6 @@
 /** Retries a small request while its failure is transient. */
-
 import { SourceFailure } from "../../../src/hub/failure.ts";
+import { waitMs } from "../../../src/kube/wait.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 
@@ -37,21 +37,11 @@ export function pauseBeforeRetryMs(failures: number, firstMs: number, askedMs: n
   return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), LONGEST_BACKOFF_MS));
 }
 
-/** Resolves after the wait, rejects with the signal's reason when it is aborted. */
-export function waitBeforeRetry(
-  waitMs: number,
+/** Rejects with the signal's reason when it is aborted. */
+export async function waitBeforeRetry(
+  delayMs: number,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const stop = (): void => {
-      cancel();
-      reject(signal.reason);
-    };
-    const cancel = clock.after(waitMs, () => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    });
-    signal.addEventListener("abort", stop, { once: true });
-  });
+  await waitMs(clock, delayMs, signal);
+  signal.throwIfAborted();
 }

@@ -3,20 +3,12 @@ import type { FileHandle } from "node:fs/promises";
 import type { SourceResponse } from "../../../src/hub/client.ts";
 import { plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
 import { totalBytesOf, type Validator, validatorOf } from "../../../src/hub/validator.ts";
+import type { PrefixHash } from "../content/prefix-hash.ts";
 import { bodyFailure, rangeHeaders } from "./body.ts";
-import type { DownloadContext, StoreFile } from "./download-context.ts";
+import type { DownloadContext, StoreFile } from "./context.ts";
 import { hashRange, READ_BYTES } from "./part.ts";
-import type { PrefixHash } from "./prefix-hash.ts";
 import { writeResponse } from "./response-writer.ts";
 import { createSegments, type Segment, type Segments } from "./segments.ts";
-
-export interface RangeLimits {
-  /** Connections for one file, the first included. */
-  readonly connections: number;
-  readonly segmentBytes: number;
-  /** Downloads that would take longer than this share the file among connections; judged after a tenth of it. */
-  readonly shareAboveMs: number;
-}
 
 export interface RangeJob {
   readonly file: StoreFile;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { countBlocks } from "./attempt.ts";
+import { countBlocks } from "./receive.ts";
 
 const ADMIT_BYTES = 64 << 20;
 

@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { finished } from "node:stream";
-import type { PrefixHash } from "./prefix-hash.ts";
+import type { PrefixHash } from "../content/prefix-hash.ts";
 
 export interface SinkOptions {
   readonly file: FileHandle;
