@@ -3,6 +3,7 @@ import type { Dirent } from "node:fs";
 import { opendir, readFile, stat } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import type { InstalledModel } from "../../src/api/node-report.ts";
+import { TRACES } from "../../src/engines/traces.ts";
 
 export interface InstalledModelFolder {
   readonly path: string;
@@ -25,18 +26,11 @@ const OLLAMA_LIBRARY = "registry.ollama.ai/library/";
 
 /** Where each program keeps its models in a home folder. */
 export function foldersInHome(home: string): readonly InstalledModelFolder[] {
-  const at = (path: string, runtime: string, isOfProgram = true): InstalledModelFolder => ({
-    ...{ path: join(home, path), runtime, isOfProgram },
-  });
-  return [
-    at(".ollama/models", "ollama"),
-    at(".omlx/models", "omlx"),
-    at(".cache/llama.cpp", "llamacpp"),
-    at("Library/Caches/llama.cpp", "llamacpp"),
-    at(".lmstudio/models", "lmstudio"),
-    at(".cache/lm-studio/models", "lmstudio"),
-    at(".cache/huggingface/hub", "huggingface", false),
-  ];
+  const ofPrograms = TRACES.flatMap(({ name, modelFolders = [] }) =>
+    modelFolders.map((path) => ({ path: join(home, path), runtime: name, isOfProgram: true })),
+  );
+  const hub = { path: join(home, ".cache/huggingface/hub"), runtime: "huggingface", isOfProgram: false };
+  return [...ofPrograms, hub];
 }
 
 /** A folder that the operator named: by what is in it. */

@@ -2,27 +2,14 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRuntime } from "../../src/api/node-report.ts";
+import { TRACES } from "../../src/engines/traces.ts";
 import { locateProgram } from "../engines/program.ts";
-
-/** The kernel keeps 15 characters of a name. */
-const RUNTIMES: readonly (readonly [comm: RegExp, runtime: string])[] = [
-  [/^ollama$/, "ollama"],
-  [/^llama-server$/, "llamacpp"],
-  [/^omlx$/, "omlx"],
-  [/^(lms|lm-studio|LM Studio)$/, "lmstudio"],
-  [/^(vllm|VLLM::)/, "vllm"],
-  [/^sglang/, "sglang"],
-  [/^text-generation/, "tgi"],
-];
-const PROGRAMS: Readonly<Record<string, string>> = {
-  ...{ "llama-server": "llamacpp", ollama: "ollama", omlx: "omlx", "mlx_lm.server": "mlx" },
-  ...{ lms: "lmstudio", vllm: "vllm", ramalama: "ramalama" },
-};
 
 /** Whether they run or not; nothing is started. */
 export async function runtimesOnPath(path: string): Promise<readonly { readonly name: string }[]> {
   const found = await Promise.all(
-    Object.entries(PROGRAMS).map(async ([program, name]) => {
+    TRACES.map(async ({ name, programs: [program] = [] }) => {
+      if (program === undefined) return [];
       const file = await locateProgram(program, { paths: [], env: { PATH: path } });
       return file === undefined ? [] : [{ name }];
     }),
@@ -37,7 +24,7 @@ export async function runningRuntimes(proc: string): Promise<readonly InstalledR
     pids.map((pid) => readFile(join(proc, pid, "comm"), "utf8").catch(() => "")),
   );
   const found = new Set(
-    names.flatMap((name) => RUNTIMES.find(([comm]) => comm.test(name.trim()))?.[1] ?? []),
+    names.flatMap((name) => TRACES.find(({ processes }) => processes?.test(name.trim()))?.name ?? []),
   );
   return [...found].sort().map((name) => ({ name }));
 }

@@ -3,6 +3,7 @@
 import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
 import type { Catalog, CatalogRecord } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 
 export interface WeightsRef {
   readonly source: string;
@@ -30,7 +31,8 @@ export function isAddress(text: string): boolean {
 export function weightsOf({ records }: Catalog, text: string, wish: WeightsOptions): WeightsRef {
   if (isAddress(text)) return { source: text, quantization: wish.quantization };
   if (/^\.{1,2}\//.test(text) || /^([^/:]+\/)?[^/:]+\.gguf$/i.test(text)) throw notAbsolute(text);
-  if (wish.runtime === "ollama" && /^[^/:]+:[^/:]+$/.test(text)) return { source: `ollama://${text}` };
+  if (formatsOf(wish.runtime).includes("ollama") && /^[^/:]+:[^/:]+$/.test(text))
+    return { source: `ollama://${text}` };
   if (text.includes("/")) {
     const own = records.find(({ name }) => name.toLowerCase() === text.toLowerCase());
     return own === undefined
@@ -60,7 +62,13 @@ function recordOf(records: readonly CatalogRecord[], text: string): CatalogRecor
   );
 }
 
-/** GGUF for llama-server and Ollama, MLX for oMLX, the publisher's own files for the engines of GPUs. */
+/** Formats of weights that the runtime loads; without one, those that hosts serve. */
+function formatsOf(runtime: string | undefined): readonly string[] {
+  if (runtime === undefined) return ["gguf", "mlx"];
+  return ENGINES.find((engine) => engine.runtime === runtime)?.formats ?? ["safetensors"];
+}
+
+/** The publisher's own files, of safetensors, where the runtime loads them; else GGUF or MLX. */
 function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: WeightsOptions): WeightsRef {
   const [gguf] = record.gguf_sources;
   const [mlx] = record.mlx_sources;
@@ -68,16 +76,15 @@ function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: Weigh
     model: record.name,
     mode: record.use_case === "embedding" ? ("embedding" as const) : undefined,
   };
-  const isOfGpus = runtime !== undefined && !["llamacpp", "ollama", "omlx"].includes(runtime);
-  if (isOfGpus) return { ...found, source: `hf://${record.name}`, quantization };
-  if (gguf !== undefined && runtime !== "omlx")
+  const formats = formatsOf(runtime);
+  if (formats.includes("safetensors")) return { ...found, source: `hf://${record.name}`, quantization };
+  if (gguf !== undefined && formats.includes("gguf"))
     return { ...found, source: `hf://${gguf.repo}`, quantization: quantization ?? record.quantization };
-  if (mlx !== undefined && (runtime === undefined || runtime === "omlx"))
-    return { ...found, source: `hf://${mlx}` };
-  const format = runtime === "omlx" ? "MLX" : runtime === undefined ? "GGUF or MLX" : "GGUF";
+  if (mlx !== undefined && formats.includes("mlx")) return { ...found, source: `hf://${mlx}` };
+  const wanted = ["GGUF", "MLX"].filter((format) => formats.includes(format.toLowerCase()));
   throw new MetalbridgeError(
     "CatalogModelWithoutFiles",
-    `the catalog names no ${format} files of ${record.name}`,
+    `the catalog names no ${wanted.join(" or ")} files of ${record.name}`,
   );
 }
 

@@ -19,9 +19,12 @@ import {
   readUnit,
 } from "./linux.ts";
 
-async function layOut(files: Readonly<Record<string, string>>): Promise<LinuxRoots & AsyncDisposable> {
+async function layOut(
+  files: Readonly<Record<string, string | undefined>>,
+): Promise<LinuxRoots & AsyncDisposable> {
   const root = await mkdtemp(path.join(tmpdir(), "mb-linux-"));
   for (const [name, text] of Object.entries(files)) {
+    if (text === undefined) continue;
     await mkdir(path.join(root, path.dirname(name)), { recursive: true });
     await writeFile(path.join(root, name), text);
   }

@@ -3,11 +3,12 @@ import { constants } from "node:fs";
 import { access, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Link, Reading, Readings, ServiceReading } from "../../src/doctor/readings.ts";
+import { TRACES } from "../../src/engines/traces.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
 const UNIT = "metalbridge-agent.service";
-const ENGINE_UNITS = ["ollama*", "llama*", "vllm*"];
+const ENGINE_UNITS = TRACES.flatMap(({ units }) => (units === undefined ? [] : [units]));
 const LISTEN = "0A";
 
 /** Folders of the system, so that tests can lay out another one. */

@@ -3,6 +3,7 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { ENGINE_PROGRAMS } from "../../src/engines/traces.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool, ToolResult } from "../../src/util/command.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
@@ -56,7 +57,10 @@ const OPEN_ENDED = [
   "launchctl print user/",
 ];
 /** Programs that doctor knows by name; of all others only the number is kept. */
-const KNOWN = /^\/sbin\/launchd$|metalbridge|llama|ollama|omlx|mlx|vllm|LM Studio|^node$/i;
+const KNOWN = new RegExp(
+  ["^/sbin/launchd$", "metalbridge", "llama", "mlx", "LM Studio", "^node$", ...ENGINE_PROGRAMS].join("|"),
+  "i",
+);
 const OTHER = "other";
 
 export function createRecorder(run: RunTool): Recorder {

@@ -1,5 +1,7 @@
 /** The machines and the models of a simulated day. */
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { HostFacts } from "../../src/capacity/placement/types.ts";
+import { runtimesFor } from "../../src/engines/registry.ts";
 import type { Random } from "./random.ts";
 
 export const GIB = 1024 ** 3;
@@ -19,6 +21,9 @@ const MACS: readonly (readonly [{ readonly gib: number; readonly bandwidth: numb
   [{ gib: 512, bandwidth: 819 }, 1],
 ];
 
+const [GGUF_RUNTIME = "generic"] = runtimesFor("gguf", "metal", "chat");
+const [MLX_RUNTIME = "generic"] = runtimesFor("mlx", "metal", "chat");
+
 export interface SimulatedHost {
   readonly facts: HostFacts;
   readonly bandwidth: number;
@@ -28,7 +33,7 @@ export function makeHosts(count: number, random: Random): SimulatedHost[] {
   return Array.from({ length: count }, (_, index) => {
     const { gib, bandwidth } = random.pick(MACS);
     const share = gib <= 36 ? 0.67 : 0.75;
-    const runtimes = random.chance(0.6) ? ["llamacpp", "omlx"] : ["llamacpp"];
+    const runtimes = random.chance(0.6) ? [GGUF_RUNTIME, MLX_RUNTIME] : [GGUF_RUNTIME];
     const facts: HostFacts = {
       name: `mac-${String(index + 1).padStart(4, "0")}`,
       labels: {
@@ -55,7 +60,7 @@ export interface SimulatedModel {
   readonly source: string;
   /** In parts of the mean. */
   readonly size: number;
-  readonly runtime: "llamacpp" | "omlx";
+  readonly runtime: Runtime;
   readonly popularity: number;
 }
 
@@ -72,7 +77,7 @@ export function makeModels(random: Random): SimulatedModel[] {
         [3.5, 1.2],
         [8, 0.3],
       ] as const) * random.between(0.8, 1.2),
-    runtime: random.chance(0.85) ? "llamacpp" : "omlx",
+    runtime: random.chance(0.85) ? GGUF_RUNTIME : MLX_RUNTIME,
     popularity: 1 / (index + 1),
   }));
 }

@@ -29,11 +29,11 @@ export const LAYERS: readonly Layer[] = [
     imports: ["src/api/", "src/models/", "src/engines/", "src/util/"],
     isPure: true,
   },
-  { folder: "src/doctor/", imports: ["src/api/", "src/util/"], isPure: true },
+  { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },
-  { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/util/"] },
+  { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },
   { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "agent/", imports: ["src/", FITNESS] },
   {

@@ -3,7 +3,6 @@ import { type InferenceRoute, OPENAI_ROUTES } from "./contract/inference-routes.
 import { OLLAMA_ROUTES } from "./ollama/routes.ts";
 
 export const GATED_ROUTES: Readonly<Record<"openai" | "ollama", readonly InferenceRoute[]>> = {
-  /** oMLX has these. */
   openai: OPENAI_ROUTES,
   ollama: OLLAMA_ROUTES,
 };

@@ -1,14 +1,20 @@
 /** What llmfit's REST API says of a machine: a Host by its status, a node by its report. Pure. */
 import type { Host } from "../../../src/api/host.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
+import { ENGINES } from "../../../src/engines/registry.ts";
 import { type MachineRead, machineOf } from "../../scoring/machine.ts";
 import { hostSystem, llmfitRuntimeOf, type System, systemOfReport } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
 /** As llmfit names them, in its order. */
 const RUNTIMES = ["ollama", "mlx", "llamacpp", "docker_model_runner", "lmstudio", "vllm"] as const;
+/** To llmfit, all programs for MLX models are one. */
+const MLX_PROGRAMS = [
+  ...ENGINES.filter(({ formats: [format] }) => format === "mlx").map(({ runtime }) => runtime),
+  ...["mlx_lm.server", "mlx-lm"],
+];
 const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
-  ...{ omlx: "mlx", "mlx_lm.server": "mlx", "mlx-lm": "mlx" },
+  ...Object.fromEntries(MLX_PROGRAMS.map((name) => [name, "mlx" as const])),
   ...{ "docker-model-runner": "docker_model_runner", "lm-studio": "lmstudio" },
 };
 /** As Rust calls them. */

@@ -1,28 +1,17 @@
 /** Engines, and what else on the machine competes with them. */
+import type { InterferingApp } from "../../engines/contract/description.ts";
+import { ENGINES } from "../../engines/registry.ts";
+import { ENGINE_PROGRAMS, TRACES } from "../../engines/traces.ts";
 import { compareVersions } from "../../util/compare-versions.ts";
 import { type Check, defineCheck } from "../check.ts";
-import type { ProcessReading } from "../readings.ts";
-
-/** Versions that fail with what the agent asks of them. An upstream issue or our own drivers' needs, one line each. */
-const KNOWN_BAD: readonly {
-  readonly runtime: string;
-  readonly below: string;
-  readonly why: string;
-}[] = [
-  {
-    runtime: "omlx",
-    below: "0.3.11",
-    why: "older versions read --max-process-memory where current ones read --memory-guard (jundot/omlx#1442)",
-  },
-  {
-    runtime: "llamacpp",
-    below: "b10114",
-    why: "it has no --load-mode; the flags for it have changed since (ggml-org/llama.cpp#20834)",
-  },
-];
 
 /** Programs of engines by the name of their executable. */
-const ENGINE = /(^|\/)(llama-server|ollama|omlx|omlx-server|mlx_lm\.server|vllm)(\s|$)/;
+const ENGINE = new RegExp(
+  `(^|/)(${ENGINE_PROGRAMS.map((name) => name.replaceAll(".", "\\.")).join("|")})(\\s|$)`,
+);
+
+/** Applications that interfere with engines. */
+const appChecks: readonly Check[] = TRACES.flatMap(({ app }) => (app === undefined ? [] : [appCheck(app)]));
 
 export const engineChecks: readonly Check[] = [
   defineCheck({
@@ -46,10 +35,9 @@ export const engineChecks: readonly Check[] = [
     needs: ["engines"],
     judge: ({ engines }) =>
       engines.flatMap(({ runtime, version, path }) =>
-        KNOWN_BAD.filter(
-          (bad) =>
-            bad.runtime === runtime && version !== undefined && compareVersions(version, bad.below) < 0,
-        ).map(({ why }) => ({ finding: `${path} is version ${version}: ${why}` })),
+        (ENGINES.find((engine) => engine.runtime === runtime)?.host?.knownBad ?? [])
+          .filter(({ below }) => version !== undefined && compareVersions(version, below) < 0)
+          .map(({ why }) => ({ finding: `${path} is version ${version}: ${why}` })),
       ),
   }),
   defineCheck({
@@ -107,24 +95,7 @@ export const engineChecks: readonly Check[] = [
             },
           ],
   }),
-  defineCheck({
-    code: "OllamaAppRuns",
-    title: "the Ollama app",
-    severity: "error",
-    platforms: ["darwin"],
-    reason: "with its port busy the app ends every other `ollama serve`, the agent's included",
-    needs: ["processes"],
-    judge: ({ processes }) => found(processes, /\/Ollama\.app\//, "the Ollama app runs").slice(0, 1),
-  }),
-  defineCheck({
-    code: "LmStudioRuns",
-    title: "LM Studio",
-    severity: "warning",
-    reason: "its models need memory that the agent counts as free for its own",
-    needs: ["processes"],
-    judge: ({ processes }) =>
-      found(processes, /\/LM Studio(\.app)?\/|\/lmstudio\b|\blms server\b/i, "LM Studio runs").slice(0, 1),
-  }),
+  ...appChecks,
   defineCheck({
     code: "EngineServiceRuns",
     title: "engines under other supervisors",
@@ -152,10 +123,16 @@ export const engineChecks: readonly Check[] = [
   }),
 ];
 
-function found(processes: readonly ProcessReading[], pattern: RegExp, what: string) {
-  return processes
-    .filter(({ command, isOurs }) => !isOurs && pattern.test(command))
-    .map(({ pid }) => ({ finding: `${what} (pid ${pid})` }));
+function appCheck({ command: pattern, finding, ...check }: InterferingApp): Check {
+  return defineCheck({
+    ...check,
+    needs: ["processes"],
+    judge: ({ processes }) =>
+      processes
+        .filter(({ command, isOurs }) => !isOurs && pattern.test(command))
+        .map(({ pid }) => ({ finding: `${finding} (pid ${pid})` }))
+        .slice(0, 1),
+  });
 }
 
 /** The executable and, of an interpreter, its script. */

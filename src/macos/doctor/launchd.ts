@@ -1,12 +1,13 @@
 /** Jobs of launchd: the agent's own, and those of other supervisors. */
 import type { Reading, Readings, ServiceReading } from "../../doctor/readings.ts";
+import { TRACES } from "../../engines/traces.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 const LABEL = "dev.metalbridge.agent";
 /** launchctl print, for a service that the domain does not have, and for the domain of a user who is not logged in. */
 const ABSENT: readonly number[] = [113, 125];
-const ENGINES = /^((homebrew\.mxcl|sh\.brew)\.(ollama|omlx|llama\.cpp|mlx-lm|vllm)|com\.mlx\.\S+)$/;
+const FORMULAS = TRACES.flatMap(({ formula }) => (formula === undefined ? [] : [formula]));
 
 /** In the system's domain first, then in that of the user. */
 export async function readService(run: RunTool, uid: number): Promise<Reading<ServiceReading>> {
@@ -43,15 +44,12 @@ export function readSupervised(run: RunTool): Promise<Reading<Readings["supervis
   return readTool(run, ["launchctl", "list"], (text) => {
     if (!text.startsWith("PID")) return undefined;
     const labels = text.split("\n").map((line) => line.split("\t")[2] ?? "");
-    return labels
-      .filter((label) => ENGINES.test(label))
-      .map((name) => {
-        const formula = /^(?:homebrew\.mxcl|sh\.brew)\.(\S+)$/.exec(name)?.[1];
-        return {
-          name,
-          stop: formula === undefined ? `launchctl remove ${name}` : `brew services stop ${formula}`,
-        };
-      });
+    return labels.flatMap((name) => {
+      const formula = /^(?:homebrew\.mxcl|sh\.brew)\.(\S+)$/.exec(name)?.[1];
+      if (formula !== undefined && FORMULAS.includes(formula))
+        return [{ name, stop: `brew services stop ${formula}` }];
+      return /^com\.mlx\.\S+$/.test(name) ? [{ name, stop: `launchctl remove ${name}` }] : [];
+    });
   });
 }
 
