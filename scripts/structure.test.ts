@@ -26,8 +26,8 @@ const forbidden: readonly (readonly [file: string, imported: string])[] = [
   ["src/doctor/a.ts", "node:fs"],
   ["src/doctor/b.ts", "../macos/x.ts"],
   ["src/capacity/j.ts", "../doctor/x.ts"],
-  ["agent/replicas/plan/a.ts", "node:fs"],
-  ["agent/replicas/plan/b.ts", "../../../src/kube/x.ts"],
+  ["agent/replicas/serve/plan.ts", "node:fs"],
+  ["agent/replicas/evidence/a.ts", "../../../src/kube/x.ts"],
   ["agent/pressure/governor/a.ts", "node:fs"],
   ["local/a.ts", "../cli/x.ts"],
   ["src/kube/a.ts", "../../controller/x.ts"],
@@ -74,7 +74,7 @@ test.for(allowed)("%s may import %s", ([file, imported]) => {
 });
 
 test("a pure folder may take types from a file with effects, and nothing else", () => {
-  const file = "agent/replicas/plan/a.ts";
+  const file = "agent/replicas/stop/plan.ts";
   expect(findStructure([{ file, text: 'import type { X } from "../runner.ts";\n' }])).toEqual([]);
   expect(findStructure([{ file, text: 'import { type X } from "../runner.ts";\n' }])).toEqual([]);
   expect(findStructure([{ file, text: use("../runner.ts") }])).toHaveLength(1);

@@ -8,7 +8,7 @@ import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { GateRoute, Protocol } from "../gate/routes.ts";
 import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../instances/instance.ts";
-import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
+import type { DrainReading } from "../replicas/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
 
 export interface DetectedRuntime {

@@ -2,8 +2,8 @@
 import type { Tally } from "../../src/http/metrics/tally.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import type { RouteReading } from "../gate/gate-routes.ts";
-import type { EngineReading, HostCounts } from "../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import type { EngineReading, HostCounts } from "../replicas/state/counts.ts";
 import type { DiskReading } from "../store/types.ts";
 
 export interface MetricsFacts {

@@ -1,14 +1,13 @@
 /** What the parts of the runner share. */
 import type { Log } from "../../src/util/ports.ts";
 import type { MemoryAdmission } from "./admission.ts";
-import type { HostCounts } from "./metrics/counts.ts";
-import type { Moment } from "./plan/desired.ts";
-import type { ObservedReplica } from "./plan/observed.ts";
-import type { Timings } from "./plan/timings.ts";
+import type { Moment, ObservedReplica } from "./observed.ts";
 import type { ReplicaCluster, ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
+import type { HostCounts } from "./state/counts.ts";
 import type { DesiredFiles } from "./state/desired-files.ts";
 import type { ReplicaState } from "./state/state.ts";
+import type { Timings } from "./timings.ts";
 
 export interface RunnerContext {
   readonly ports: ReplicaRunnerPorts;

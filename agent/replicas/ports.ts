@@ -7,9 +7,9 @@ import type { EngineDriver } from "../engines/engine.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import type { GovernedEngine, PressureLevel } from "../pressure/governor/types.ts";
 import type { ModelStore } from "../store/types.ts";
-import type { EngineReading, HostCounts, ReplicaCounts } from "./metrics/counts.ts";
-import type { SliceState } from "./plan/observed.ts";
-import type { Timings } from "./plan/timings.ts";
+import type { SliceState } from "./observed.ts";
+import type { EngineReading, HostCounts, ReplicaCounts } from "./state/counts.ts";
+import type { Timings } from "./timings.ts";
 
 /** Where a replica's engine is reached from the cluster. */
 export interface EndpointAddress {

@@ -1,4 +1,5 @@
 /** Evictions and kills as the pressure governor counts them: on the monotonic clock, whatever the wall clock is set to. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,14 +7,14 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { silentLog } from "../store/fixtures/store.ts";
-import { openState } from "./act/adopt.ts";
 import { createMemoryAdmission } from "./admission.ts";
 import type { RunnerContext } from "./context.ts";
-import { defaultTimings } from "./plan/timings.ts";
 import type { MachineMemory } from "./ports.ts";
+import { openState } from "./prepare/adopt.ts";
 import { availableToStart, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { type HistoryExit, writeHistory } from "./state/history.ts";
 import type { EngineRun } from "./state/state.ts";
+import { defaultTimings } from "./timings.ts";
 
 const HOUR = 3_600_000;
 const UID = "u1";

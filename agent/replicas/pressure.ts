@@ -1,12 +1,10 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
-import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
-import type { Moment } from "./plan/desired.ts";
-import { memoryNeedOf } from "./plan/need.ts";
-import type { PressureState } from "./plan/observed.ts";
-import { type History, type HistoryExit, keepHistory } from "./state/history.ts";
-import { type PressureTimes, type ReplicaState, replicaOf, runOf } from "./state/state.ts";
+import type { PressureState } from "./observed.ts";
+import { memoryNeedOf } from "./prepare/need.ts";
+import { keepHistory } from "./state/history.ts";
+import { type ReplicaState, replicaOf, runOf } from "./state/state.ts";
 
 /** How far back evictions count towards a longer absence. */
 const FORGET_MS = 6 * 3_600_000;
@@ -56,21 +54,6 @@ export function availableFor(uid: string, { ports, states, admission }: RunnerCo
   return reading.availableBytes - loadingBytes;
 }
 
-/**
- * How short the machine's memory is now; absent if it is not short or unknown. Recorded with an engine's
- * exit.
- */
-export function memoryShortage({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
-  switch (ports.memoryLevel?.()) {
-    case "Critical":
-      return { memory: "critical" };
-    case "Warning":
-      return { memory: "short" };
-    default:
-      return {};
-  }
-}
-
 export function evict(
   state: ReplicaState,
   context: RunnerContext,
@@ -93,27 +76,6 @@ export function clearEviction(state: ReplicaState): void {
   const { awaySince: _, ...times } = state.past.pressure;
   state.past.pressure = times;
   keepHistory(state, rest);
-}
-
-/** What is on disk, placed on this process's clock and never into its future: the wall clock may have been set back. */
-export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Moment): PressureTimes {
-  const past = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
-  const { eviction, evictedAtMs, lastExit } = history;
-  return {
-    evictedAt: evictedAtMs.map(past),
-    awaySince: eviction === undefined ? undefined : past(eviction.atMs),
-    killedAt: isSystemKill(lastExit) ? past(Date.parse(lastExit.at)) : undefined,
-  };
-}
-
-/** Notes whether the OS killed the engine that has just exited. */
-export function noteExit(state: ReplicaState, exit: HistoryExit, now: number): void {
-  const { killedAt: _, ...times } = state.past.pressure;
-  state.past.pressure = isSystemKill(exit) ? { ...times, killedAt: now } : times;
-}
-
-function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
-  return exit?.signal === "SIGKILL" && !exit.killedByUs;
 }
 
 /** Everything that holds memory, or would if it were admitted. */

@@ -6,26 +6,24 @@ import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import { hasEngineFile } from "../instances/process/run-directory.ts";
-import { adoptAll, openState } from "./act/adopt.ts";
-import { applyReplicaSteps } from "./act/apply.ts";
-import { endEngines } from "./act/end-engines.ts";
-import { noteDamage } from "./act/fetch.ts";
-import { refreshFromDisk } from "./act/refresh.ts";
-import { report } from "./act/report.ts";
 import { createMemoryAdmission } from "./admission.ts";
+import { applyReplicaSteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";
-import { createHostCounts } from "./metrics/counts.ts";
-import { readEngines } from "./metrics/engine-gauges.ts";
-import type { ObservedReplica } from "./plan/observed.ts";
-import { planReplica } from "./plan/plan.ts";
-import { defaultTimings } from "./plan/timings.ts";
+import { desiredStateOf, observeReplica } from "./observe.ts";
+import type { ObservedReplica } from "./observed.ts";
+import { planReplica } from "./plan.ts";
 import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
+import { adoptAll, openState } from "./prepare/adopt.ts";
+import { noteDamage } from "./prepare/fetch.ts";
 import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
+import { refreshFromDisk } from "./refresh.ts";
+import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
+import { readEngines } from "./serve/engine-gauges.ts";
+import { createHostCounts } from "./state/counts.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
 import { whenRecordWritten } from "./state/keep-record.ts";
-import { desiredStateOf, observeReplica } from "./state/observe.ts";
 import {
   forgetPause,
   newerOf,
@@ -36,6 +34,8 @@ import {
   setDesiredObject,
   setGone,
 } from "./state/state.ts";
+import { endEngines } from "./stop/end-engines.ts";
+import { defaultTimings } from "./timings.ts";
 
 /** Plans that may follow one another at once, before other keys get their turn. */
 const ROUNDS = 12;

@@ -2,7 +2,7 @@
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
-import type { RuntimeState } from "./plan/observed.ts";
+import type { RuntimeState } from "./observed.ts";
 
 export interface Runtimes {
   readonly driver: (runtime: string) => EngineDriver | undefined;

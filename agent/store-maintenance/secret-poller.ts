@@ -4,7 +4,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { versionOfSecret } from "../replicas/act/secrets.ts";
+import { versionOfSecret } from "../replicas/secrets/secrets.ts";
 
 /** Between two looks; times the number of Secrets, so that a host reads one every 6 s at most, whatever it waits for. */
 const FIRST_MS = 3_000;

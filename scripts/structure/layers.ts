@@ -14,6 +14,14 @@ const PURE_CORE = ["src/api/", "src/models/", "src/engines/", "src/capacity/", "
 /** Every part may run without the fitness scores: its `main.ts` loads them and passes them on. */
 const FITNESS = "fitness/";
 
+/** What the planner of a replica is made of: each phase has its plan beside its act. `biome.json` lists the same. */
+const PURE_IN_REPLICAS = [
+  ...["plan.ts", "observed.ts", "step.ts", "timings.ts", "evidence/"],
+  ...["prepare/plan.ts", "prepare/need.ts", "prepare/corrections.ts", "end/plan.ts"],
+  ...["serve/plan.ts", "serve/trouble.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
+  ...["report/status.ts", "report/transitions.ts"],
+];
+
 export const LAYERS: readonly Layer[] = [
   { folder: "src/util/", imports: [], isPure: true },
   ...["atomic-file.ts", "command.ts", "folder.ts", "plain-file.ts", "process-lock.ts"].map((file) => ({
@@ -36,11 +44,11 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },
   { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "agent/", imports: ["src/", FITNESS] },
-  {
-    folder: "agent/replicas/plan/",
+  ...PURE_IN_REPLICAS.map((part) => ({
+    folder: `agent/replicas/${part}`,
     imports: ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/util/", "agent/"],
     isPure: true,
-  },
+  })),
   { folder: "agent/pressure/governor/", imports: PURE_CORE, isPure: true },
   { folder: "controller/", imports: ["src/", FITNESS] },
   { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES, FITNESS], isPure: true },

@@ -90,7 +90,7 @@ const words: readonly Word[] = [
       "cli/gguf/read.ts": "ollama:// is a kind of source",
       "cli/agent.ts": "the flag --ollama names its programs",
       "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
-      "agent/replicas/act/fetch.ts":
+      "agent/replicas/prepare/fetch.ts":
         "a Model of Ollama's format that another registry serves is fetched as GGUF",
       "cli/deploy.ts": "ollama:// is a kind of source",
       "cli/deploy/objects.ts": "ollama:// is a kind of source",

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";
+import type { DrainReading } from "../../replicas/evidence/quiet.ts";
 import type { EngineHealth, EngineProgress, EngineTarget, LivenessReply, RequestResult } from "../engine.ts";
 import { type EngineResponse, sendEngineRequest } from "../http.ts";
 import { quickGet } from "../quick-get.ts";

@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { requestFor } from "../../replicas/act/fetch.ts";
+import { requestFor } from "../../replicas/prepare/fetch.ts";
 import { fetchOptions, startStore } from "../../store/fixtures/store.ts";
 import { createPuller } from "./pull.ts";
 

@@ -1,6 +1,6 @@
 /** The agent itself. */
 import { flag, type MetricFamily, sampleIfKnown } from "../../../src/http/metrics/family.ts";
-import type { DrainOutcome } from "../../replicas/metrics/counts.ts";
+import type { DrainOutcome } from "../../replicas/state/counts.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
 
 const OUTCOMES: readonly DrainOutcome[] = ["quiet", "deadline", "ended"];

@@ -1,7 +1,7 @@
 /** The engines' own metrics, read during the scrape, under common names for all engines. */
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import type { Labels, MetricFamily } from "../../../src/http/metrics/family.ts";
-import type { EngineReading } from "../../replicas/metrics/counts.ts";
+import type { EngineReading } from "../../replicas/state/counts.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
 function* readings(scrape: Scrape): Iterable<readonly [EngineReading["gauges"], Labels]> {

@@ -3,8 +3,8 @@ import { keyOf } from "../../../src/api/names.ts";
 import type { Labels } from "../../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
 import type { RouteReading } from "../../gate/gate-routes.ts";
-import type { EngineReading } from "../../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
+import type { EngineReading } from "../../replicas/state/counts.ts";
 import type { MetricsFacts } from "../facts.ts";
 
 export interface Scrape extends MetricsFacts {

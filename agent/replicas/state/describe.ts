@@ -1,7 +1,7 @@
 /** The runner's state for people and for the rest of the agent. */
-import type { ObservedReplica } from "../plan/observed.ts";
-import type { ReplicaPlan } from "../plan/step.ts";
+import type { ObservedReplica } from "../observed.ts";
 import type { ReplicaSnapshot } from "../ports.ts";
+import type { ReplicaPlan } from "../step.ts";
 import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf } from "./state.ts";
 
 /** One replica, for metrics and health checks. */

@@ -1,8 +1,7 @@
 /** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
 import { z } from "zod";
 import { readEngineRecord, rewriteEngineRecord } from "../../instances/process/run-directory.ts";
-import type { Moment } from "../plan/desired.ts";
-import type { RunRecord, Stop } from "../plan/observed.ts";
+import type { Moment, RunRecord, Stop } from "../observed.ts";
 
 const stopSchema = z.object({
   why: z.enum([

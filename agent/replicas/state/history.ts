@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { transitionSchema } from "../../../src/api/inference-replica.ts";
-import type { ReplicaState } from "./state.ts";
+import type { Log } from "../../../src/util/ports.ts";
+import type { Moment } from "../observed.ts";
 
 const exitSchema = z.object({
   code: z.number().optional(),
@@ -47,6 +48,33 @@ export interface History extends Omit<HistoryFile, typeof RUNTIME_ON_DISK | type
 
 export type HistoryExit = z.output<typeof exitSchema>;
 
+/** What is kept from run to run. */
+export interface PastRuns {
+  history: History;
+  /** `history.backoffUntilMs` on this process's clock. */
+  backoffUntil: number | undefined;
+  pressure: PressureTimes;
+  /** Failures in a row. */
+  fetchFailures: number;
+  launchFailures: number;
+}
+
+/** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
+export interface PressureTimes {
+  /** Since when it is evicted. */
+  readonly awaySince?: number;
+  readonly evictedAt: readonly number[];
+  /** When the OS last killed it; absent when it last exited otherwise. */
+  readonly killedAt?: number;
+}
+
+/** What writing a replica's history takes. */
+interface HistoryHolder {
+  readonly dir: string;
+  readonly log: Log;
+  readonly past: PastRuns;
+}
+
 const EMPTY: History = {
   version: 1,
   restarts: 0,
@@ -69,7 +97,7 @@ export function readReplicaHistory(dir: string): History {
 }
 
 /** In memory first: a full disk must hold up neither a stop nor a start. */
-export function keepHistory(state: ReplicaState, history: History): void {
+export function keepHistory(state: HistoryHolder, history: History): void {
   state.past.history = history;
   try {
     writeHistory(state.dir, history);
@@ -88,4 +116,25 @@ export function writeHistory(dir: string, { terminal, ...history }: History): vo
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   writeFileSync(`${path}.tmp`, JSON.stringify(file), { mode: 0o600 });
   renameSync(`${path}.tmp`, path);
+}
+
+/** What is on disk, placed on this process's clock and never into its future: the wall clock may have been set back. */
+export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Moment): PressureTimes {
+  const past = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
+  const { eviction, evictedAtMs, lastExit } = history;
+  return {
+    evictedAt: evictedAtMs.map(past),
+    awaySince: eviction === undefined ? undefined : past(eviction.atMs),
+    killedAt: isSystemKill(lastExit) ? past(Date.parse(lastExit.at)) : undefined,
+  };
+}
+
+/** Notes whether the OS killed the engine that has just exited. */
+export function noteExit(state: HistoryHolder, exit: HistoryExit, now: number): void {
+  const { killedAt: _, ...times } = state.past.pressure;
+  state.past.pressure = isSystemKill(exit) ? { ...times, killedAt: now } : times;
+}
+
+function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
+  return exit?.signal === "SIGKILL" && !exit.killedByUs;
 }

@@ -1,30 +1,31 @@
 /** All that this process knows of one replica, each fact in the case it belongs to. Only the key's own queue and its jobs change it. */
+
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Generated } from "../../../src/engines/speed.ts";
 import type { ObjectRef } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import type { Instance } from "../../instances/instance.ts";
 import type { StoredModel } from "../../store/types.ts";
-import type { Jobs } from "../act/jobs.ts";
-import type { ReplicaCounts } from "../metrics/counts.ts";
-import type { Moment } from "../plan/desired.ts";
-import type { Quiet } from "../plan/evidence/quiet.ts";
-import type { Suspicion } from "../plan/evidence/suspicion.ts";
-import { NO_OBSERVED_WORK, type Work } from "../plan/evidence/work.ts";
+import type { Quiet } from "../evidence/quiet.ts";
+import type { Suspicion } from "../evidence/suspicion.ts";
+import { NO_OBSERVED_WORK, type Work } from "../evidence/work.ts";
 import type {
   Footprint,
   HealthRecord,
   Launch,
   ModelState,
+  Moment,
   ObservedReplica,
   RequestProof,
   RouteHealth,
   RunRecord,
   Slice,
-} from "../plan/observed.ts";
-import type { ReplicaPlan } from "../plan/step.ts";
+} from "../observed.ts";
+import type { ReplicaPlan } from "../step.ts";
+import type { ReplicaCounts } from "./counts.ts";
 import { type EngineFile, recordOf } from "./engine-record.ts";
-import type { History } from "./history.ts";
+import type { PastRuns } from "./history.ts";
+import type { Jobs } from "./jobs.ts";
 import type { ChangeMonitor } from "./replica-log.ts";
 
 export interface ReplicaState {
@@ -120,26 +121,6 @@ export type WeightsState =
       /** A file of it is damaged and was set aside. */
       readonly isDamaged?: true;
     });
-
-/** What is kept from run to run. */
-export interface PastRuns {
-  history: History;
-  /** `history.backoffUntilMs` on this process's clock. */
-  backoffUntil: number | undefined;
-  pressure: PressureTimes;
-  /** Failures in a row. */
-  fetchFailures: number;
-  launchFailures: number;
-}
-
-/** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
-export interface PressureTimes {
-  /** Since when it is evicted. */
-  readonly awaySince?: number;
-  readonly evictedAt: readonly number[];
-  /** When the OS last killed it; absent when it last exited otherwise. */
-  readonly killedAt?: number;
-}
 
 /** The last plan, and what of it was published. */
 export interface PublishedState {
@@ -263,4 +244,14 @@ export function newerOf(known: InferenceReplica | undefined, found: InferenceRep
 function version(object: InferenceReplica): bigint | undefined {
   const text = object.metadata.resourceVersion ?? "";
   return /^\d+$/.test(text) ? BigInt(text) : undefined;
+}
+
+/** The engine that it asks for, or that runs where its replica is not known. */
+export function replicaRuntime(state: ReplicaState): string {
+  return replicaOf(state)?.spec.template.runtime ?? runOf(state)?.file.runtime ?? "";
+}
+
+/** What the run that has just ended was started with; undefined if that was not noted before its start. */
+export function attemptedWeights({ weights }: ReplicaState): string | undefined {
+  return weights.at === "stored" ? weights.weights : undefined;
 }

@@ -1,6 +1,6 @@
 /** From the end of an idle service to the end of everything of its engine. */
 
-import { defaultTimings } from "../../../agent/replicas/plan/timings.ts";
+import { defaultTimings } from "../../../agent/replicas/timings.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { openBed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";

@@ -1,0 +1,68 @@
+/** Carries out the steps of a plan, each phase in a file of its own. Local ones at once, questions and writes to others as jobs. */
+
+import type { RunnerContext } from "./context.ts";
+import { applyEnd } from "./end/act.ts";
+import type { ReplicaStep } from "./plan.ts";
+import { applyPrepare } from "./prepare/act.ts";
+import { applyServe } from "./serve/act.ts";
+import { withdrawEndpoint } from "./serve/endpoint.ts";
+import type { ReplicaState } from "./state/state.ts";
+import { applyStop } from "./stop/act.ts";
+
+/** What a step leaves: nothing new yet, facts that need a new plan at once, or a reason not to take the later steps. */
+export type StepOutcome = "later" | "changed" | "replan";
+
+/** True when the replica should be planned again at once. */
+export async function applyReplicaSteps(
+  steps: readonly ReplicaStep[],
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<boolean> {
+  let isChanged = false;
+  for (const step of steps) {
+    const outcome = await applyStep(step, state, context);
+    if (outcome === "replan") return true;
+    if (outcome === "changed") isChanged = true;
+  }
+  return isChanged;
+}
+
+function applyStep(
+  step: ReplicaStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): StepOutcome | Promise<StepOutcome> {
+  switch (step.do) {
+    case "withdraw":
+      withdrawEndpoint(state, context);
+      return "later";
+    case "detectRuntime":
+    case "fetch":
+    case "reserve":
+    case "start":
+      return applyPrepare(step, state, context);
+    case "probeHealth":
+    case "probeRequest":
+    case "proveAgain":
+    case "measureFootprint":
+    case "adjustClaim":
+    case "setEndpoint":
+    case "markReady":
+    case "cancelStop":
+      return applyServe(step, state, context);
+    case "beginStop":
+    case "stopBy":
+    case "endNow":
+    case "recordExit":
+    case "forgetRun":
+      return applyEnd(step, state, context);
+    case "noteWithdrawn":
+    case "pollQuiet":
+    case "cancelFetch":
+    case "removeFinalizer":
+    case "forgetReplica":
+      return applyStop(step, state, context);
+    default:
+      return step satisfies never;
+  }
+}

@@ -1,0 +1,81 @@
+/** Steps that end an engine, and those that follow its exit. */
+
+import type { RunnerContext } from "../context.ts";
+import type { Stop } from "../observed.ts";
+import { storedStopOf } from "../state/engine-record.ts";
+import { keepRecord } from "../state/keep-record.ts";
+import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import type { StepOutcome } from "../step.ts";
+import { forgetRun, recordExit } from "./exits.ts";
+import { type EndStep, isForced } from "./plan.ts";
+
+export async function applyEnd(
+  step: EndStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<StepOutcome> {
+  switch (step.do) {
+    case "beginStop":
+      return beginStop(state, context, step);
+    case "stopBy":
+      stopBy(state, context, step);
+      return "later";
+    case "endNow":
+      state.log.info({ because: step.because }, "killing the engine");
+      runOf(state)?.instance.endNow();
+      return "later";
+    case "recordExit":
+      await recordExit(state, context);
+      return "changed";
+    case "forgetRun":
+      await forgetRun(state, context);
+      return "changed";
+    default:
+      return step satisfies never;
+  }
+}
+
+function beginStop(
+  state: ReplicaState,
+  context: RunnerContext,
+  { why, deadlineAt, latestAt, because }: Extract<EndStep, { do: "beginStop" }>,
+): Promise<StepOutcome> {
+  state.log.info({ why, because }, "stopping the engine");
+  if (!isForced(why)) runOf(state)?.instance.leave?.();
+  const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
+  return persistStop(state, context, {
+    ...{ why, startedAt, deadlineAt, because },
+    ...(latestAt === undefined ? {} : { latestAt }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+  });
+}
+
+/** In memory and on disk, so that a restarted agent continues the stop. */
+export async function persistStop(
+  state: ReplicaState,
+  context: RunnerContext,
+  stop: Stop,
+): Promise<StepOutcome> {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  const moment = context.moment();
+  const file = { ...run.file, stop: storedStopOf(stop, moment) };
+  setFile(run, file, moment);
+  // Exactly as planned: what went over the wall clock and back could differ and be planned again.
+  run.record = { ...run.record, stop };
+  await keepRecord(state);
+  return "changed";
+}
+
+function stopBy(
+  state: ReplicaState,
+  context: RunnerContext,
+  { deadlineAt, because }: Extract<EndStep, { do: "stopBy" }>,
+): void {
+  const run = runOf(state);
+  if (run === undefined) return;
+  const now = context.ports.clock.monotonicMs();
+  run.stopAskedAt ??= now;
+  state.log.info({ inMs: deadlineAt - now, because }, "engine asked to stop");
+  run.instance.stopBy(deadlineAt);
+}

@@ -1,0 +1,151 @@
+/** Engines that are ending: asked to stop, killed because they serve no requests, or exited. */
+import { backoffMs } from "../../../src/util/backoff.ts";
+import { isAnnounced } from "../evidence/exposure.ts";
+import type { Ending, ForcedStop, ObservedReplica, Stop, StopReason } from "../observed.ts";
+import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
+import type { Timings } from "../timings.ts";
+
+export type EndStep = Because &
+  (
+    | {
+        readonly do: "beginStop";
+        readonly why: StopReason;
+        readonly deadlineAt: number;
+        readonly latestAt?: number;
+      }
+    | { readonly do: "stopBy"; readonly deadlineAt: number }
+    | { readonly do: "endNow" }
+    | { readonly do: "recordExit" }
+    | { readonly do: "forgetRun" }
+  );
+
+type Plan = ReplicaPlan<EndStep | Withdraw>;
+
+/** What the instance was asked to do; undefined while it was asked nothing. */
+export function endingOf({ run }: ObservedReplica): Ending | undefined {
+  return "ending" in run ? run.ending : undefined;
+}
+
+/** Asks the instance once to stop by its deadline, then waits for it. */
+export function planEnding(observed: ObservedReplica, now: number, timings: Timings): Plan {
+  const stop: EndStep = {
+    do: "stopBy",
+    deadlineAt: now + timings.stopMs,
+    because: "the engine is idle, or its drain deadline has passed",
+  };
+  return {
+    phase: "Draining",
+    reason: "EndingProcess",
+    message: "stopping the engine",
+    steps: endingOf(observed) === undefined ? [stop] : [],
+    recheckAfterMs: timings.endingMs,
+  };
+}
+
+const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly message: string }> = {
+  hung: {
+    reason: "EngineHung",
+    message: "the engine is hung; killing it before a new one starts",
+  },
+  neverHealthy: {
+    reason: "EngineNeverHealthy",
+    message: "the engine did not become healthy in time; killing it and retrying the start",
+  },
+  requestFailed: {
+    reason: "EngineRequestFailed",
+    message: "the engine failed a real request; killing it and retrying the start",
+  },
+  degraded: {
+    reason: "EngineDegraded",
+    message: "the engine fails its requests; killing and restarting it",
+  },
+};
+
+/**
+ * Withdraws and kills an engine that serves no requests. It waits only briefly for the withdrawal's acknowledgement:
+ * during an outage of the API server a refused connection is better than one that hangs.
+ */
+export function planForcedStop(stop: Stop, observed: ObservedReplica, now: number, timings: Timings): Plan {
+  const text = FORCED[stop.why as ForcedStop];
+  const steps: (EndStep | Withdraw)[] = [];
+  const announced = isAnnounced(observed.slice);
+  if (announced) steps.push({ do: "withdraw", because: "the engine serves no requests" });
+  const patience = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
+  const message = stop.because === undefined ? text.message : `${text.message}: ${stop.because}`;
+  const isKillDue = patience <= 0 && endingOf(observed) !== "killing";
+  if (isKillDue) steps.push({ do: "endNow", because: text.message });
+  return {
+    phase: "Backoff",
+    reason: text.reason,
+    message,
+    steps,
+    recheckAfterMs: patience > 0 ? patience : timings.endingMs,
+  };
+}
+
+export interface ForcedStopCause {
+  readonly why: ForcedStop;
+  readonly because: string;
+}
+
+/** The first plan of a forced stop. */
+export function beginForcedStop(
+  { why, because }: ForcedStopCause,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): ReplicaPlan<EndStep | Withdraw> {
+  const startedAt = observed.record?.stop?.startedAt ?? now;
+  const next = planForcedStop({ why, startedAt, deadlineAt: now, because }, observed, now, timings);
+  const begin: EndStep = { do: "beginStop", why, deadlineAt: now, because };
+  return { ...next, steps: [begin, ...next.steps] };
+}
+
+export function isForced(why: StopReason): why is ForcedStop {
+  return why === "hung" || why === "neverHealthy" || why === "requestFailed" || why === "degraded";
+}
+
+/** Kills a launch that never became a running engine, with every process that it may have started. */
+export function endSilentStart(observed: ObservedReplica, now: number, timings: Timings): readonly EndStep[] {
+  const since = observed.record?.startedAt;
+  if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
+  return [{ do: "endNow", because: "the start timed out without a running engine" }];
+}
+
+/** Kills what an engine that has exited left running. */
+export function endLeftovers(observed: ObservedReplica): readonly EndStep[] {
+  if (endingOf(observed) !== undefined) return [];
+  return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
+}
+
+/** Plans for a wanted replica whose main process has exited. */
+export function planEnded(observed: ObservedReplica, timings: Timings): Plan {
+  const { record, crashes, run, slice } = observed;
+  const steps: (EndStep | Withdraw)[] = [];
+  if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has exited" });
+  const wasOurs = record?.stop !== undefined && !isForced(record.stop.why);
+  const isRecorded = record === undefined || crashes.recordedRunId === record.runId || wasOurs;
+  if (!isRecorded)
+    steps.push({ do: "recordExit", because: "status must show the exit and the last log lines" });
+  const isGone = run.at === "gone";
+  if (isGone) steps.push({ do: "forgetRun", because: "no process of the engine is left" });
+  else steps.push(...endLeftovers(observed));
+  const exit = isRecorded ? crashes.lastExit : undefined;
+  return {
+    phase: "Backoff",
+    reason: exit?.reason ?? (isGone ? "EngineEndUnknown" : "EndingLeftovers"),
+    message: exit?.message ?? "the engine exited",
+    steps,
+    recheckAfterMs: isGone ? timings.shimMs : timings.endingMs,
+  };
+}
+
+/** Takes up to a quarter away, so that engines that crashed together do not restart together. */
+const CRASH_JITTER = [1, 0.75] as const;
+
+/** How long to hold a crashed engine back: one crash is no loop, whatever the engine's age. `random` is in 0..1. */
+export function crashBackoffMs(timings: Timings, crashesInARow: number, random: number): number {
+  const { firstRestartMs, backoffFirstMs: firstMs, backoffMaxMs: capMs } = timings;
+  if (crashesInARow <= 1) return firstRestartMs;
+  return backoffMs(crashesInARow - 1, { firstMs, capMs, jitter: CRASH_JITTER }, random);
+}

@@ -1,0 +1,141 @@
+/** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
+import { type EndStep, endSilentStart, planEnded } from "./end/plan.ts";
+import type { Desired, DesiredState, ObservedReplica } from "./observed.ts";
+import { reservationOf } from "./prepare/need.ts";
+import { type PrepareStep, planPrepare } from "./prepare/plan.ts";
+import { planServing, type ServeStep } from "./serve/plan.ts";
+import type { ReplicaPlan, Withdraw } from "./step.ts";
+import type { StopGoal } from "./stop/goal.ts";
+import { planStop, type StopStep } from "./stop/plan.ts";
+import { defaultTimings, type Timings } from "./timings.ts";
+
+/** A step of any phase. */
+export type ReplicaStep = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;
+
+/** What a plan of a replica asks for. */
+type Plan = ReplicaPlan<ReplicaStep>;
+
+const DEFAULT_DRAIN_SECONDS = 30;
+const EVICTION_DRAIN_SECONDS = 2;
+
+/** Decides the next steps of one replica. */
+export function planReplica(
+  wanted: DesiredState,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings = defaultTimings,
+): Plan {
+  if (wanted === "unknown" && observed.agentEnds === undefined) return leaveAlone();
+  const stop = stopWanted(wanted, observed);
+  if (stop !== undefined) return planStop(stop, observed, now, timings);
+  if (typeof wanted === "string") return leaveAlone();
+  return planServe(wanted, observed, now, timings);
+}
+
+/** Why the replica should stop, and by when; undefined if it should serve. */
+function stopWanted(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
+  const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
+  return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
+}
+
+/** The engine would keep serving if the agent kept running. */
+function agentStop(wanted: DesiredState, { agentEnds, record }: ObservedReplica): StopGoal | undefined {
+  if (agentEnds === undefined) return undefined;
+  const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
+  return { why: "agentStopped", drainSeconds: known ?? DEFAULT_DRAIN_SECONDS, hasFinalizer: false };
+}
+
+function ownStop(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
+  if (wanted === "unknown") return undefined;
+  if (wanted === "absent") {
+    const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
+    return { why: "unwanted", drainSeconds, hasFinalizer: false };
+  }
+  const { probes } = wanted;
+  const common = {
+    drainSeconds: wanted.drainSeconds,
+    hasFinalizer: wanted.hasFinalizer,
+    probes,
+  };
+  const cap = wanted.drain?.deadlineAt;
+  if (wanted.isDeleting)
+    return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  if (wanted.drain !== undefined) {
+    return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  }
+  if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
+  if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
+  if (observed.isBoundElsewhere && observed.run.at === "running")
+    return { why: "moved", ...common, isCutOff: observed.isCutOff };
+  return undefined;
+}
+
+/** An idle engine is drained as usual; one whose memory is needed now gets only the time that its withdrawal takes. */
+function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGoal {
+  if (how === "unload") return { why: "unloaded", ...common };
+  return { why: "evicted", ...common, drainSeconds: Math.min(EVICTION_DRAIN_SECONDS, common.drainSeconds) };
+}
+
+/** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */
+function isOtherRevision(desired: Desired, observed: ObservedReplica): boolean {
+  return (
+    observed.run.at !== "none" &&
+    observed.record !== undefined &&
+    observed.record.revision !== desired.revision
+  );
+}
+
+function planServe(desired: Desired, observed: ObservedReplica, now: number, timings: Timings): Plan {
+  const { run } = observed;
+  switch (run.at) {
+    case "none":
+      return planPrepare(desired, observed, now, timings);
+    case "unreadable":
+      return {
+        phase: "Waiting",
+        reason: "RunDirectoryUnreadable",
+        message: `cannot read the engine's run directory: ${run.why}`,
+        steps: [],
+        recheckAfterMs: timings.correctionMs,
+      };
+    case "starting":
+      if (run.isLoading === true) return planServing(desired, observed, now, timings);
+      return {
+        phase: "Starting",
+        reason: "EngineStarting",
+        message: "starting the engine",
+        steps: endSilentStart(observed, now, timings),
+        recheckAfterMs: timings.shimMs,
+      };
+    case "running":
+      return withClaim(desired, observed, planServing(desired, observed, now, timings));
+    case "ended":
+    case "gone":
+      return planEnded(observed, timings);
+    default:
+      return run satisfies never;
+  }
+}
+
+/** A corrected claim, or a footprint above the claim, is reserved at once, without a restart. */
+function withClaim(desired: Desired, observed: ObservedReplica, plan: Plan): Plan {
+  const { record } = observed;
+  const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);
+  if (claimBytes === undefined || claimBytes === record?.claimBytes) return plan;
+  const adjust = {
+    do: "adjustClaim",
+    claimBytes,
+    because: "the estimate of its memory has changed",
+  } as const;
+  return { ...plan, steps: [adjust, ...plan.steps] };
+}
+
+function leaveAlone(): Plan {
+  return {
+    phase: "Pending",
+    reason: "AwaitingFirstList",
+    message: "waiting for the first list of replicas; the engine is left as it is until then",
+    steps: [],
+    recheckAfterMs: defaultTimings.outsideMs,
+  };
+}

@@ -1,0 +1,169 @@
+/** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
+import { randomUUID } from "node:crypto";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import { removeEngineFile } from "../../instances/process/run-directory.ts";
+import { contentsOf } from "../../store/usage.ts";
+import type { RunnerContext } from "../context.ts";
+import { isTerminal } from "../evidence/terminal-failures.ts";
+import type { Launch } from "../observed.ts";
+import { prepareSecrets } from "../secrets/gate-files.ts";
+import type { EngineFile } from "../state/engine-record.ts";
+import { keepHistory } from "../state/history.ts";
+import {
+  NEVER_ANNOUNCED,
+  newEngineRun,
+  type ReplicaState,
+  replicaOf,
+  replicaRuntime,
+} from "../state/state.ts";
+import type { StepOutcome } from "../step.ts";
+import { instanceContextOf, readopt } from "./adopt.ts";
+import { retryDelayMs } from "./corrections.ts";
+import { startModelFetch } from "./fetch.ts";
+import type { PrepareStep } from "./plan.ts";
+
+export async function applyPrepare(
+  step: PrepareStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<StepOutcome> {
+  switch (step.do) {
+    case "detectRuntime":
+      detect(state, context);
+      return "later";
+    case "fetch":
+      return startModelFetch(state, context) ? "changed" : "later";
+    case "reserve":
+      return (await reserve(state, context, step.claimBytes)) ? "later" : "replan";
+    case "start":
+      await start(state, context);
+      return "changed";
+    default:
+      return step satisfies never;
+  }
+}
+
+function detect(state: ReplicaState, context: RunnerContext): void {
+  const runtime = replicaRuntime(state);
+  state.jobs.run("detect", async () => {
+    await context.runtimes.detect(runtime);
+    return true;
+  });
+}
+
+/** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
+async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: number): Promise<boolean> {
+  try {
+    const got = await context.admission.reserve(state.uid, {
+      claimBytes,
+      previousPort: state.past.history.port,
+    });
+    return got !== "refused";
+  } catch (error) {
+    launchFailed(state, context, error);
+    return false;
+  }
+}
+
+/** Starts the engine on what was reserved. engine.json is synced to disk before anything runs, so no crash loses the claim. */
+async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const reserved = context.admission.of(state.uid);
+  if (reserved === undefined || state.engine.at !== "none") return;
+  try {
+    await startReserved(state, context, reserved);
+    state.past.launchFailures = 0;
+  } catch (error) {
+    // Something may have been started anyway: adopt it before anything else is tried.
+    await readopt(state, context);
+    if (state.engine.at === "none") {
+      removeEngineFile(state.dir);
+      context.admission.release(state.uid);
+    }
+    launchFailed(state, context, error);
+  }
+}
+
+async function startReserved(
+  state: ReplicaState,
+  context: RunnerContext,
+  reserved: { readonly port: number; readonly claimBytes: number },
+): Promise<void> {
+  const replica = replicaOf(state);
+  const template = replica?.spec.template;
+  const address = context.address();
+  const driver = template === undefined ? undefined : context.runtimes.driver(template.runtime);
+  if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
+  if (driver === undefined || address === undefined) return;
+  const { model, draft, loraAdapters } = state.weights.files;
+  const { apiKey, ...files } = await prepareSecrets(replica, state.dir, context);
+  const record: EngineFile = {
+    version: 1,
+    runId: randomUUID(),
+    uid: state.uid,
+    namespace: replica.metadata.namespace ?? "",
+    name: replica.metadata.name,
+    service: template.serviceName,
+    runtime: template.runtime,
+    mode: template.engine.mode,
+    revision: template.revision,
+    address,
+    ...reserved,
+    contents: [...contentsOf(model, draft, ...loraAdapters)],
+    drainSeconds: replica.spec.drainSeconds,
+    startedAtMs: context.ports.clock.nowMs(),
+  };
+  const moment = context.moment();
+  const instance = await driver.open(instanceContextOf(state, context), {
+    template,
+    modelPath: model.path,
+    files: model.files,
+    mmprojPath: model.mmprojPath,
+    draftPath: draft === undefined ? undefined : draft.path,
+    loraPaths: loraAdapters.map(({ path }) => path),
+    ...files,
+    address,
+    port: reserved.port,
+    record,
+  });
+  state.engine = newEngineRun(instance, { ...record, ...instance.handle }, apiKey, moment);
+  state.slice = NEVER_ANNOUNCED;
+  state.log.info({ port: reserved.port }, "engine started");
+  // After the start, because users wait for the start; forgetting the port is harmless.
+  if (state.past.history.port !== reserved.port)
+    keepHistory(state, { ...state.past.history, port: reserved.port });
+}
+
+/** Error codes of a full, read-only or foreign state folder. */
+const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
+
+function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
+  const failures = ++state.past.launchFailures;
+  const now = context.ports.clock.monotonicMs();
+  const { timings } = context;
+  const retryAtOf = (code: ErrorCode) =>
+    now + retryDelayMs(code, failures, { isOnHost: false }, { timings, random: context.random() });
+  const failed = (launch: Launch): void => {
+    if (state.engine.at === "none") state.engine = { at: "none", launch };
+  };
+  if (error instanceof MetalbridgeError) {
+    const { code } = error;
+    state.log.warn({ code, message: error.message }, "engine not started");
+    const runtime = context.runtimes.state(replicaRuntime(state));
+    failed({
+      ...{
+        at: "failed",
+        code,
+        message: describeError(error),
+        transient: !isTerminal(code),
+        retryAt: retryAtOf(code),
+      },
+      ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
+    });
+    return;
+  }
+  state.log.error({ err: error }, "engine not started");
+  const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
+  const message = `cannot start the engine: ${error instanceof Error ? error.message : String(error)}`;
+  const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
+  failed({ at: "failed", code, message, transient: true, retryAt: retryAtOf(code) });
+}

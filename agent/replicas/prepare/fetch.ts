@@ -1,0 +1,398 @@
+/** The replica's weights: found on disk or fetched in the background, their claim estimated, their failures turned into states. */
+
+import { stat } from "node:fs/promises";
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import { ggufSchema } from "../../../src/api/fields/gguf.ts";
+import { API_VERSION } from "../../../src/api/group.ts";
+import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import { parseSource } from "../../../src/models/source/source.ts";
+import type { EngineDriver } from "../../engines/engine.ts";
+import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
+import { contentsOf } from "../../store/usage.ts";
+import type { RunnerContext } from "../context.ts";
+import { isTerminal } from "../evidence/terminal-failures.ts";
+import type { ModelState, OwnClaim } from "../observed.ts";
+import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
+import { keepHistory } from "../state/history.ts";
+import {
+  type ReplicaState,
+  refOf,
+  replicaOf,
+  runOf,
+  type WeightFiles,
+  type WeightsState,
+} from "../state/state.ts";
+import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } from "./corrections.ts";
+
+const PROGRESS_MS = 1_000;
+
+/** Sets `state.weights` from the disk, once; without network. */
+export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const template = replicaOf(state)?.spec.template;
+  if (state.weights.at === "stored" && state.weights.isDamaged === true) state.weights = { at: "unknown" };
+  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
+  if (template === undefined || state.weights.at !== "unknown") return;
+  await resolveOnDisk(state, context);
+}
+
+/** A file whose header gave no size may have been replaced by a better one. */
+function isUnsized({ weights }: ReplicaState, { ports, timings }: RunnerContext): boolean {
+  if (weights.at !== "stored" || weights.claim?.at !== "unknown") return false;
+  return ports.clock.monotonicMs() - weights.inspectedAt >= timings.correctionMs;
+}
+
+/** A refused file on this host may have been corrected: checking it costs next to nothing. */
+function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolean {
+  const template = replicaOf(state)?.spec.template;
+  const { weights } = state;
+  if (template === undefined || weights.at !== "failed" || weights.transient) return false;
+  return weightsOf(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
+}
+
+/** All that a template loads: the model first. */
+function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readonly ReplicaModel[] {
+  return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
+}
+
+/** What was found for `weightsOf` the template, in its order; undefined where one is missing. */
+function filesOf(
+  { draft: wanted }: ReplicaTemplate,
+  stored: readonly (StoredModel | undefined)[],
+): WeightFiles | undefined {
+  const [model, ...others] = stored.filter((one) => one !== undefined);
+  if (model === undefined || others.length < stored.length - 1) return undefined;
+  const draft = wanted === undefined ? undefined : others.shift();
+  return { model, draft, loraAdapters: others };
+}
+
+function isOnHost({ source }: ReplicaModel): boolean {
+  try {
+    return parseSource(source).kind === "file";
+  } catch {
+    return false;
+  }
+}
+
+/** The weights of an engine that already runs: they are in use, and status names them. */
+export function claimModel(state: ReplicaState, context: RunnerContext): void {
+  state.jobs.run("claim", async () => {
+    await resolveOnDisk(state, context);
+    return true;
+  });
+}
+
+/** Checks only the disk. */
+export async function resolveOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const replica = replicaOf(state);
+  if (replica === undefined) return;
+  const { template } = replica.spec;
+  const { namespace = "" } = replica.metadata;
+  try {
+    const stored = await Promise.all(
+      weightsOf(template).map((wanted) =>
+        storeOf(wanted, state, context).resolve(requestFor(wanted, namespace), state.uid),
+      ),
+    );
+    holdContents(state, context, ...stored);
+    const files = filesOf(template, stored);
+    if (files === undefined) state.weights = { at: "absent" };
+    else await keepModel(state, context, files);
+  } catch (error) {
+    state.weights = failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) });
+  }
+}
+
+/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one is still stopping. */
+export function startModelFetch(state: ReplicaState, context: RunnerContext): boolean {
+  if (state.jobs.isRunning("fetch")) return false;
+  state.weights = { at: "fetching", bytes: 0 };
+  state.jobs.run("fetch", async (signal) => {
+    let tried: FailedAttempt = { isOnHost: false };
+    const onTry = (next: FailedAttempt) => {
+      tried = next;
+    };
+    try {
+      await fetchAll(state, context, { signal, onTry });
+      state.past.fetchFailures = 0;
+      // What failed may have been rotten: the same checksum, from bytes that are new.
+      const { terminal, ...history } = state.past.history;
+      if (terminal !== undefined) keepHistory(state, history);
+    } catch (error) {
+      if (signal.aborted) state.weights = { at: "unknown" };
+      else
+        state.weights = failed(state, error, context, {
+          ...tried,
+          roomBytes: await storeRoomBytes(context.ports.store),
+        });
+    }
+    return true;
+  });
+  return true;
+}
+
+/** What models could take on the disk; undefined where it cannot be read. */
+export async function storeRoomBytes(store: Pick<ModelStore, "disk">): Promise<number | undefined> {
+  const disk = await store.disk().catch(() => undefined);
+  if (disk === undefined) return undefined;
+  const { freeBytes, storeBytes, quotaBytes = Number.POSITIVE_INFINITY } = disk;
+  return Math.min(freeBytes, quotaBytes - storeBytes);
+}
+
+async function fetchAll(
+  state: ReplicaState,
+  context: RunnerContext,
+  { signal, onTry }: { readonly signal: AbortSignal; readonly onTry: (tried: FailedAttempt) => void },
+): Promise<void> {
+  const replica = replicaOf(state);
+  if (replica === undefined) return;
+  const { template } = replica.spec;
+  const namespace = replica.metadata.namespace ?? "";
+  const onProgress = watchProgress(state, context);
+  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
+    const name = wanted.secretRef?.name;
+    onTry({ isOnHost: isOnHost(wanted) });
+    const { version, ...secret } = await readSourceSecret(context.cluster()?.client, namespace, name);
+    if (name !== undefined) onTry({ isOnHost: isOnHost(wanted), secret: { name, version } });
+    const options = { signal, onProgress, owner: state.uid, tenant: namespace };
+    return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
+  };
+  const stored: StoredModel[] = [];
+  for (const wanted of weightsOf(template)) {
+    stored.push(await fetchOne(wanted));
+    // The next download may need room, and must not take it from these.
+    holdContents(state, context, ...stored);
+  }
+  const files = filesOf(template, stored);
+  if (files !== undefined) await keepModel(state, context, files);
+}
+
+/** Who brings weights to this host: the engine, for a source that nothing else can read; otherwise the store. */
+function storeOf(
+  { source }: ReplicaModel,
+  state: ReplicaState,
+  { ports, runtimes }: RunnerContext,
+): Pick<ModelStore, "resolve" | "fetch"> {
+  const fetcher = runtimes.driver(replicaOf(state)?.spec.template.runtime ?? "")?.fetcher;
+  return fetcher?.takes(source) === true ? fetcher : ports.store;
+}
+
+/** What the store is asked for; `namespace` is that of the Model. */
+export function requestFor(model: ReplicaModel, namespace: string): ModelRequest {
+  return {
+    secret: model.secretRef === undefined ? undefined : `${namespace}/${model.secretRef.name}`,
+    source: model.source,
+    files: model.files,
+    quantization: model.quantization,
+    revision: model.revision,
+    mmproj: model.mmproj,
+    sha256: model.sha256,
+    // What an engine does not pull itself is a GGUF to the store.
+    format: model.format === "ollama" ? "gguf" : model.format,
+    changeMarker: model.changeMarker,
+  };
+}
+
+function failed(
+  state: ReplicaState,
+  error: unknown,
+  context: RunnerContext,
+  tried: FailedAttempt,
+): WeightsState {
+  const { ports, timings } = context;
+  const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, tried) };
+  // The same finding about the same file.
+  if (state.weights.at === "failed" && state.weights.message === found.message)
+    return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + timings.correctionMs };
+  state.past.fetchFailures += 1;
+  context.counts.fetchFailures.add({ reason: found.code });
+  if (error instanceof MetalbridgeError)
+    state.log.warn({ code: found.code, message: error.message }, "weights not available");
+  else state.log.error({ err: error }, "fetching failed unexpectedly");
+  const delayMs = retryDelayMs(found.code, state.past.fetchFailures, tried, {
+    timings,
+    random: context.random(),
+  });
+  return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + delayMs };
+}
+
+type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
+
+function findingOf(error: unknown): Finding {
+  if (error instanceof MetalbridgeError)
+    return { code: error.code, message: describeError(error), transient: !isTerminal(error.code) };
+  const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
+  return { code: "ReplicaStepFailed", message, transient: true };
+}
+
+/** A smaller change of the free room is usual: other programs create and delete files. */
+const NEW_ROOM_BYTES = 64 * 1024 * 1024;
+
+export async function isCorrected(
+  by: Correction,
+  namespace: string,
+  { client, store }: { readonly client: KubeClient | undefined; readonly store: Pick<ModelStore, "disk"> },
+): Promise<boolean> {
+  if (by.what === "disk") return ((await storeRoomBytes(store)) ?? 0) > by.roomBytes + NEW_ROOM_BYTES;
+  return ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version;
+}
+
+/** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */
+export function watchCorrection(state: ReplicaState, context: RunnerContext): void {
+  const { weights } = state;
+  const { clock, store } = context.ports;
+  if (weights.at !== "failed" || weights.correctedBy === undefined || clock.monotonicMs() >= weights.retryAt)
+    return;
+  const by = weights.correctedBy;
+  state.jobs.run("correction", async () => {
+    const ports = { client: context.cluster()?.client, store };
+    const isDone = await isCorrected(by, refOf(state)?.namespace ?? "", ports);
+    if (!isDone || state.weights !== weights) return "unchanged";
+    state.past.fetchFailures = 0;
+    state.weights = { ...weights, retryAt: clock.monotonicMs() };
+    return true;
+  });
+}
+
+function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {
+  const { clock } = context.ports;
+  let from = { at: clock.monotonicMs(), bytes: undefined as number | undefined };
+  return ({ bytes, totalBytes, queuedBehind }) => {
+    const now = clock.monotonicMs();
+    const before = state.weights.at === "fetching" ? state.weights : undefined;
+    const isTimely = now - from.at >= PROGRESS_MS;
+    const isDue = isTimely || from.bytes === undefined || before?.queuedBehind !== queuedBehind;
+    const moved = bytes - (from.bytes ?? bytes);
+    const speed =
+      isTimely && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
+    state.weights = {
+      at: "fetching",
+      bytes,
+      totalBytes,
+      bytesPerSecond: speed,
+      queuedBehind,
+    };
+    if (!isDue) return;
+    from = { at: now, bytes };
+    context.enqueue(state.uid);
+  };
+}
+
+/** Holds these, and what a running engine has open, which may be older. */
+export function holdContents(
+  state: ReplicaState,
+  { ports }: RunnerContext,
+  ...models: readonly (StoredModel | undefined)[]
+): void {
+  ports.store.hold(state.uid, [...contentsOf(...models), ...(runOf(state)?.file.contents ?? [])]);
+}
+
+/** Sets `state.weights`. A header that cannot be read is a finding, not a failure. */
+export async function keepModel(
+  state: ReplicaState,
+  context: RunnerContext,
+  files: WeightFiles,
+): Promise<void> {
+  const { store, clock } = context.ports;
+  const { model, draft, loraAdapters } = files;
+  holdContents(state, context, model, draft, ...loraAdapters);
+  const [found, draftFound, ...adaptersFound] = await Promise.all([
+    store.inspect(model),
+    draft === undefined ? undefined : store.inspect(draft),
+    ...loraAdapters.map((adapter) => store.inspect(adapter)),
+  ]);
+  const template = replicaOf(state)?.spec.template;
+  const driver = context.runtimes.driver(template?.runtime ?? "");
+  const gguf = ggufSchema.safeParse(found.gguf);
+  state.weights = {
+    at: "stored",
+    files,
+    inspectedAt: clock.monotonicMs(),
+    sizeBytes: model.sizeBytes,
+    sha256: model.sha256,
+    gguf: gguf.success ? gguf.data : undefined,
+    claim:
+      template === undefined || driver === undefined
+        ? undefined
+        : ownClaim(template, driver, found, draftFound, adaptersFound),
+  };
+}
+
+/** The memory that the engine will use, estimated from the files on this host. */
+export function ownClaim(
+  { engine }: ReplicaTemplate,
+  driver: EngineDriver,
+  found: ModelFacts,
+  draft?: ModelFacts,
+  loraAdapters: readonly ModelFacts[] = [],
+): OwnClaim {
+  const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
+  if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
+  try {
+    const bytes = driver.claimBytes(engine, found, draft, loraAdapters);
+    const basis = driver.claimBasis?.(engine);
+    return { at: "estimated", bytes, basis };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return unknown(error);
+  }
+}
+
+function unknown(error: MetalbridgeError): OwnClaim {
+  return { at: "unknown", code: error.code, message: describeError(error) };
+}
+
+/**
+ * Notes in `state.weights` what its files are, and later whether they were replaced. A job, because a network disk may
+ * hang. Only while nothing runs: what a running engine has loaded is not what is on disk now.
+ */
+export function watchWeights(state: ReplicaState): void {
+  const { weights, engine, past } = state;
+  if (engine.at !== "none" || weights.at !== "stored") return;
+  const hasFailed = past.history.terminal !== undefined;
+  if (weights.isReplaced === true || (weights.weights !== undefined && !hasFailed)) return;
+  state.jobs.run("weights", async () => {
+    const { model, draft, loraAdapters } = weights.files;
+    const found = await identityOf(model, draft, ...loraAdapters).catch(() => undefined);
+    // Inspected again meanwhile: this result was about the previous files.
+    if (state.weights !== weights) return true;
+    if (found === undefined || found === weights.weights) return "unchanged";
+    state.weights =
+      weights.weights === undefined ? { ...weights, weights: found } : { ...weights, isReplaced: true };
+    return hasFailed ? true : "unchanged";
+  });
+}
+
+/** A running engine keeps what it has open; the next start looks for the weights again. True where the replica uses this content. */
+export function noteDamage(
+  state: ReplicaState,
+  { cluster }: RunnerContext,
+  sha256: string,
+  note: string,
+): boolean {
+  const { weights } = state;
+  const files =
+    weights.at === "stored" ? [weights.files.model, weights.files.draft, ...weights.files.loraAdapters] : [];
+  const isUsed = [...contentsOf(...files), ...(runOf(state)?.file.contents ?? [])].includes(sha256);
+  if (!isUsed) return false;
+  if (weights.at === "stored") state.weights = { ...weights, isDamaged: true };
+  state.log.warn({ code: "WeightsDamaged", sha256 }, note);
+  const ref = refOf(state);
+  if (ref !== undefined)
+    cluster()?.recorder(
+      { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
+      { type: "Warning", reason: "WeightsDamaged", action: "Verify", note },
+    );
+  return true;
+}
+
+async function identityOf(...models: readonly (StoredModel | undefined)[]): Promise<string> {
+  const files = models.flatMap((model) => model?.files ?? []);
+  const marks = files.map(async ({ path, sha256 }) => {
+    if (sha256 !== undefined) return sha256;
+    const { size, mtimeMs } = await stat(path);
+    return `${path} ${size} ${mtimeMs}`;
+  });
+  return (await Promise.all(marks)).join("\n");
+}

@@ -1,0 +1,29 @@
+/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process actually uses. */
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Desired, Need, ObservedReplica, RunRecord } from "../observed.ts";
+
+/** What a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
+export function memoryNeedOf(
+  { claimBytes }: Pick<Desired, "claimBytes">,
+  { model }: Pick<ObservedReplica, "model">,
+): Need {
+  const found = model.at === "stored" ? model : undefined;
+  const own = found?.claim;
+  if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
+  if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
+  const message = "cannot estimate memory: neither the controller nor the model's files give a figure";
+  const error = new MetalbridgeError("ClaimUnknown", message);
+  return own ?? { at: "unknown", code: error.code, message: describeError(error) };
+}
+
+/**
+ * What a running engine reserves. It grows at once; it shrinks only after weights and process have been
+ * inspected, so that a restarted agent does not release memory that the previous one knew to be taken.
+ */
+export function reservationOf(desired: Desired, observed: ObservedReplica, record: RunRecord): number {
+  const { footprint, model } = observed;
+  const need = memoryNeedOf(desired, observed);
+  const wanted = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
+  const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
+  return mayShrink ? wanted : Math.max(wanted, record.claimBytes);
+}

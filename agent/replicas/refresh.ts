@@ -1,0 +1,43 @@
+/** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
+import type { RunnerContext } from "./context.ts";
+import { noteSlice } from "./evidence/exposure.ts";
+import { currentSlice } from "./observe.ts";
+import { readopt } from "./prepare/adopt.ts";
+import { resolveModel, watchCorrection, watchWeights } from "./prepare/fetch.ts";
+import { type ReplicaState, replicaOf, replicaRuntime, runOf } from "./state/state.ts";
+
+/** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
+export async function refreshFromDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+  if (state.engine.at === "unreadable") await readopt(state, context);
+  if (state.engine.at === "none" && replicaOf(state) !== undefined && state.wish.at !== "gone") {
+    const runtime = replicaRuntime(state);
+    const isUnknown = context.runtimes.state(runtime).at === "unknown";
+    await Promise.all([
+      resolveModel(state, context),
+      isUnknown ? context.runtimes.detect(runtime) : undefined,
+    ]);
+  }
+  const now = context.ports.clock.monotonicMs();
+  noteAddress(state, context, now);
+  const wasReady = runOf(state)?.file.readyAtMs !== undefined;
+  const { state: _, ...slice } = noteSlice(state.slice, currentSlice(state, context), wasReady, now);
+  state.slice = slice;
+  watchWeights(state);
+  watchCorrection(state, context);
+}
+
+function noteAddress(
+  state: ReplicaState,
+  { address: addressNow, wasListed }: RunnerContext,
+  now: number,
+): void {
+  const run = runOf(state);
+  if (run === undefined) return;
+  const address = addressNow();
+  const isElsewhere =
+    run.instance.state().at === "running" &&
+    address !== undefined &&
+    run.file.address !== address &&
+    wasListed();
+  run.elsewhereSince = isElsewhere ? (run.elsewhereSince ?? now) : undefined;
+}

@@ -1,0 +1,35 @@
+/** A replica's recent transitions, as status and Events show them. Pure. */
+
+import {
+  type ReplicaPhase,
+  type ReplicaTransition,
+  TRANSITION_MESSAGE_MAX,
+  TRANSITIONS_MAX,
+} from "../../../src/api/inference-replica.ts";
+import { truncate } from "../../../src/util/text.ts";
+import type { ReplicaPlan } from "../step.ts";
+
+/** Phases that last milliseconds are not reported. */
+const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
+const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed"]);
+
+/** True when a change of phase, or of what blocks the replica, is worth reporting. */
+export function isTransition(
+  before: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined,
+  after: Pick<ReplicaPlan, "phase" | "reason">,
+): boolean {
+  if (SILENT.has(after.phase)) return false;
+  if (before?.phase !== after.phase) return true;
+  return TROUBLE.has(after.phase) && before.reason !== after.reason;
+}
+
+/** The list with the plan appended if that is a transition; otherwise the same list. */
+export function addTransition(
+  before: readonly ReplicaTransition[],
+  { phase, reason, message }: Pick<ReplicaPlan, "phase" | "reason" | "message">,
+  iso: string,
+): readonly ReplicaTransition[] {
+  if (!isTransition(before.at(-1), { phase, reason })) return before;
+  const next = { at: iso, phase, reason, message: truncate(message, TRANSITION_MESSAGE_MAX) };
+  return [...before, next].slice(-TRANSITIONS_MAX);
+}

@@ -1,0 +1,71 @@
+/** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
+
+import type { RunnerContext } from "../context.ts";
+import { keepHistory } from "../state/history.ts";
+import { keepRecord } from "../state/keep-record.ts";
+import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import type { StepOutcome } from "../step.ts";
+import { announceEndpoint } from "./endpoint.ts";
+import type { ServeStep } from "./plan.ts";
+import { measureFootprint, proveAgain, startHealthProbe, startRequestProbe } from "./probes.ts";
+
+export function applyServe(
+  step: ServeStep,
+  state: ReplicaState,
+  context: RunnerContext,
+): StepOutcome | Promise<StepOutcome> {
+  switch (step.do) {
+    case "probeHealth":
+      startHealthProbe(state, context);
+      return "later";
+    case "probeRequest":
+      startRequestProbe(state, context, step.timeoutMs);
+      return "later";
+    case "proveAgain":
+      proveAgain(state, context, step.timeoutMs);
+      return "later";
+    case "measureFootprint":
+      measureFootprint(state, context);
+      return "later";
+    case "adjustClaim":
+      return adjustClaim(state, context, step.claimBytes);
+    case "setEndpoint":
+      announceEndpoint(state, context, step.port);
+      return "later";
+    case "markReady":
+      return markReady(state, context);
+    case "cancelStop":
+      void runOf(state)?.instance.letIn?.();
+      return rewrite(state, context, { stop: undefined });
+    default:
+      return step satisfies never;
+  }
+}
+
+async function adjustClaim(
+  state: ReplicaState,
+  context: RunnerContext,
+  claimBytes: number,
+): Promise<StepOutcome> {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  context.admission.adopt(state.uid, { claimBytes, port: run.file.port });
+  return rewrite(state, context, { claimBytes });
+}
+
+/** A serving engine disproves an earlier terminal failure. */
+function markReady(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
+  const { terminal, ...history } = state.past.history;
+  if (terminal !== undefined) keepHistory(state, history);
+  return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
+}
+
+/** In memory first: a full disk must not hold up a stop. */
+async function rewrite(state: ReplicaState, context: RunnerContext, change: object): Promise<StepOutcome> {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  const file = { ...run.file, ...change };
+  setFile(run, file, context.moment());
+  await keepRecord(state);
+  return "changed";
+}

@@ -1,0 +1,37 @@
+/** Asks every engine for its gauges, all at once and for a bounded time: a scrape must not wait for a dead one. */
+
+import type { RunnerContext } from "../context.ts";
+import type { EngineReading } from "../state/counts.ts";
+import { type ReplicaState, runOf } from "../state/state.ts";
+import { type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
+
+/** Engines that run but cannot be read are "unknown"; those without gauges are left out. */
+export function readEngines(context: RunnerContext, timeoutMs: number): Promise<readonly EngineReading[]> {
+  const readings: Promise<EngineReading>[] = [];
+  for (const state of context.states.values()) {
+    const probe = readable(state, context);
+    if (probe !== undefined) readings.push(read(state, probe, context, timeoutMs));
+  }
+  return Promise.all(readings);
+}
+
+/** It has no gauges while it loads its weights. */
+function readable(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
+  const run = runOf(state);
+  const isUp = run?.instance.state().at === "running" && run.file.readyAtMs !== undefined;
+  const probe = isUp ? probeContextOf(state, context) : undefined;
+  return probe?.driver.gauges === undefined ? undefined : probe;
+}
+
+async function read(
+  state: ReplicaState,
+  { driver, target, run }: ProbeContext,
+  context: RunnerContext,
+  timeoutMs: number,
+): Promise<EngineReading> {
+  const { uid } = state;
+  // Its probes have just found that it does not answer.
+  if (run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
+  const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
+  return { uid, gauges: await withTimeout(timeoutMs, context, asked, "unknown") };
+}

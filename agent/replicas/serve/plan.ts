@@ -1,0 +1,320 @@
+/** A running process that should serve: prove it ready, announce it, watch it, detect a hang. */
+import {
+  beginForcedStop,
+  type EndStep,
+  endingOf,
+  isForced,
+  planEnding,
+  planForcedStop,
+} from "../end/plan.ts";
+import type { Desired, ObservedReplica } from "../observed.ts";
+import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
+import type { Timings } from "../timings.ts";
+import {
+  type DueProbe,
+  livenessProbe,
+  type ProbeHealth,
+  startProbe,
+  startProbeMs,
+} from "./probe-schedule.ts";
+import {
+  type EvidenceInput,
+  engineStartLimit,
+  findTrouble,
+  requestTimeoutMs,
+  weightsBytes,
+} from "./trouble.ts";
+
+export type ServeStep =
+  | ProbeHealth
+  | (Because &
+      (
+        | { readonly do: "probeRequest"; readonly timeoutMs: number }
+        | { readonly do: "proveAgain"; readonly timeoutMs: number }
+        | { readonly do: "measureFootprint" }
+        | { readonly do: "adjustClaim"; readonly claimBytes: number }
+        | { readonly do: "setEndpoint"; readonly port: number }
+        | { readonly do: "markReady" }
+        | { readonly do: "cancelStop" }
+      ));
+
+type Plan = ReplicaPlan<ServeStep | Withdraw>;
+/** Also of an engine that is killed. */
+type ServingPlan = ReplicaPlan<ServeStep | EndStep | Withdraw>;
+
+/** Plans for a running process whose replica should serve, from when it can be probed or a shared daemon loads its model. */
+export function planServing(
+  desired: Desired,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): ServingPlan {
+  const { record } = observed;
+  if (record === undefined) return unrecorded(timings);
+  const frame = { desired, observed, record, now, timings };
+  if (record.stop !== undefined) {
+    if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
+    if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
+    const cancel: ServeStep = { do: "cancelStop", because: "the replica should run again" };
+    const { stop: _, ...kept } = record;
+    return prepend(cancel, serve({ ...frame, record: kept }));
+  }
+  return serve(frame);
+}
+
+function serve(frame: EvidenceInput): ServingPlan {
+  const { observed } = frame;
+  const trouble = planKill(frame);
+  if (trouble !== undefined) return trouble;
+  if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
+  if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
+  // Before the first list an absent address only means that a new agent does not know it yet.
+  if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
+  if (isRouteLost(frame)) return unrouted(frame);
+  switch (observed.slice.state) {
+    case "ready":
+      return ready(frame);
+    case "unknown":
+      // The agent has just started and has not read its slices: what was ready still is, and nothing can be written yet.
+      if (frame.record.readyAt !== undefined) return ready(frame);
+      return publishing(frame, "PublishingEndpoint", "waiting for the first list of EndpointSlices", []);
+    case "missing":
+      return publishing(frame, "EndpointMissing", "the controller has not created the EndpointSlice yet", []);
+    case "unwritten":
+    case "stale":
+    case "withdrawn":
+      return announce(frame);
+    default:
+      return observed.slice.state satisfies never;
+  }
+}
+
+/** The plan to kill it, if there is a reason to. */
+function planKill(frame: EvidenceInput): ServingPlan | undefined {
+  const trouble = findTrouble(frame);
+  return trouble === undefined
+    ? undefined
+    : beginForcedStop(trouble, frame.observed, frame.now, frame.timings);
+}
+
+function loading(frame: EvidenceInput): Plan {
+  const { now, record, timings } = frame;
+  // A shared daemon may have the model in its list before it has loaded it.
+  const probe: DueProbe =
+    frame.observed.run.at === "starting"
+      ? { steps: [], dueInMs: Number.POSITIVE_INFINITY }
+      : startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
+  return {
+    phase: "Starting",
+    reason: "LoadingModel",
+    message: "the engine is loading its weights",
+    steps: [...withdrawStale(frame), ...probe.steps],
+    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, engineStartLimit(frame) - now)),
+  };
+}
+
+function proving(frame: EvidenceInput): Plan {
+  const { observed, now, timings } = frame;
+  const { request } = observed;
+  const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  const ask: ServeStep = {
+    do: "probeRequest",
+    timeoutMs,
+    because: "a healthy engine may still fail requests",
+  };
+  const probe = probeStep(frame);
+  return {
+    phase: "Starting",
+    reason: "ProvingRequest",
+    message:
+      request.at === "failed" ? `a real request failed: ${request.message}` : "sending one real request",
+    steps: [...withdrawStale(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
+    recheckAfterMs:
+      wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
+  };
+}
+
+/** The predecessor's announcement may have outlived it, through an outage of the API server. */
+function withdrawStale({ observed }: EvidenceInput): readonly Withdraw[] {
+  const { state } = observed.slice;
+  if (state !== "ready" && state !== "stale") return [];
+  return [{ do: "withdraw", because: "this engine has not answered a real request yet" }];
+}
+
+function announce(frame: EvidenceInput): Plan {
+  const { observed, record } = frame;
+  if (!observed.wasListed) {
+    return publishing(
+      frame,
+      "AwaitingFirstList",
+      "announcing the engine after the first list of this host's replicas",
+      [],
+    );
+  }
+  // An engine that was ready before this agent, or before the machine slept, may hang by now.
+  const { lastProbeAt, failuresInARow } = observed.health;
+  if (lastProbeAt === undefined || failuresInARow > 0) {
+    const message = "announcing the engine once it passes a health probe";
+    return publishing(frame, "PublishingEndpoint", message, []);
+  }
+  const set: ServeStep = {
+    do: "setEndpoint",
+    port: record.port,
+    because: "the engine answered a real request",
+  };
+  const error = observed.slice.lastError;
+  return error === undefined
+    ? publishing(frame, "PublishingEndpoint", "announcing the endpoint", [set])
+    : publishing(frame, "EndpointRefused", `cannot write the endpoint: ${error}`, [set]);
+}
+
+function publishing(
+  frame: EvidenceInput,
+  reason: ReplicaReason,
+  message: string,
+  first: readonly ServeStep[],
+): Plan {
+  const { timings } = frame;
+  const probe = probeStep(frame);
+  return {
+    phase: "Starting",
+    reason,
+    message,
+    steps: [...first, ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, timings.endpointRetryMs),
+  };
+}
+
+function ready(frame: EvidenceInput): Plan {
+  const { observed } = frame;
+  const probe = probeStep(frame);
+  const measure = measureStep(frame);
+  const prove = proveAgainStep(frame);
+  const mark: ServeStep[] =
+    frame.record.readyAt === undefined
+      ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
+      : [];
+  const message = "the engine answers and its endpoint is announced";
+  const { secretProblem } = observed;
+  return {
+    phase: "Ready",
+    reason: "Serving",
+    message: secretProblem === undefined ? message : `${message}; ${secretProblem}`,
+    steps: [...mark, ...probe.steps, ...prove, ...measure.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, measure.dueInMs),
+  };
+}
+
+/** Only a request shows whether the logged errors concerned one request or affect all that follow. */
+function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
+  const { observed, timings, now } = frame;
+  const { suspicion } = observed;
+  if (suspicion.at !== "suspected") return [];
+  if (suspicion.askedAt !== undefined && now < suspicion.askedAt + timings.proveAgainMs) return [];
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
+}
+
+/** Rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
+function measureStep(frame: EvidenceInput): {
+  readonly steps: readonly ServeStep[];
+  readonly dueInMs: number;
+} {
+  const { observed, timings, now } = frame;
+  const { footprint } = observed;
+  const everyMs = mayHaveChanged(frame) ? timings.footprintMs : timings.idleFootprintMs;
+  const due = footprint === undefined ? now : footprint.lastAt + everyMs;
+  if (now < due) return { steps: [], dueInMs: due - now };
+  const because = "the actual footprint is reserved where it exceeds the claim";
+  return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
+}
+
+/** Memory grows with requests, and some engines give it back minutes after the last one. Under pressure each figure counts. */
+function mayHaveChanged({ observed, timings }: EvidenceInput): boolean {
+  const { footprint, idleSince, pressure } = observed;
+  if (footprint?.bytes === undefined || idleSince === undefined || pressure.at !== "none") return true;
+  return footprint.lastAt - idleSince < timings.footprintMs;
+}
+
+/** One that is announced gets the time in which a gate that has exited is started again. */
+function isRouteLost(frame: EvidenceInput): boolean {
+  const { observed, now, timings } = frame;
+  const { failingSince } = observed.route ?? {};
+  if (failingSince === undefined) return false;
+  return !mayBeAnnounced(frame) || now >= failingSince + timings.routeMs;
+}
+
+function unrouted(frame: EvidenceInput): Plan {
+  const { route } = frame.observed;
+  return withdrawn(frame, {
+    reason: "GateUnavailable",
+    message: `the engine is running, but the gate does not pass requests to it: ${route?.why}`,
+    because: "clients cannot reach it through the gate",
+  });
+}
+
+/** A lost network is not a hung engine. */
+function unreachable(frame: EvidenceInput): Plan {
+  const { movesInMs } = frame.observed;
+  return withdrawn(
+    frame,
+    movesInMs === undefined
+      ? {
+          reason: "HostAddressMissing",
+          message:
+            "the engine is running, but its host has no address to serve on; see the Ready condition of the Host",
+          because: "the host has no address to serve on",
+        }
+      : {
+          reason: "HostAddressMissing",
+          message:
+            "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
+          because: "it listens on an address that the host no longer has",
+        },
+    movesInMs,
+  );
+}
+
+/** It leaves the Service and is otherwise left alone. */
+function withdrawn(
+  frame: EvidenceInput,
+  { reason, message, because }: Because & { readonly reason: ReplicaReason; readonly message: string },
+  changesInMs = Number.POSITIVE_INFINITY,
+): Plan {
+  const probe = probeStep(frame);
+  return {
+    phase: "Waiting",
+    reason,
+    message,
+    steps: [...(mayBeAnnounced(frame) ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, changesInMs),
+  };
+}
+
+function mayBeAnnounced({ observed: { slice } }: EvidenceInput): boolean {
+  return slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
+}
+
+function probeStep({ observed, desired, now, timings }: EvidenceInput): DueProbe {
+  // A route that fails is asked as often as an engine that does.
+  const health =
+    observed.route?.failingSince === undefined
+      ? observed.health
+      : { ...observed.health, failuresInARow: Math.max(1, observed.health.failuresInARow) };
+  return livenessProbe(health, desired.probes, now, timings);
+}
+
+function unrecorded(timings: Timings): Plan {
+  return {
+    phase: "Waiting",
+    reason: "RunDirectoryUnreadable",
+    message: "an engine is running whose record is unreadable; it is left alone, and no second one starts",
+    steps: [],
+    recheckAfterMs: timings.correctionMs,
+  };
+}
+
+function prepend(step: ServeStep, plan: ServingPlan): ServingPlan {
+  return { ...plan, steps: [step, ...plan.steps] };
+}

@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import type { Activity } from "../observed.ts";
+import { defaultTimings } from "../timings.ts";
+import { isAgentDelay, livenessProbe, probeTimeoutMs } from "./probe-schedule.ts";
+
+const TIMEOUT_MS = 5_000;
+
+/** From the first unanswered probe until `failures` of them in a row have failed. */
+function silenceUntilHung(silent: Activity, failures: number): number {
+  let now = 0;
+  for (let failed = 1; failed <= failures; failed++) {
+    const health = {
+      failuresInARow: failed - 1,
+      lastProbeAt: now,
+      silent: failed === 1 ? undefined : silent,
+    };
+    if (failed > 1) {
+      const probe = livenessProbe(health, { failures }, now, defaultTimings);
+      if (probe.steps.length === 0) now += probe.dueInMs;
+    }
+    now += probeTimeoutMs(health, { failures }, TIMEOUT_MS, defaultTimings);
+  }
+  return now;
+}
+
+it("takes 7 s of silence from an engine that sleeps, and 17 s from one that computes or swaps", () => {
+  expect(silenceUntilHung("asleep", 3)).toBe(7_000);
+  expect(silenceUntilHung("busy", 3)).toBe(17_000);
+  expect(silenceUntilHung("unknown", 3)).toBe(17_000);
+});
+
+it("keeps the normal pace for a service that allows more failed probes than usual", () => {
+  expect(silenceUntilHung("asleep", 10)).toBe(59_000);
+  expect(silenceUntilHung("busy", 10)).toBe(59_000);
+});
+
+it("takes no probe for evidence that timed out late, because the agent itself did not run", () => {
+  expect(isAgentDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
+  expect(isAgentDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
+});

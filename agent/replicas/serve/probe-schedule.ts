@@ -1,0 +1,75 @@
+/** When the next health probe is due: on its own schedule while the engine starts or fails, otherwise on the shared beat. */
+import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
+import type { HealthRecord, ProbeSettings } from "../observed.ts";
+import type { Because } from "../step.ts";
+import type { Timings } from "../timings.ts";
+
+export type ProbeHealth = Because & { readonly do: "probeHealth" };
+
+export interface DueProbe {
+  readonly steps: readonly ProbeHealth[];
+  readonly dueInMs: number;
+}
+
+/**
+ * For a proven engine: at the normal interval, sooner after a failed probe, immediately if it sleeps instead of answering.
+ * One that runs or waits for the disk may only be slow, as on a host that swaps.
+ */
+export function livenessProbe(
+  health: HealthRecord,
+  probes: ProbeSettings | undefined,
+  now: number,
+  timings: Timings,
+): DueProbe {
+  const interval = probes?.intervalMs ?? timings.liveProbeMs;
+  if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextAlignedTime(at, interval));
+  const soon = Math.min(timings.failedProbeMs, interval);
+  if (sleepsThrough(health, probes, timings)) return { steps: [probe()], dueInMs: soon };
+  return probeAt(health, now, (at) => at + soon);
+}
+
+/** How long a probe may take: less, once the engine has slept through one with all of `timeoutMs`. */
+export function probeTimeoutMs(
+  health: HealthRecord,
+  probes: ProbeSettings | undefined,
+  timeoutMs: number,
+  timings: Timings,
+): number {
+  return sleepsThrough(health, probes, timings)
+    ? Math.ceil(timeoutMs * timings.repeatedProbeShare)
+    : timeoutMs;
+}
+
+/** A service that allows more failed probes than usual has asked for patience: it keeps the normal pace. */
+function sleepsThrough(
+  { silent }: HealthRecord,
+  probes: ProbeSettings | undefined,
+  timings: Timings,
+): boolean {
+  return silent === "asleep" && (probes?.failures ?? 0) <= timings.failuresUntilHung;
+}
+
+/** True where a probe timed out later than it should have: then this process did not run, and proves nothing. */
+export function isAgentDelay(tookMs: number, timeoutMs: number, timings: Timings): boolean {
+  return tookMs > timeoutMs + timings.ownDelayMs;
+}
+
+/** For an engine that is loading. */
+export function startProbe(health: HealthRecord, everyMs: number, now: number): DueProbe {
+  return probeAt(health, now, (at) => at + everyMs);
+}
+
+function probeAt({ lastProbeAt }: HealthRecord, now: number, after: (at: number) => number): DueProbe {
+  const due = lastProbeAt === undefined ? now : after(lastProbeAt);
+  if (now < due) return { steps: [], dueInMs: due - now };
+  return { steps: [probe()], dueInMs: after(now) - now };
+}
+
+function probe(): ProbeHealth {
+  return { do: "probeHealth", because: "a health probe is due" };
+}
+
+/** Between probes of a starting engine: often in its first second, so that a small model is announced as soon as it is ready. */
+export function startProbeMs(timings: Timings, ranForMs: number): number {
+  return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 40));
+}

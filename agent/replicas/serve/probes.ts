@@ -1,0 +1,278 @@
+/** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
+import { mkdirSync } from "node:fs";
+import { API_VERSION } from "../../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
+import { hasEngineFile } from "../../instances/process/run-directory.ts";
+import type { RunnerContext } from "../context.ts";
+import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
+import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";
+import type { Activity } from "../observed.ts";
+import { refreshSecrets } from "../secrets/gate-files.ts";
+import { keepKeys, readKeyFile } from "../secrets/secrets.ts";
+import { countProbe } from "../state/counts.ts";
+import { writeHistory } from "../state/history.ts";
+import { keepRecord } from "../state/keep-record.ts";
+import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
+import { hasBeenReady, isGaugeReadDue, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
+import { logBytes, scanLog } from "./log-lines.ts";
+import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
+import { isAgentDelay, probeTimeoutMs } from "./probe-schedule.ts";
+
+const DEFAULT_TIMEOUT_MS = 5_000;
+/** The question stays open this much longer than it counts: closing it would wake a process that sleeps. */
+const OPEN_SHARE = 1.05;
+
+/** One health probe on a new connection. */
+export function startHealthProbe(state: ReplicaState, context: RunnerContext): void {
+  const probe = probeContextOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  const { timeoutSeconds, failureThreshold } = replicaOf(state)?.spec.probes ?? {};
+  const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
+  const probes = failureThreshold === undefined ? undefined : { failures: failureThreshold };
+  const timeoutMs = probeTimeoutMs(run.health, probes, fullMs, context.timings);
+  state.jobs.run("health", async () => {
+    restoreRunFolder(state, run);
+    refreshSecrets(state, context, run);
+    const asksGauges = isGaugeReadDue(state, run, context);
+    const [answer] = await Promise.all([
+      askHealth(probe, context, { asksGauges, timeoutMs }),
+      askRoute(run, context, timeoutMs),
+    ]);
+    // Nothing is noted of a delay of our own, so it is asked again at once.
+    if (answer === "delayed here" || !isSameRun(state, probe)) return true;
+    const { health, progress, generated, tookMs, silent } = answer;
+    const wasCalm = isCalm(run);
+    if (hasBeenReady(run)) countProbe(state.counts, "health", tookMs, health !== "healthy");
+    noteHealth(state, run, context, health, silent);
+    if (asksGauges) noteGauges(state, context, probe, progress);
+    else noteOpenRequest(state, run, context);
+    if (generated !== undefined) noteSpeed(state, run, context, generated);
+    if (hasBeenReady(run)) await scanLog(state, context, probe);
+    return wasCalm && isSameRun(state, probe) && isCalm(run) && hasBeenReady(run) ? "unchanged" : true;
+  });
+}
+
+/** Whether clients reach it is asked beside its health: neither says anything of the other. */
+async function askRoute(run: EngineRun, context: RunnerContext, timeoutMs: number): Promise<void> {
+  const asked = run.instance.routeProblem?.();
+  if (asked === undefined) return;
+  const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
+  const failingSince = run.route?.failingSince ?? context.ports.clock.monotonicMs();
+  run.route = why === undefined ? {} : { failingSince, why };
+}
+
+interface TimedAnswer extends LivenessReply {
+  readonly tookMs: number;
+  /** Set where no answer came in time. */
+  readonly silent?: Activity;
+}
+
+async function askHealth(
+  { driver, target, run }: ProbeContext,
+  context: RunnerContext,
+  { asksGauges, timeoutMs }: { readonly asksGauges: boolean; readonly timeoutMs: number },
+): Promise<TimedAnswer | "delayed here"> {
+  const { clock } = context.ports;
+  const askedAt = clock.monotonicMs();
+  const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
+  const asked: Promise<LivenessReply> = asksGauges
+    ? driver.probeLive(target, options)
+    : driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
+  const unhealthy = `no answer within ${timeoutMs} ms`;
+  const late: LivenessReply = { health: { unhealthy }, progress: "unknown" };
+  const answer = await withTimeout(timeoutMs, context, asked, late);
+  const tookMs = clock.monotonicMs() - askedAt;
+  if (answer !== late) return { ...answer, tookMs };
+  if (isAgentDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
+  return { ...late, tookMs, silent: await run.instance.activity() };
+}
+
+/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
+function isCalm({ health, work, suspicion, route }: EngineRun): boolean {
+  if (health.lastProbeAt === undefined || route?.failingSince !== undefined) return false;
+  const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
+  const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
+  return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
+}
+
+function noteHealth(
+  state: ReplicaState,
+  run: EngineRun,
+  context: RunnerContext,
+  answer: EngineHealth,
+  silent: Activity | undefined,
+): void {
+  const now = context.ports.clock.monotonicMs();
+  const before = run.health;
+  const { progressAt = undefined } = hasProgressed(run) ? { progressAt: now } : before;
+  const kept = { lastProbeAt: now, progressAt };
+  if (answer === "healthy") {
+    run.health = { ...kept, failuresInARow: 0, healthyAt: before.healthyAt ?? now };
+    return;
+  }
+  const wasHealthy = before.healthyAt !== undefined || run.file.readyAtMs !== undefined;
+  run.health = {
+    ...kept,
+    ...(before.healthyAt === undefined ? {} : { healthyAt: before.healthyAt }),
+    failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
+    lastMessage: answer === "loading" ? "the engine is loading" : answer.unhealthy,
+    ...(silent === undefined || !wasHealthy ? {} : { silent }),
+  };
+  if (wasHealthy) state.log.warn({ health: run.health }, "health probe failed");
+}
+
+/** A log that grows is the sign of progress every engine gives. */
+function hasProgressed(run: EngineRun): boolean {
+  if (run.file.readyAtMs !== undefined) return false;
+  const bytes = logBytes(run.instance.logPath);
+  const grew = bytes > run.logBytes && run.logBytes > 0;
+  run.logBytes = bytes;
+  return grew;
+}
+
+/** One real request; when it succeeds, what the engine reports about itself is read too. */
+export function startRequestProbe(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
+  const probe = probeContextOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  state.jobs.run("request", async (signal) => {
+    const logSeenTo = logBytes(run.instance.logPath);
+    const askedAt = context.ports.clock.monotonicMs();
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
+    countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
+    const before = run.request;
+    if (answer === "ok") {
+      await run.instance.letIn?.();
+      run.request = { at: "ok" };
+      // Errors that it logged before no longer count.
+      run.logSeenTo = logSeenTo;
+      readFacts(state, context, probe);
+      return true;
+    }
+    const tries = before.at === "failed" ? before.tries + 1 : 1;
+    const lastAt = context.ports.clock.monotonicMs();
+    run.request = { at: "failed", tries, lastAt, message: answer.failed };
+    state.log.warn({ tries, message: answer.failed }, "a real request failed");
+    return true;
+  });
+}
+
+/** Runs beside the announcement, not before it. */
+function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeContext): void {
+  state.jobs.run("facts", async (signal) => {
+    const { contextPerSlot } = await probe.driver.facts(probe.target);
+    const { run } = probe;
+    // An agent that has stopped writes nothing more: engine.json belongs to the next one.
+    if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
+    if (run.file.contextPerSlot === contextPerSlot) return true;
+    setFile(run, { ...run.file, contextPerSlot }, context.moment());
+    await keepRecord(state);
+    return true;
+  });
+}
+
+/** Reads once what a draining engine still has to do. */
+export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
+  const probe = probeContextOf(state, context);
+  if (probe === undefined) return;
+  state.jobs.run("quiet", async () => {
+    const asked = readWork(probe).catch(() => "unknown" as const);
+    const reading = await withTimeout(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
+    if (!isSameRun(state, probe)) return true;
+    probe.run.quiet = noteQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
+    return true;
+  });
+}
+
+/** From what stands in front of the engine, if anything does: it counts exactly. */
+async function readWork({ driver, target, run }: ProbeContext): Promise<DrainReading | "unknown"> {
+  const inFlight = await run.instance.inFlight?.();
+  if (inFlight === undefined) return driver.readWork(target);
+  return inFlight === "unknown" ? inFlight : { inFlight, tokensTotal: 0 };
+}
+
+/**
+ * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
+ * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
+ */
+export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: EngineRun): void {
+  const { dir } = state;
+  if (instance.state().at !== "running") return;
+  const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
+  try {
+    const wasRestored = instance.restoreFiles();
+    if (!wasRestored && hasEngineFile(dir)) return;
+  } catch (err) {
+    failed(err);
+    return;
+  }
+  state.jobs.run("restore", async () => {
+    try {
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      await keepRecord(state);
+      writeHistory(dir, state.past.history);
+      if (apiKey !== undefined && readKeyFile(dir) === undefined) await keepKeys(dir, apiKey);
+      state.repeated.resolved("write the run directory");
+      state.log.warn({ dir }, "files of a running engine were missing; restored them");
+    } catch (err) {
+      failed(err);
+    }
+    return "unchanged";
+  });
+}
+
+/** One reading. If it fails, the last figure stays, and the next reading is due as usual. */
+export function measureFootprint(state: ReplicaState, context: RunnerContext): void {
+  const run = runOf(state);
+  if (run?.instance.state().at !== "running") return;
+  state.jobs.run("footprint", async () => {
+    const bytes = await run.instance.footprintBytes();
+    // A figure that was read after its exit is not its own.
+    if (state.engine !== run || run.instance.state().at !== "running") return true;
+    const lastAt = context.ports.clock.monotonicMs();
+    const kept = bytes ?? run.footprint?.bytes;
+    run.footprint = kept === undefined ? { lastAt } : { lastAt, bytes: kept };
+    return true;
+  });
+}
+
+/** Sends one real request to an engine whose log shows errors. */
+export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
+  const probe = probeContextOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  state.jobs.run("prove", async (signal) => {
+    const { clock } = context.ports;
+    const at = clock.monotonicMs();
+    const before = run.work;
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
+    const now = clock.monotonicMs();
+    countProbe(state.counts, "request", now - at, answer !== "ok");
+    const verdict = assessReply(answer, { at, isLate: now - at >= timeoutMs, before, after: run.work });
+    run.suspicion = judgeSuspicion(run.suspicion, verdict, now);
+    state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
+    if (answer === "ok") reportOnce(state, run, context);
+    return true;
+  });
+}
+
+/** Once per run: the engine keeps serving, and an operator should know what it logged. */
+function reportOnce(state: ReplicaState, run: EngineRun, context: RunnerContext): void {
+  const { suspicion } = run;
+  const ref = refOf(state);
+  if (run.hasReportedErrors === true || suspicion.at !== "cleared" || ref === undefined) return;
+  run.hasReportedErrors = true;
+  context.cluster()?.recorder(
+    { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
+    {
+      type: "Warning",
+      reason: "EngineErrorsLogged",
+      action: "Prove",
+      note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it keeps serving`,
+    },
+  );
+}
