@@ -54,10 +54,13 @@ export const STALE_LISTS = { "Acquire::Check-Valid-Until": "false" };
 function privateApt(work, more) {
   for (const folder of ["lists/partial", "cache/archives/partial"])
     mkdirSync(join(work, folder), { recursive: true });
+  // apt locks the folder of this file: with /dev/null it left its locks in /dev.
+  const status = join(work, "status");
+  writeFileSync(status, "");
   const settings = {
     "Dir::State": work,
     "Dir::State::lists": join(work, "lists"),
-    "Dir::State::status": "/dev/null",
+    "Dir::State::status": status,
     "Dir::Cache": join(work, "cache"),
     "APT::Sandbox::User": "root",
     "Acquire::Languages": "none",
