@@ -6,7 +6,7 @@ import { findOnPath } from "./command.mjs";
 import { askApt, debianOnly, STALE_LISTS } from "./private-apt.mjs";
 
 describe.skipIf(findOnPath("apt-get") === undefined)("apt of its own (needs apt-get)", () => {
-  test("whether expired lists are refused is left to the system, unless the caller takes them", async () => {
+  test("apt keeps its state in the given folder, and leaves it to the system whether expired lists are refused", async () => {
     await using folder = await temporaryFolder();
     const settings = debianOnly(folder.path, [], "arm64");
     const configurationWith = async (more: object) => {
@@ -14,6 +14,8 @@ describe.skipIf(findOnPath("apt-get") === undefined)("apt of its own (needs apt-
       return readFile(path.join(folder.path, "apt.conf"), "utf8");
     };
     expect(await configurationWith({})).not.toContain("Valid-Until");
+    // apt locks the folder of this file.
+    expect(await configurationWith({})).toContain(`Dir::State::status "${folder.path}/`);
     expect(await configurationWith(STALE_LISTS)).toContain('Acquire::Check-Valid-Until "false";');
   });
 });
