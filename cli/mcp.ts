@@ -14,7 +14,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { keyOf } from "../src/api/names.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
-import { parseSource } from "../src/models/source/source.ts";
+import { parseSource } from "../src/models/source/parse.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";

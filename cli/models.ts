@@ -7,7 +7,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatSchema } from "../src/api/fields/shared.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
-import { publicSource } from "../src/models/source/source.ts";
+import { publicSource } from "../src/models/source/parse.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findHost, listAll } from "./cluster/find.ts";

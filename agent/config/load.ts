@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { pickCredentials } from "../../src/models/source/credentials.ts";
+import { MACHINE_VARIABLES, pickCredentials } from "../../src/models/source/credentials.ts";
 import { joinedKubeconfigPath, readHostToken } from "../credential/file.ts";
 import { MANAGED_PREFERENCES, readManagedPreferences } from "./managed.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
@@ -137,9 +137,6 @@ function withToken(settings: AgentConfig["huggingFace"]): AgentConfig["huggingFa
   return { ...settings, token };
 }
 
-/** What bucket stores and hubs need, under the names that their own tools have for it. */
-const MACHINE_KEYS = /^(AWS|GS|OSS|MODELSCOPE|GOOGLE|STORAGE)_[A-Z0-9_]+$/;
-
 function withCredentials(
   settings: AgentConfig["sources"],
   env: Readonly<Record<string, string | undefined>>,
@@ -151,7 +148,7 @@ function withCredentials(
     account === undefined
       ? {}
       : { GOOGLE_APPLICATION_CREDENTIALS_JSON: readText(account, "GOOGLE_APPLICATION_CREDENTIALS") };
-  const ofEnvironment = Object.entries(env).filter(([key]) => MACHINE_KEYS.test(key));
+  const ofEnvironment = Object.entries(env).filter(([key]) => MACHINE_VARIABLES.includes(key));
   const all: Record<string, unknown> = { ...Object.fromEntries(ofEnvironment), ...json, ...ofFile, ...said };
   const credentials = pickCredentials((key) => (typeof all[key] === "string" ? all[key] : undefined));
   return credentials === undefined ? settings : { ...settings, credentials };

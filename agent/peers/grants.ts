@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Provenance } from "../store/content/content-sharing.ts";
 

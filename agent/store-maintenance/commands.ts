@@ -1,6 +1,6 @@
 /** Carries out a command about the stored models: asked for on this machine, by whoever may reach the agent's socket. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import type { FetchProgress, ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";

@@ -5,7 +5,7 @@ import type { Host, HostModels, PrefetchOrder } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
+import { defaultFormat, parseSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
 import type { AgentConfig } from "../config/schema.ts";

@@ -3,7 +3,7 @@ import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import { type Correction, fetchRetryMs, findCorrection } from "../replicas/prepare/corrections.ts";

@@ -1,12 +1,15 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readMark } from "../../src/hub/change-marker.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
-import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
-import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
+import { readMark } from "../../src/hub/inspect/change-marker.ts";
+import { openSource } from "../../src/hub/inspect/open.ts";
+import { type ResolvedSource, resolveSource } from "../../src/hub/inspect/resolve.ts";
+import type { OpenSource } from "../../src/hub/remote-source.ts";
+import { isUnchanged } from "../../src/hub/validator.ts";
 import type { SourceCredentials } from "../../src/models/source/credentials.ts";
-import { isRemote, type ModelSource, publicSource } from "../../src/models/source/source.ts";
+import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
+import { isRemote, publicSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import { type Content, forgetFinished } from "./content/finished-downloads.ts";

@@ -1,6 +1,6 @@
 /** Which models stay: pinned ones are never evicted, prefetched ones last. By source, as Host.status shows it. */
 import * as z from "zod";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { openPersistedJson } from "./content/persisted-json.ts";
 import type { Ref } from "./refs.ts";

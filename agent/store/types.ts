@@ -22,7 +22,7 @@ export interface ModelRequest {
   readonly quantization?: string | undefined;
   /** Commit to fetch instead of the revision that the source names. */
   readonly revision?: string | undefined;
-  /** Of the content that is wanted (src/hub/change-marker.ts): other content of the source is not fetched. */
+  /** Of the content that is wanted (src/hub/inspect/change-marker.ts): other content of the source is not fetched. */
   readonly changeMarker?: string | undefined;
   /** `namespace/name` of the Model's Secret. What it opened is found without reading it again, by requests that name it. */
   readonly secret?: string | undefined;

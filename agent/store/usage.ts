@@ -1,7 +1,7 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { createSerializer } from "../../src/util/serializer.ts";

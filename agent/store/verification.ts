@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import * as z from "zod";
 import { waitMs } from "../../src/kube/wait.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { blobPath, listBlobs } from "./content/blobs.ts";

@@ -6,7 +6,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { FetchResult } from "../../src/models/fetch-result.ts";
-import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
+import { defaultFormat, parseSource } from "../../src/models/source/parse.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { readBootId } from "../host/reader.ts";
 import { withFolderLock } from "./folder-lock.ts";

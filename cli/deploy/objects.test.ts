@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseSource } from "../../src/models/source/source.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { nameOf } from "./objects.ts";
 
 test.each([

@@ -4,7 +4,8 @@ import { API_VERSION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
-import { fileNameOf, type ModelSource, parseSource } from "../../src/models/source/source.ts";
+import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
+import { parseSource, shortNameOf } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { type WeightsRef, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -100,22 +101,11 @@ function given(fields: Readonly<Record<string, unknown>>): object {
 
 /** The name of the file, repository or tag, as an object may have it: "qwen3-0.6b-q8-0". */
 export function nameOf(source: ModelSource): string {
-  const name = rawName(source)
+  const name = shortNameOf(source)
     .replace(/\.(gguf|safetensors)$/i, "")
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
     .slice(0, NAME_MAX)
     .replaceAll(/^[^a-z]+|-+$/g, "");
   return name === "" ? "model" : name;
-}
-
-function rawName(source: ModelSource): string {
-  if (source.kind === "ollama") return `${source.name.split("/").at(-1)}-${source.tag}`;
-  if (source.kind === "oci") {
-    const name = source.repository.split("/").at(-1) ?? "";
-    return /^(latest$|sha256:)/.test(source.reference) ? name : `${name}-${source.reference}`;
-  }
-  const file = fileNameOf(source);
-  if (file !== undefined) return file;
-  return "repo" in source ? (source.repo.split("/").at(-1) ?? "") : "";
 }

@@ -10,7 +10,7 @@ import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { parseSource } from "../../src/models/source/source.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { isAddress, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";

@@ -3,11 +3,12 @@ import { open, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
-import { createInspectSource } from "../../src/hub/inspect.ts";
+import { createInspectSource } from "../../src/hub/inspect/inspect.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { type GgufSummary, summarizeGguf } from "../../src/models/gguf/summary.ts";
 import type { GgufHeader } from "../../src/models/gguf/types.ts";
-import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
+import type { RemoteSource } from "../../src/models/source/kinds/registry.ts";
+import { isRemote, parseSource } from "../../src/models/source/parse.ts";
 import { splitFileNames } from "../../src/models/source/split-files.ts";
 
 export interface ReadGguf {

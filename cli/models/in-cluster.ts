@@ -6,7 +6,7 @@ import type { Host, HostModel, HostModels } from "../../src/api/host.ts";
 import { hostModelsSchema } from "../../src/api/host-spec.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findHost } from "../cluster/find.ts";

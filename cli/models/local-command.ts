@@ -8,7 +8,7 @@ import type { ModelCommand, ModelResult } from "../../agent/store-maintenance/pr
 import { sendModelCommand } from "../../agent/store-maintenance/socket.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { becomeAgentUser } from "../install/installed-agent.ts";
 import { createJsonLog } from "../program/json-log.ts";

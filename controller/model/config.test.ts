@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { failureOf, inspectNow } from "../../src/hub/fixtures/inspect.ts";
-import { createInspectSource } from "../../src/hub/inspect.ts";
-import { parseSource } from "../../src/models/source/source.ts";
+import { createInspectSource } from "../../src/hub/inspect/inspect.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { headerBytes, ranged, serveModel } from "../../test/fixtures/model-server.ts";
 import { inspectSettings, modelConfigSchema } from "./config.ts";
 

@@ -1,7 +1,7 @@
 /** Settings for reading remote sources, with their defaults. */
 import { z } from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
-import type { InspectSettings } from "../../src/hub/inspect.ts";
+import type { InspectSettings } from "../../src/hub/inspect/inspect.ts";
 
 const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
 const imageReference = z

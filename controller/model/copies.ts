@@ -1,7 +1,7 @@
 /** The hosts that have a copy of a Model's weights. Pure. */
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 
 const MAX_COPIES = 1000;
 

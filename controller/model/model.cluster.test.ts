@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import { createInspectSource, createMarkSource } from "../../src/hub/inspect.ts";
+import { createInspectSource, createMarkSource } from "../../src/hub/inspect/inspect.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { createQueue, type Queue } from "../../src/kube/queue.ts";

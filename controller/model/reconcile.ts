@@ -16,7 +16,7 @@ import {
   type InspectSource,
   type MarkSource,
   withinMs,
-} from "../../src/hub/inspect.ts";
+} from "../../src/hub/inspect/inspect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";

@@ -42,7 +42,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
-import { publicSource } from "../../src/models/source/source.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";

@@ -4,7 +4,7 @@ import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
-import { isRemote, parseSource } from "../../src/models/source/source.ts";
+import { isRemote, parseSource } from "../../src/models/source/parse.ts";
 import { cacheClaimName } from "./cache-claim.ts";
 import type { CacheSettings } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";

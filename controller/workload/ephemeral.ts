@@ -4,7 +4,7 @@ import { canonicalQuantity, parseQuantity, type Quantity } from "../../src/api/f
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
-import { fileNameOf, parseSource } from "../../src/models/source/source.ts";
+import { fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ownClaimName } from "./cache-claim.ts";
 import { podSource } from "./cache-eligibility.ts";

@@ -6,9 +6,8 @@ import type { Model } from "../../src/api/model.ts";
 import type { Container, Job, NetworkPolicy } from "../../src/kube/workload-objects.ts";
 import { FETCH_EXIT } from "../../src/models/fetch-result.ts";
 import { CREDENTIAL_ENV_PREFIX } from "../../src/models/source/credentials.ts";
+import { kindOf, type ModelSource, type RemoteSource } from "../../src/models/source/kinds/registry.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../src/models/source/networks.ts";
-import { ollamaModel, registryAt } from "../../src/models/source/registries.ts";
-import type { ModelSource, RemoteSource } from "../../src/models/source/source.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
 import { WITHOUT_MESH } from "./one-shot-pod.ts";
@@ -306,31 +305,11 @@ function literal(argument: string): string {
 
 /** Of the address; where a Secret may name the endpoint, any. */
 function sourcePorts(source: RemoteSource, settings: CacheSettings) {
-  const address = originOf(source, settings);
+  const address = kindOf(source).origin?.(source, settings);
   if (address === undefined) return [{ protocol: "TCP" }];
   const { port } = new URL(address);
   const ports = new Set([443, 80, ...(port === "" ? [] : [Number(port)])]);
   return [...ports].map((each) => ({ protocol: "TCP", port: each }));
-}
-
-function originOf(source: RemoteSource, { hfEndpoint, ollamaRegistry }: CacheSettings): string | undefined {
-  switch (source.kind) {
-    case "http":
-      return source.url;
-    case "hf":
-      return hfEndpoint;
-    case "oci":
-      return registryAt(source.registry);
-    case "ollama":
-      return ollamaModel(source, ollamaRegistry).registry;
-    case "s3":
-    case "gs":
-    case "oss":
-    case "modelscope":
-      return undefined;
-    default:
-      return source satisfies never;
-  }
 }
 
 function allowedBlocks({ allowPrivate, allowNetworks }: CacheSettings) {

@@ -14,7 +14,7 @@ import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capaci
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
-import { parseSource } from "../../src/models/source/source.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import type { MountedWeights, NodeChoice, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
 import { desiredPodsDigest, keepTemplate, keptRuntime } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";

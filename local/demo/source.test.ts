@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { parseSource } from "../../src/models/source/source.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { demoSource } from "./source.ts";
 import { writeTinyModel } from "./tiny-model.ts";

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
-import { parseSource } from "../../src/models/source/source.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { ensureFolder } from "../control-plane/state/folder.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 

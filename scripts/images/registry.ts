@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { z } from "zod";
-import { registryAt } from "../../src/models/source/registries.ts";
+import { registryAt } from "../../src/models/source/kinds/oci.ts";
 import { ReleaseError } from "../release/release-error.ts";
 
 const TIMEOUT_MS = 60_000;

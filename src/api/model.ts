@@ -1,5 +1,6 @@
 /** Model: source and requirements of the weights; their metadata in status. */
 import { z } from "zod";
+import { SOURCE_KINDS } from "../models/source/kinds/registry.ts";
 import { conditionsSchema } from "./conditions.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { hardwareSchema } from "./fields/hardware.ts";
@@ -19,21 +20,20 @@ import {
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
-const SOURCE =
-  "^((https?|file|pvc|hf|s3|oss|gs|modelscope|oci|ollama)://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$";
+const SCHEMES = SOURCE_KINDS.flatMap(({ schemes }) => schemes).join("|");
+const SOURCE = `^((${SCHEMES})://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$`;
+const FORMS = SOURCE_KINDS.map(({ form }) => form);
 
 const modelSourceSchema = z
   .string()
   .min(1)
   .max(2048)
   .meta({
-    description:
-      "Where the weights come from: hf://org/repo[/file][@revision] (or a bare org/repo), https://…, file:///… or an absolute path on the host, pvc://claim/path, s3://, oss://, gs://, modelscope://, oci://registry/repository:tag, ollama://name:tag.",
+    description: `Where the weights come from: ${SOURCE_KINDS.map(({ form, fullForm = form }) => fullForm).join(", ")}.`,
     "x-kubernetes-validations": [
       {
         rule: `self.matches('${SOURCE}')`,
-        message:
-          "spec.source must be hf://org/repo, https://…, file:///…, an absolute path, pvc://claim/path, s3://, oss://, gs://, modelscope://, oci://registry/repository:tag or ollama://name:tag, without spaces",
+        message: `spec.source must be ${FORMS.slice(0, -1).join(", ")} or ${FORMS.at(-1)}, without spaces`,
       },
     ],
   });

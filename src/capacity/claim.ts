@@ -13,7 +13,7 @@ import {
   hostAccelerator,
 } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
-import { isReadByHost, parseSource, publicSource } from "../models/source/source.ts";
+import { isReadByHost, parseSource, publicSource } from "../models/source/parse.ts";
 import type { ClaimWith } from "./fit/variants.ts";
 import { type Backend, measuredBytes } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";

@@ -5,7 +5,7 @@ import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { keyOf } from "../api/names.ts";
 import { requiredRuntimeName } from "../engines/registry.ts";
-import { publicSource } from "../models/source/source.ts";
+import { publicSource } from "../models/source/parse.ts";
 import { type Claim, uncalibrated } from "./claim.ts";
 import { PRIORITIES } from "./placement/priority.ts";
 import type { Demand, HostRefusal, MemoryNeed } from "./placement/types.ts";

@@ -4,7 +4,7 @@ import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import { selectorMatches } from "../api/fields/kubernetes.ts";
 import { type Host, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import type { Model } from "../api/model.ts";
-import { isReadByHost, isRemote, parseSource } from "../models/source/source.ts";
+import { isReadByHost, isRemote, parseSource } from "../models/source/parse.ts";
 import { hostBudget } from "./budget.ts";
 import { formatOf } from "./resolve.ts";
 import { candidateRuntimes } from "./runtime-choice.ts";

@@ -8,7 +8,7 @@ import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
-import { defaultFormat, parseSource } from "../models/source/source.ts";
+import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";

@@ -7,7 +7,7 @@ import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
 import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, engineDescription } from "../engines/registry.ts";
-import { parseSource } from "../models/source/source.ts";
+import { parseSource } from "../models/source/parse.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
 export const DEFAULT_CONTEXT_PER_SLOT = 4096;

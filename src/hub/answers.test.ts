@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MetalbridgeError } from "../api/errors.ts";
-import { isRemote, parseSource } from "../models/source/source.ts";
+import { isRemote, parseSource } from "../models/source/parse.ts";
 import { SourceFailure } from "./failure.ts";
-import { openSource } from "./source.ts";
+import { openSource } from "./inspect/open.ts";
 
 const MARK = "only-inside-this-network";
 const rules = { allowLoopback: true, allowPrivate: false, maxRedirects: 5, stallMs: 5_000, connectMs: 5_000 };

@@ -10,7 +10,7 @@ import {
 } from "../../test/fixtures/model-server.ts";
 import type { SourceResponse } from "./client.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
-import { readRemoteHeader } from "./gguf-header.ts";
+import { readRemoteHeader } from "./inspect/gguf-header.ts";
 
 const small = headerBytes(10);
 const large = headerBytes(100_000);

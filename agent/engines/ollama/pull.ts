@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
-import { OLLAMA_REGISTRY, ollamaModel } from "../../../src/models/source/registries.ts";
-import { type ModelSource, parseSource } from "../../../src/models/source/source.ts";
+import { OLLAMA_REGISTRY, type OllamaSource, ollamaModel } from "../../../src/models/source/kinds/ollama.ts";
+import { parseSource } from "../../../src/models/source/parse.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
@@ -73,7 +73,7 @@ export function pulledName(source: string, registry: string | undefined): string
   return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
 }
 
-function sourceOf(text: string): Extract<ModelSource, { kind: "ollama" }> | undefined {
+function sourceOf(text: string): OllamaSource | undefined {
   try {
     const source = parseSource(text);
     return source.kind === "ollama" ? source : undefined;
@@ -82,24 +82,18 @@ function sourceOf(text: string): Extract<ModelSource, { kind: "ollama" }> | unde
   }
 }
 
-/** A name that is none is refused when it is fetched. */
-function isTrusted(
-  source: Extract<ModelSource, { kind: "ollama" }> | undefined,
-  registry: string = OLLAMA_REGISTRY,
-): boolean {
+function isTrusted(source: OllamaSource | undefined, registry: string = OLLAMA_REGISTRY): boolean {
   if (source === undefined) return false;
-  try {
-    const asked = ollamaModel(source, registry).registry;
-    return asked === OLLAMA_REGISTRY || asked === new URL(registry).origin;
-  } catch {
-    return true;
-  }
+  const asked = ollamaModel(source, registry).registry;
+  return asked === OLLAMA_REGISTRY || asked === new URL(registry).origin;
 }
 
-function nameOf(source: string, registry: string | undefined): Name {
-  const model = ollamaModel(sourceOf(source) ?? { kind: "ollama", name: "", tag: "" }, registry);
-  const { protocol, host } = new URL(model.registry);
-  return { host, path: model.path, tag: model.tag, isInsecure: protocol === "http:" };
+function nameOf(text: string, registry: string | undefined): Name {
+  const source = sourceOf(text);
+  if (source === undefined) throw new MetalbridgeError("SourceInvalid", `${text} is not an ollama:// source`);
+  const { path, tag, registry: at } = ollamaModel(source, registry);
+  const { protocol, host } = new URL(at);
+  return { host, path, tag, isInsecure: protocol === "http:" };
 }
 
 async function pull(

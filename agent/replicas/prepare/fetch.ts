@@ -7,7 +7,7 @@ import { API_VERSION } from "../../../src/api/group.ts";
 import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import { parseSource } from "../../../src/models/source/source.ts";
+import { parseSource } from "../../../src/models/source/parse.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";

@@ -1,6 +1,6 @@
 /** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
 import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
-import { parseSource } from "../../../src/models/source/source.ts";
+import { parseSource } from "../../../src/models/source/parse.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
 import type { LivenessReply } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";

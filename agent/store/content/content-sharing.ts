@@ -1,7 +1,7 @@
 /** What this host can give to other hosts: its blobs, and what it is fetching as far as it has come. */
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { publicSource } from "../../../src/models/source/source.ts";
+import { publicSource } from "../../../src/models/source/parse.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Refs } from "../refs.ts";

@@ -1,6 +1,6 @@
 /** What a download is given: the file, its source, and what the downloads of this host share. */
-import type { RemoteFile } from "../../../src/hub/resolve.ts";
-import type { OpenSource } from "../../../src/hub/source.ts";
+import type { RemoteFile } from "../../../src/hub/inspect/resolve.ts";
+import type { OpenSource } from "../../../src/hub/remote-source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Stored } from "../content/content-sharing.ts";

@@ -1,8 +1,9 @@
 /** Brings one content to the blobs: found there, or downloaded once for all callers. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { plainUrl, SourceFailure } from "../../../src/hub/failure.ts";
-import { isUnchanged, type OpenSource, readValidator } from "../../../src/hub/source.ts";
+import type { OpenSource } from "../../../src/hub/remote-source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
+import { isUnchanged, readValidator } from "../../../src/hub/validator.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { blobSize } from "../content/blobs.ts";
 import { type Content, readFinished } from "../content/finished-downloads.ts";

@@ -5,7 +5,8 @@
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../../src/api/fields/hardware.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { isRemote, parseSource, type RemoteSource } from "../../../src/models/source/source.ts";
+import type { RemoteSource } from "../../../src/models/source/kinds/registry.ts";
+import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
 import type { DesiredCache } from "../../workload/cache-eligibility.ts";
 
 export type Task =

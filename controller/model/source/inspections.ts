@@ -2,9 +2,9 @@
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { Model } from "../../../src/api/model.ts";
-import type { SourceMark } from "../../../src/hub/change-marker.ts";
-import type { Inspected } from "../../../src/hub/inspect.ts";
-import { fileNameOf, parseSource } from "../../../src/models/source/source.ts";
+import type { SourceMark } from "../../../src/hub/inspect/change-marker.ts";
+import type { Inspected } from "../../../src/hub/inspect/inspect.ts";
+import { fileNameOf, parseSource } from "../../../src/models/source/parse.ts";
 
 export type InspectionResult =
   | {

@@ -1,6 +1,6 @@
 /** Pins what a Model resolved to, so that every replica fetches the same content. Pure. */
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
-import { isCommit } from "../../../src/hub/change-marker.ts";
+import { isCommit } from "../../../src/hub/inspect/change-marker.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import type { Task } from "./classify.ts";
 import type { InspectionResult } from "./inspections.ts";

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
-import { parseSource } from "../../models/source/source.ts";
+import { parseSource } from "../../models/source/parse.ts";
 
 /** A variable of the container; a secret's value is only referred to. */
 export type PodVariable =

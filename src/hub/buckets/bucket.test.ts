@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
-import { s3Service } from "./s3.ts";
+import { openS3 } from "./s3.ts";
 import { parseError, parsePage } from "./xml.ts";
 
 const header = headerBytes(10);
@@ -215,7 +215,11 @@ test.each([
 ])("the bucket %s with %j is at %s", (bucket, credentials, address) => {
   const limits = { connectMs: 1, stallMs: 1, maxRedirects: 1 };
   const rules = { allowLoopback: false, allowPrivate: false, ...limits };
-  expect(s3Service(bucket, { rules, hfEndpoint: "https://h", credentials }).base()).toBe(address);
+  const source = openS3(
+    { kind: "s3", bucket, key: "m.gguf" },
+    { rules, hfEndpoint: "https://h", credentials },
+  );
+  expect(source.locate("m.gguf", undefined).href).toBe(`${address}m.gguf`);
 });
 
 test("gs:// signs with HMAC keys, as Google's S3-compatible API wants it", async () => {

@@ -1,6 +1,6 @@
 /** A folder or a file of a bucket: what S3, Google Cloud Storage and OSS have in common. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import type { RemoteSource } from "../../models/source/source.ts";
+import type { BucketSource } from "../../models/source/kinds/buckets.ts";
 import {
   type HttpRules,
   type RequestAuthorizer,
@@ -9,7 +9,7 @@ import {
   sendSourceRequest,
 } from "../client.ts";
 import { isBelowUrl, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
-import type { Access, FileList, SourceKind } from "../source.ts";
+import type { Access, FileList, SourceReader } from "../remote-source.ts";
 import { type BucketError, type Page, parseError, parsePage } from "./xml.ts";
 
 /** One kind of server, with the credentials for one bucket. */
@@ -19,7 +19,7 @@ export interface BucketService extends Pick<RequestAuthorizer, "authorize"> {
   /** Address of the bucket, with a slash at its end. */
   readonly base: () => string;
   /** Absent: its files are below `base`. Where the server says the region, `base` is not known before it was asked. */
-  readonly holds?: SourceKind["holds"] | undefined;
+  readonly holds?: SourceReader["holds"] | undefined;
   /** Takes up where the bucket is, or a new token; true when the request is worth sending once more. */
   readonly learn?: (answer: SourceResponse, error: BucketError | undefined) => boolean;
   /** Corrects the clock of signatures by what the server says of its own. */
@@ -28,15 +28,16 @@ export interface BucketService extends Pick<RequestAuthorizer, "authorize"> {
   readonly checksumHeaders?: Readonly<Record<string, string>>;
 }
 
-type BucketSource = Extract<RemoteSource, { readonly bucket: string }>;
-
 const MAX_FILES = 20_000;
 /** Maximum number of pages, usually of a thousand entries each. A page may be empty, so the number of files alone would not end the list. */
 const MAX_PAGES = 1_000;
 const MAX_PAGE_BYTES = 8 << 20;
 const MAX_ERROR_BYTES = 64 << 10;
 
-export function openBucket({ kind, bucket, key }: BucketSource, service: BucketService): SourceKind {
+export function openBucket(
+  { kind, bucket, key }: BucketSource<string>,
+  service: BucketService,
+): SourceReader {
   const { rules, authorize, checksumHeaders } = service;
   const shown = `${kind}://${bucket}/${key}`;
   // A folder may have any name, so the ending decides, and no request.

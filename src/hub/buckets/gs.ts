@@ -1,11 +1,21 @@
 /** Google Cloud Storage by its XML API: HMAC keys, the key of a service account, or nothing for public buckets. */
+
 import { createSign } from "node:crypto";
 import { z } from "zod";
 import { MetalbridgeError } from "../../api/errors.ts";
+import type { BucketSource } from "../../models/source/kinds/buckets.ts";
+import { parseJson } from "../../util/parse-json.ts";
 import { type RequestAuthorizer, readResponseText, sendSourceRequest } from "../client.ts";
 import { permanent, plainUrl, statusFailure } from "../failure.ts";
-import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
+import {
+  type BucketService,
+  bucketAddress,
+  bucketEndpointOf,
+  bucketSettingsOf,
+  keyPair,
+  openBucket,
+} from "./bucket.ts";
 import { type Signing, signV4 } from "./s3.ts";
 
 const accountSchema = z.looseObject({
@@ -23,7 +33,11 @@ const LIFE_SECONDS = 3600;
 const MARGIN_MS = 60_000;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
-export function gsService(bucket: string, access: Access): BucketService {
+export function openGs(source: BucketSource<"gs">, access: Access): SourceReader {
+  return openBucket(source, gsService(source.bucket, access));
+}
+
+function gsService(bucket: string, access: Access): BucketService {
   const get = bucketSettingsOf(access);
   const { url, rules } = endpointFor(get("STORAGE_EMULATOR_HOST"), access);
   const names = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY";
@@ -118,13 +132,5 @@ function signedClaims(account: z.output<typeof accountSchema>, nowSeconds: numbe
     return `${text}.${createSign("RSA-SHA256").update(text).sign(private_key, "base64url")}`;
   } catch (error) {
     throw permanent("SourceSecretInvalid", "the private key of the service account cannot be read", error);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

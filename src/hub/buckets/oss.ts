@@ -1,14 +1,26 @@
 /** Alibaba Cloud OSS: requests signed by its version 4, which no small library has. */
 import { createHash, createHmac } from "node:crypto";
 import { isIP } from "node:net";
-import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
+import type { BucketSource } from "../../models/source/kinds/buckets.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
+import {
+  type BucketService,
+  bucketAddress,
+  bucketEndpointOf,
+  bucketSettingsOf,
+  keyPair,
+  openBucket,
+} from "./bucket.ts";
 
 const PUBLIC_HOST = /^oss-([a-z0-9-]{2,40}?)(-internal)?\.aliyuncs\.com$/;
 const PUBLIC_BUCKET = /\.oss-[a-z0-9-]{2,49}\.aliyuncs\.com$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
-export function ossService(bucket: string, access: Access): BucketService {
+export function openOss(source: BucketSource<"oss">, access: Access): SourceReader {
+  return openBucket(source, ossService(source.bucket, access));
+}
+
+function ossService(bucket: string, access: Access): BucketService {
   const get = bucketSettingsOf(access);
   const named = get("OSS_ENDPOINT");
   const endpoint = named === undefined ? undefined : bucketEndpointOf(named, access);

@@ -1,14 +1,26 @@
 /** S3, or a server with its API: requests signed by version 4, or none for public buckets. */
 import { AwsV4Signer } from "aws4fetch";
+import type { BucketSource } from "../../models/source/kinds/buckets.ts";
 import type { RequestAuthorizer } from "../client.ts";
-import type { Access } from "../source.ts";
-import { type BucketService, bucketAddress, bucketEndpointOf, bucketSettingsOf, keyPair } from "./bucket.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
+import {
+  type BucketService,
+  bucketAddress,
+  bucketEndpointOf,
+  bucketSettingsOf,
+  keyPair,
+  openBucket,
+} from "./bucket.ts";
 
 const AMAZON_HOST = /(^|\.)s3\.[a-z0-9-]{2,40}\.amazonaws\.com(\.cn)?$/;
 const REGION = /^[a-z0-9-]{2,40}$/;
 
 /** Throws MetalbridgeError for credentials that cannot be right. */
-export function s3Service(bucket: string, access: Access): BucketService {
+export function openS3(source: BucketSource<"s3">, access: Access): SourceReader {
+  return openBucket(source, s3Service(source.bucket, access));
+}
+
+function s3Service(bucket: string, access: Access): BucketService {
   const get = bucketSettingsOf(access);
   const named = get("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
   const endpoint = named === undefined ? undefined : bucketEndpointOf(named, access);

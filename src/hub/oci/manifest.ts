@@ -1,7 +1,9 @@
 /** Manifests of OCI registries: the files that a model artifact consists of. Pure. */
+
 import { z } from "zod";
 import { MetalbridgeError } from "../../api/errors.ts";
-import type { FileList, ListedFile } from "../source.ts";
+import { parseJson } from "../../util/parse-json.ts";
+import type { FileList, ListedFile } from "../remote-source.ts";
 
 const MAX_LAYERS = 1_024;
 
@@ -153,12 +155,4 @@ function notUsable(layer: OciDescriptor, shown: string): MetalbridgeError {
     `${shown} has a layer that ${why}; each file must be a layer of its own, with its name`,
     { summary: "push the files themselves: oras push REFERENCE model.gguf, or modctl build --raw" },
   );
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

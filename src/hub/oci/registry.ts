@@ -1,8 +1,10 @@
 /** Requests to a registry of the OCI distribution API: authorization, and manifests that are what their digest says. */
+
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { SourceCredentials } from "../../models/source/credentials.ts";
-import { DOCKER_HUB } from "../../models/source/registries.ts";
+import { DOCKER_HUB } from "../../models/source/kinds/oci.ts";
+import { parseJson } from "../../util/parse-json.ts";
 import {
   type HttpRules,
   type RequestAuthorizer,
@@ -11,7 +13,7 @@ import {
   sendSourceRequest,
 } from "../client.ts";
 import { permanent, type SourceFailure, statusFailure } from "../failure.ts";
-import type { FileList } from "../source.ts";
+import type { FileList } from "../remote-source.ts";
 import { chooseManifest, hexOf, type OciDescriptor, type OciManifest, parseOciManifest } from "./manifest.ts";
 
 export interface Repository {
@@ -194,12 +196,4 @@ function basicOf(credentials: SourceCredentials | undefined, host: string): stri
 
 function encoded(username: string, password: string): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 /** What a Secret may hold for a source, and what it is for. */
+import { SOURCE_KINDS } from "./kinds/registry.ts";
 
 /** As in the Secret, by key, without blanks around them. */
 export type SourceCredentials = Readonly<Record<string, string>>;
@@ -7,31 +8,17 @@ export type SourceCredentials = Readonly<Record<string, string>>;
 const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"] as const;
 
 /** Every key that is read of a source's Secret, under the names that other tools have for it. */
-export const CREDENTIAL_KEYS = [
+export const CREDENTIAL_KEYS: readonly string[] = [
   ...TOKEN_KEYS,
   "username",
   ".dockerconfigjson",
-  "AWS_ACCESS_KEY_ID",
-  "AWS_SECRET_ACCESS_KEY",
-  "AWS_SESSION_TOKEN",
-  "AWS_REGION",
-  "AWS_DEFAULT_REGION",
-  "AWS_ENDPOINT_URL",
-  "AWS_ENDPOINT_URL_S3",
-  "AWS_S3_ADDRESSING_STYLE",
-  "GS_ACCESS_KEY_ID",
-  "GS_SECRET_ACCESS_KEY",
-  "GOOGLE_APPLICATION_CREDENTIALS_JSON",
-  "gcloud-application-credentials.json",
-  "STORAGE_EMULATOR_HOST",
-  "OSS_ACCESS_KEY_ID",
-  "OSS_ACCESS_KEY_SECRET",
-  "OSS_SESSION_TOKEN",
-  "OSS_REGION",
-  "OSS_ENDPOINT",
-  "MODELSCOPE_API_TOKEN",
-  "MODELSCOPE_ENDPOINT",
-] as const;
+  ...SOURCE_KINDS.flatMap(({ credentialKeys = [] }) => credentialKeys),
+];
+
+/** The keys that a host reads from its own environment: those that only one kind of source knows, and are names of variables. */
+export const MACHINE_VARIABLES: readonly string[] = SOURCE_KINDS.flatMap(
+  ({ credentialKeys = [] }) => credentialKeys,
+).filter((key) => /^[A-Z0-9_]+$/.test(key));
 
 /** Before each key in the environment of a download, so that none of them can be a setting of the program. */
 export const CREDENTIAL_ENV_PREFIX = "SOURCE_";

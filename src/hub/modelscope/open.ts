@@ -1,10 +1,12 @@
 /** A ModelScope repository: its files with their checksums, at one revision. */
+
 import { z } from "zod";
-import type { RemoteSource } from "../../models/source/source.ts";
+import type { RepositorySource } from "../../models/source/kinds/repository.ts";
+import { parseJson } from "../../util/parse-json.ts";
 import { bucketEndpointOf, bucketSettingsOf } from "../buckets/bucket.ts";
 import { readResponseText, sendSourceRequest } from "../client.ts";
 import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
-import type { Access, FileList, SourceKind } from "../source.ts";
+import type { Access, FileList, SourceReader } from "../remote-source.ts";
 
 const listSchema = z.object({
   Code: z.number(),
@@ -28,9 +30,9 @@ const listSchema = z.object({
 const MAX_LIST_BYTES = 32 << 20;
 
 export function openModelScope(
-  { repo, revision: asked, file }: Extract<RemoteSource, { kind: "modelscope" }>,
+  { repo, revision: asked, file }: RepositorySource<"modelscope">,
   access: Access,
-): SourceKind {
+): SourceReader {
   const get = bucketSettingsOf(access);
   const named = get("MODELSCOPE_ENDPOINT");
   const { url: endpoint, rules } =
@@ -81,12 +83,4 @@ function parseList(text: string, url: URL): FileList {
       sha256: /^[0-9a-f]{64}$/i.test(Sha256 ?? "") ? Sha256?.toLowerCase() : undefined,
     }));
   return { files };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

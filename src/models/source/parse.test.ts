@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../api/errors.ts";
-import { defaultFormat, fileNameOf, parseSource } from "./source.ts";
+import { defaultFormat, fileNameOf, parseSource } from "./parse.ts";
 import { splitFileNames } from "./split-files.ts";
 
 test.each([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
-import { failureOf, inspectNow } from "./fixtures/inspect.ts";
+import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
+import { failureOf, inspectNow } from "../fixtures/inspect.ts";
 import { withinMs } from "./inspect.ts";
 
 const small = headerBytes(10);

@@ -1,7 +1,8 @@
 /** The state of a source's files without a download: from its list, else from one HEAD for each file. */
-import { canonicalJson, hash } from "../util/hash.ts";
+import { canonicalJson, hash } from "../../util/hash.ts";
+import type { OpenSource } from "../remote-source.ts";
+import { readValidator } from "../validator.ts";
 import type { ResolvedSource } from "./resolve.ts";
-import { type OpenSource, readValidator } from "./source.ts";
 
 export interface SourceMark {
   /** Hash of the files' names and of what the source says of each: another one means other content. */

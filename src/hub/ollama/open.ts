@@ -1,15 +1,14 @@
 /** Models of the Ollama library, for engines other than Ollama: the GGUF and the projector behind a name and tag. */
-import { ollamaModel } from "../../models/source/registries.ts";
-import type { ModelSource } from "../../models/source/source.ts";
+import { type OllamaSource, ollamaModel } from "../../models/source/kinds/ollama.ts";
 import { isBelowUrl } from "../failure.ts";
 import { filesOfOllama } from "../oci/manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "../oci/registry.ts";
-import type { Access, SourceKind } from "../source.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
 
 export function openOllama(
-  source: Extract<ModelSource, { kind: "ollama" }>,
+  source: OllamaSource,
   { ollamaRegistry, credentials, revision, ...access }: Access,
-): SourceKind {
+): SourceReader {
   const { registry: base, path: name, tag } = ollamaModel(source, ollamaRegistry);
   const shown = `ollama://${source.name}:${tag}`;
   // The operator's own registry may be anywhere but at link-local addresses.

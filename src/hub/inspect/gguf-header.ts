@@ -1,11 +1,11 @@
 /** Reads the GGUF header of a remote file by ranges, and no more of it; a server without ranges is read until the header ends. */
-import { MetalbridgeError } from "../api/errors.ts";
-import { createGgufReader, type GgufReader } from "../models/gguf/header.ts";
-import type { GgufHeader } from "../models/gguf/types.ts";
-import type { SourceResponse } from "./client.ts";
-import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
-import type { OpenSource } from "./source.ts";
-import { parseLength, totalBytesOf } from "./validator.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import { createGgufReader, type GgufReader } from "../../models/gguf/header.ts";
+import type { GgufHeader } from "../../models/gguf/types.ts";
+import type { SourceResponse } from "../client.ts";
+import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../failure.ts";
+import type { OpenSource } from "../remote-source.ts";
+import { parseLength, totalBytesOf } from "../validator.ts";
 
 export interface RemoteHeader {
   readonly header: GgufHeader;

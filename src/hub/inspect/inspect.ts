@@ -1,16 +1,18 @@
 /** Inspects a remote source: which files it means, how large they are, and what the GGUF header says. */
 
-import { MetalbridgeError } from "../api/errors.ts";
-import type { ModelFormat } from "../api/fields/shared.ts";
-import { type GgufSummary, summarizeGguf } from "../models/gguf/summary.ts";
-import type { GgufHeader } from "../models/gguf/types.ts";
-import type { FileSelector } from "../models/source/select.ts";
-import { defaultFormat, type RemoteSource } from "../models/source/source.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { ModelFormat } from "../../api/fields/shared.ts";
+import { type GgufSummary, summarizeGguf } from "../../models/gguf/summary.ts";
+import type { GgufHeader } from "../../models/gguf/types.ts";
+import type { RemoteSource } from "../../models/source/kinds/registry.ts";
+import { defaultFormat } from "../../models/source/parse.ts";
+import type { FileSelector } from "../../models/source/select.ts";
+import { SourceFailure, transient } from "../failure.ts";
+import type { Access, OpenSource } from "../remote-source.ts";
 import { readMark, type SourceMark } from "./change-marker.ts";
-import { SourceFailure, transient } from "./failure.ts";
 import { readRemoteHeader } from "./gguf-header.ts";
+import { openSource } from "./open.ts";
 import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.ts";
-import { type Access, type OpenSource, openSource } from "./source.ts";
 
 export interface InspectRequest extends Pick<Access, "credentials" | "revision"> {
   readonly source: RemoteSource;

@@ -1,6 +1,6 @@
 /** From a source and what a Model wants of it to files with addresses, for the controller and for hosts alike. */
-import { type FileSelector, type Selection, selectFiles } from "../models/source/select.ts";
-import type { OpenSource } from "./source.ts";
+import { type FileSelector, type Selection, selectFiles } from "../../models/source/select.ts";
+import type { OpenSource } from "../remote-source.ts";
 
 export interface RemoteFile {
   /** As the engine must see it: relative, checked. */

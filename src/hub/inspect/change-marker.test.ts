@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import { serveModel } from "../../test/fixtures/model-server.ts";
-import { isRemote, parseSource } from "../models/source/source.ts";
+import { serveModel } from "../../../test/fixtures/model-server.ts";
+import { isRemote, parseSource } from "../../models/source/parse.ts";
 import { createMarkSource } from "./inspect.ts";
 
 const mark = (text: string, hfEndpoint = "http://127.0.0.1:9") => {

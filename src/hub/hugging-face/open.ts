@@ -1,10 +1,12 @@
 /** A Hugging Face repository, or one on a mirror with the same API: its files at one commit. */
+
 import { z } from "zod";
 import { bearerHeaders } from "../../models/source/credentials.ts";
-import type { ModelSource } from "../../models/source/source.ts";
+import type { RepositorySource } from "../../models/source/kinds/repository.ts";
+import { parseJson } from "../../util/parse-json.ts";
 import { readResponseText, sendSourceRequest } from "../client.ts";
 import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
-import type { Access, FileList, SourceKind } from "../source.ts";
+import type { Access, FileList, SourceReader } from "../remote-source.ts";
 
 const repositorySchema = z.object({
   sha: z.string().max(128).optional(),
@@ -23,9 +25,9 @@ const repositorySchema = z.object({
 const MAX_LIST_BYTES = 32 << 20;
 
 export function openHuggingFace(
-  { repo, revision: asked, file }: Extract<ModelSource, { kind: "hf" }>,
+  { repo, revision: asked, file }: RepositorySource<"hf">,
   access: Access,
-): SourceKind {
+): SourceReader {
   const base = access.hfEndpoint.replace(/\/+$/, "");
   const revision = access.revision ?? asked;
   // The operator's own endpoint may be anywhere but at link-local addresses.
@@ -69,12 +71,4 @@ function parseList(text: string, revision: string, url: URL): FileList {
     sha256: /^[0-9a-f]{64}$/i.test(lfs?.sha256 ?? "") ? lfs?.sha256?.toLowerCase() : undefined,
   }));
   return { revision: parsed.data.sha ?? revision, files };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

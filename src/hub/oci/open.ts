@@ -1,15 +1,14 @@
 /** Model artifacts in an OCI registry: each layer is one file, and its digest is the checksum of it. */
-import { registryAt } from "../../models/source/registries.ts";
-import type { ModelSource } from "../../models/source/source.ts";
+import { type OciSource, registryAt } from "../../models/source/kinds/oci.ts";
 import { isBelowUrl } from "../failure.ts";
-import type { Access, SourceKind } from "../source.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
 import { filesOfArtifact } from "./manifest.ts";
 import { blobUrl, listArtifact, repositoryAuthority } from "./registry.ts";
 
 export function openOci(
-  { registry, repository, reference }: Extract<ModelSource, { kind: "oci" }>,
+  { registry, repository, reference }: OciSource,
   { rules, credentials, revision }: Access,
-): SourceKind {
+): SourceReader {
   const base = registryAt(registry);
   const separator = reference.includes(":") ? "@" : ":";
   const shown = `oci://${registry}/${repository}${separator}${reference}`;

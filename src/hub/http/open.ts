@@ -1,14 +1,14 @@
 /** Files of any web server: one address, and what lies beside it. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import { bearerHeaders } from "../../models/source/credentials.ts";
-import type { ModelSource } from "../../models/source/source.ts";
-import type { Access, SourceKind } from "../source.ts";
+import type { HttpSource } from "../../models/source/kinds/http.ts";
+import type { Access, SourceReader } from "../remote-source.ts";
 
 /** A web server lists nothing: the address or the spec names the files. */
-export function openHttps(
-  source: Extract<ModelSource, { kind: "http" }>,
+export function openHttp(
+  source: HttpSource,
   { rules, credentials }: Pick<Access, "rules" | "credentials">,
-): SourceKind {
+): SourceReader {
   const url = new URL(source.url);
   const authorization = bearerHeaders(credentials);
   const named = url.pathname.endsWith("/") ? undefined : lastSegment(url);

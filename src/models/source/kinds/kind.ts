@@ -1,0 +1,47 @@
+/** What every part needs to know of a kind of source; how it is read is in src/hub. */
+import type { ModelFormat } from "../../../api/fields/shared.ts";
+
+/** One kind of `spec.source`. A new one is a file here with a line in registry.ts, and a folder in src/hub with a line in its registry. */
+export interface SourceKind<Source> {
+  /** Before `://`. */
+  readonly schemes: readonly string[];
+  /** How `spec.source` is written. */
+  readonly form: string;
+  /** The same with its optional parts, for the reference; absent: `form` has none. */
+  readonly fullForm?: string;
+  /** `hub`: src/hub downloads it. `host` and `pods` read it in place. */
+  readonly readBy: "hub" | "host" | "pods";
+  /** Keys of its Secret beyond those that sources share; names of variables are read from the agent's environment too. */
+  readonly credentialKeys?: readonly string[];
+  /** Reads what follows `://`. Throws InvalidSource. */
+  parse(rest: string, text: string): Source;
+  /** The file that the source names, if any: the last part of its path. */
+  fileName?(source: Source): string | undefined;
+  /** The format, where the file's name does not tell. */
+  format?(source: Source): ModelFormat | undefined;
+  /** A name for objects; absent: that of the file. */
+  shortName?(source: Source): string;
+  /** Where the source is downloaded from; undefined if its Secret may name any endpoint. */
+  origin?(source: Source, endpoints: SourceEndpoints): string | undefined;
+}
+
+/** Servers that the operator chose. */
+export interface SourceEndpoints {
+  /** Hugging Face, or a mirror with the same API. */
+  readonly hfEndpoint: string;
+  /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
+  readonly ollamaRegistry?: string | undefined;
+}
+
+/** Why a text is not a source, and how it is written. */
+export class InvalidSource extends Error {
+  readonly form: string;
+  /** The text as it may be shown; undefined if it holds no secret. */
+  readonly shown: string | undefined;
+
+  constructor(why: string, form: string, shown?: string) {
+    super(why);
+    this.form = form;
+    this.shown = shown;
+  }
+}
