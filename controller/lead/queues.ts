@@ -90,16 +90,10 @@ function byNamespace(limit: number): Pick<QueueSettings<string>, "groups"> {
 
 /** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. What no leader has acted on goes first. */
 export function enqueueAll(watches: Watches, { services, hosts, fleet, models }: Queues): void {
-  const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = watches;
-  const { deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService } = watches;
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
   const all = watches.services.list();
-  const leftovers = [
-    ...[replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService],
-    ...[deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService],
-    ...[watches.networkPoliciesOfService, watches.podMonitorsOfService],
-  ].flatMap((grouping) => grouping.groups());
+  const leftovers = Object.values(watches.ofService).flatMap((grouping) => grouping.groups());
   for (const { metadata } of watches.models.list()) models.enqueue(keyOf(metadata));
   for (const { metadata } of [...all.filter(isNew), ...all]) services.enqueue(keyOf(metadata));
   for (const key of leftovers) services.enqueue(key);

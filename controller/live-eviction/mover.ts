@@ -98,12 +98,12 @@ async function pass(
 }
 
 function isThere(
-  { replicasOfService, podsOfService }: Watches,
+  { ofService, podsOfService }: Watches,
   service: string,
   { by, machine }: Departure,
 ): boolean {
   return by === "replica"
-    ? replicasOfService.of(service).some(({ spec }) => spec.template.hostName === machine)
+    ? ofService.replicas.of(service).some(({ spec }) => spec.template.hostName === machine)
     : podsOfService.of(service).some(({ spec }) => spec.nodeName === machine);
 }
 
@@ -113,8 +113,8 @@ async function whyItStays(
   seen: ObservedWorkload,
 ): Promise<string | undefined> {
   if (seen.by === "replica") return undefined;
-  const { deploymentsOfService, autoscalersOfService } = watches;
-  if (mayHaveMultiplePods(deploymentsOfService.of(seen.service), autoscalersOfService.of(seen.service)))
+  const { deployments, autoscalers } = watches.ofService;
+  if (mayHaveMultiplePods(deployments.of(seen.service), autoscalers.of(seen.service)))
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
   const namespace = watches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };

@@ -38,7 +38,7 @@ type Sees = Pick<
   | "nodes"
   | "nodeReports"
   | "replicas"
-  | "replicasOfService"
+  | "ofService"
   | "pods"
   | "podsOfService"
 >;
@@ -56,7 +56,7 @@ export function observeReplicas(watches: Sees, match: (name: string) => Match): 
 
 function onHosts(watches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
   const key = keyOf(service.metadata);
-  return watches.replicasOfService.of(key).flatMap((replica): ObservedWorkload[] => {
+  return watches.ofService.replicas.of(key).flatMap((replica): ObservedWorkload[] => {
     const { metadata, spec } = replica;
     const host = watches.hosts.get(spec.template.hostName);
     if (host === undefined || isLeaving(replica)) return [];

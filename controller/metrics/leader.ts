@@ -2,7 +2,7 @@
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { PodsQueue } from "../service/pods/queue.ts";
-import type { Watches } from "../watches/watches.ts";
+import { requiredOwned, type Watches } from "../watches/watches.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(
@@ -11,13 +11,9 @@ export function leaderFacts(
   waiting: { readonly scheduler: Pick<ControllerScheduler, "pending">; readonly podsQueue: PodsQueue },
   clock: Clock,
 ): LeaderFacts {
-  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = watches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = watches;
+  const { models, services, hosts, leases, pods, replicas } = watches;
   const now = clock.monotonicMs();
-  const copies = {
-    ...{ models, services, replicas, hosts, kubeServices, slices, leases, revisions },
-    ...{ deployments, autoscalers, disruptionBudgets, networkPolicies, pods },
-  };
+  const copies = { models, services, hosts, leases, pods, ...requiredOwned(watches) };
   const signs = Object.entries(copies).map(([kind, copy]): Watch => {
     const sign = copy.lastSignMs();
     return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };

@@ -31,9 +31,9 @@ export function planPreemptions(
     const taker = takerOf(object) ?? slot;
     const because = `preempted by ${taker === undefined ? "another service" : serviceOfSlot(taker)}`;
     if (isPreempted(object)) {
-      if (object.status?.phase === "Stopped") steps.push({ do: "remove", what: "replica", object, because });
+      if (object.status?.phase === "Stopped") steps.push({ do: "remove", what: "replicas", object, because });
     } else if (slot !== undefined) {
-      steps.push({ do: "patch", what: "replica", object, operations: drainFor(object, slot), because });
+      steps.push({ do: "patch", what: "replicas", object, operations: drainFor(object, slot), because });
     }
   }
   return steps;

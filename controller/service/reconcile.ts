@@ -130,6 +130,6 @@ async function leaveForeignService(ports: ServicePorts, { key, own }: LiveServic
   const because = "the Service of this name is not ours";
   await applyServiceSteps(
     ports,
-    own.slices.map((object) => ({ do: "remove", what: "slice", object, because })),
+    own.slices.map((object) => ({ do: "remove", what: "slices", object, because })),
   );
 }

@@ -1,49 +1,30 @@
 /** The controller's watches, with the groupings that its passes need. */
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import {
-  LABEL_HOST,
-  LABEL_SERVICE,
-  LABEL_SERVICE_UID,
-  LABEL_SLICE_MANAGED_BY,
-  NAMESPACE_HOSTS,
-  SLICE_MANAGED_BY,
-} from "../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import {
-  AUTOSCALERS,
-  CONTROLLER_REVISIONS,
-  DEPLOYMENTS,
-  DISRUPTION_BUDGETS,
-  ENDPOINT_SLICES,
-  LEASES,
-  NETWORK_POLICIES,
-  NODES,
-  POD_MONITORS,
-  PODS,
-  SERVICES,
-} from "../../src/kube/kinds.ts";
-import type { ConfigMap, ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
-import type { Kind, KubeObject, Reflector } from "../../src/kube/types.ts";
+import { LEASES, NODES, PODS } from "../../src/kube/kinds.ts";
+import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
+import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import type {
-  Deployment,
-  HorizontalPodAutoscaler,
-  NetworkPolicy,
-  Node,
-  Pod,
-  PodDisruptionBudget,
-  PodMonitor,
-} from "../../src/kube/workload-objects.ts";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import {
+  type Owned,
+  type OwnedKind,
+  ownedKinds,
+  ownedRow,
+  ownerOf,
+  perOwnedKind,
+} from "../service/owned/kinds.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";
 
@@ -69,38 +50,27 @@ export interface ChangeHandlers {
   readonly onLeaseTrouble: () => void;
 }
 
-export interface Watches {
+type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
+type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
+
+/** An optional kind is empty where the cluster does not have it; nothing waits for its first list. */
+export interface Watches extends OwnedWatches, Groupings {
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
-  readonly replicas: Reflector<InferenceReplica>;
   readonly hosts: Reflector<Host>;
-  readonly kubeServices: Reflector<Service>;
-  readonly slices: Reflector<EndpointSlice>;
   readonly leases: Reflector<Lease>;
-  readonly revisions: Reflector<ControllerRevision>;
-  readonly deployments: Reflector<Deployment>;
-  readonly autoscalers: Reflector<HorizontalPodAutoscaler>;
-  readonly disruptionBudgets: Reflector<PodDisruptionBudget>;
-  readonly networkPolicies: Reflector<NetworkPolicy>;
   /** Of our Deployments only. */
   readonly pods: Reflector<Pod>;
-  /** Empty where the Prometheus operator is not installed; nothing waits for its first list. */
-  readonly podMonitors: Reflector<PodMonitor>;
   /** For services with placement.mode Auto. */
   readonly nodes: Reflector<Node>;
   /** What nodes publish of themselves. */
   readonly nodeReports: Reflector<ConfigMap>;
-  /** By `namespace/name` of the service. */
-  readonly replicasOfService: Grouping<InferenceReplica>;
-  readonly slicesOfService: Grouping<EndpointSlice>;
-  readonly kubeServicesOfService: Grouping<Service>;
-  readonly revisionsOfService: Grouping<ControllerRevision>;
-  readonly deploymentsOfService: Grouping<Deployment>;
-  readonly autoscalersOfService: Grouping<HorizontalPodAutoscaler>;
-  readonly disruptionBudgetsOfService: Grouping<PodDisruptionBudget>;
-  readonly networkPoliciesOfService: Grouping<NetworkPolicy>;
+}
+
+export interface Groupings {
+  /** What a service owns, by its `namespace/name`. */
+  readonly ofService: OwnedGroupings;
   readonly podsOfService: Grouping<Pod>;
-  readonly podMonitorsOfService: Grouping<PodMonitor>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** Models that hosts prefetch, in the one group "all". */
@@ -119,17 +89,6 @@ export interface WatchOptions {
   readonly signal: AbortSignal;
 }
 
-const NO_PODS = {
-  nodes: UNWATCHED,
-  nodeReports: UNWATCHED,
-  deployments: UNWATCHED,
-  autoscalers: UNWATCHED,
-  disruptionBudgets: UNWATCHED,
-  networkPolicies: UNWATCHED,
-  pods: UNWATCHED,
-  podMonitors: UNWATCHED,
-} as const;
-
 /** Without pods, the kinds that only they need are not watched. */
 export interface WatchedPaths {
   readonly hostsOnly: boolean;
@@ -140,26 +99,23 @@ export function startWatches(options: WatchOptions & WatchedPaths, on: ChangeHan
   const groupings = createGroupings();
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) =>
     startReflector<T>({ ...options, ...rest });
-  const owned =
-    <T extends KubeObject>(grouping: Grouping<T>) =>
-    (key: string, object: T | undefined, before: T | undefined) => {
-      for (const service of grouping.note(key, object, before)) on.onService(service);
-    };
-  const labelled = <T extends KubeObject>(kind: Kind<T>, grouping: Grouping<T>, rest = {}) =>
-    start({ ...rest, kind, labelSelector: LABEL_SERVICE_UID, onChange: owned(grouping) });
-  const ofPods = (): Pick<Watches, keyof typeof NO_PODS> => ({
-    nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
-    nodeReports: start({ ...NODE_REPORTS, onChange: (_, report, before) => on.onNodeReport(report, before) }),
-    deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
-    autoscalers: labelled(AUTOSCALERS, groupings.autoscalersOfService),
-    disruptionBudgets: labelled(DISRUPTION_BUDGETS, groupings.disruptionBudgetsOfService),
-    networkPolicies: labelled(NETWORK_POLICIES, groupings.networkPoliciesOfService),
-    pods: labelled(PODS, groupings.podsOfService),
-    podMonitors: labelled(POD_MONITORS, groupings.podMonitorsOfService, { isOptional: true }),
-  });
+  /** Only where something runs in pods. */
+  const ofPods: typeof start = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
   return {
     ...groupings,
-    ...(options.hostsOnly ? NO_PODS : ofPods()),
+    ...startOwned({ start, ofPods }, groupings, on),
+    nodes: ofPods({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
+    nodeReports: ofPods({
+      ...NODE_REPORTS,
+      onChange: (_, report, before) => on.onNodeReport(report, before),
+    }),
+    pods: ofPods({
+      kind: PODS,
+      labelSelector: LABEL_SERVICE_UID,
+      onChange: (key, pod, before) => {
+        for (const service of groupings.podsOfService.note(key, pod, before)) on.onService(service);
+      },
+    }),
     models: start({
       kind: MODELS,
       onChange: (key, object, before) => {
@@ -180,25 +136,7 @@ export function startWatches(options: WatchOptions & WatchedPaths, on: ChangeHan
         on.onService(key);
       },
     }),
-    replicas: start({
-      kind: INFERENCE_REPLICAS,
-      onChange: (key, object, before) => {
-        for (const service of groupings.replicasOfService.note(key, object, before)) on.onService(service);
-        for (const host of groupings.replicasOfHost.note(key, object, before)) on.onHostMember(host);
-        on.onReplica(key, object, before);
-      },
-    }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),
-    kubeServices: labelled(SERVICES, groupings.kubeServicesOfService),
-    revisions: labelled(CONTROLLER_REVISIONS, groupings.revisionsOfService),
-    slices: start({
-      kind: ENDPOINT_SLICES,
-      labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
-      onChange: (key, object, before) => {
-        owned(groupings.slicesOfService)(key, object, before);
-        for (const host of groupings.slicesOfHost.note(key, object, before)) on.onHostMember(host);
-      },
-    }),
     // While the only host is dead this watch is rightly quiet. The GET before a withdrawal finds renewals that a
     // half-open connection has not shown.
     leases: start({
@@ -208,6 +146,39 @@ export function startWatches(options: WatchOptions & WatchedPaths, on: ChangeHan
       onTrouble: on.onLeaseTrouble,
     }),
   };
+}
+
+type Start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) => Reflector<T>;
+
+function startOwned(
+  { start, ofPods }: { readonly start: Start; readonly ofPods: Start },
+  { ofService, replicasOfHost, slicesOfHost }: Groupings,
+  on: ChangeHandlers,
+): OwnedWatches {
+  const onHosts = (hosts: readonly string[]) => hosts.forEach(on.onHostMember);
+  /** What a change means beside a pass over its service. */
+  const further: { readonly [K in OwnedKind]?: ReflectorOptions<Owned[K]>["onChange"] } = {
+    replicas: (key, replica, before) => {
+      onHosts(replicasOfHost.note(key, replica, before));
+      on.onReplica(key, replica, before);
+    },
+    slices: (key, slice, before) => onHosts(slicesOfHost.note(key, slice, before)),
+  };
+  return perOwnedKind((what) => {
+    const { kind, selector = LABEL_SERVICE_UID, isForPods, isOptional } = ownedRow(what);
+    const grouping = ofService[what] as Grouping<KubeObject>;
+    const also = further[what] as ReflectorOptions<KubeObject>["onChange"] | undefined;
+    const startKind = isForPods === true ? ofPods : start;
+    return startKind({
+      kind,
+      isOptional,
+      labelSelector: selector === "" ? undefined : selector,
+      onChange: (key, object, before) => {
+        for (const service of grouping.note(key, object, before)) on.onService(service);
+        also?.(key, object, before);
+      },
+    });
+  }) as OwnedWatches;
 }
 
 /** Undefined where there is no Model. */
@@ -246,33 +217,31 @@ export async function whenWatchesSynced(watches: Watches): Promise<void> {
 
 /** Every watch, for a caller that knows that the API server is back. */
 export function allWatches(watches: Watches) {
-  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = watches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports } = watches;
+  const { models, services, hosts, leases, pods, nodes, nodeReports } = watches;
   return [
-    ...[models, services, replicas, hosts, kubeServices, slices, leases, revisions],
-    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports],
-  ] as const;
+    models,
+    services,
+    hosts,
+    leases,
+    pods,
+    nodes,
+    nodeReports,
+    ...Object.values(requiredOwned(watches)),
+  ];
 }
 
-type Groupings = Pick<
-  Watches,
-  { [K in keyof Watches]: Watches[K] extends Grouping<infer _> ? K : never }[keyof Watches]
->;
+/** The owned kinds that every cluster has. */
+export function requiredOwned(watches: OwnedWatches): Readonly<Record<string, Reflector<KubeObject>>> {
+  const required = ownedKinds.filter((what) => ownedRow(what).isOptional !== true);
+  return Object.fromEntries(required.map((what) => [what, watches[what]]));
+}
 
 export function createGroupings(): Groupings {
   return {
-    replicasOfService: createGrouping<InferenceReplica>(({ metadata, spec }) => [
-      keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
-    ]),
-    slicesOfService: createGrouping<EndpointSlice>(byServiceLabel),
-    kubeServicesOfService: createGrouping<Service>(byServiceLabel),
-    revisionsOfService: createGrouping<ControllerRevision>(byServiceLabel),
-    deploymentsOfService: createGrouping<Deployment>(byServiceLabel),
-    autoscalersOfService: createGrouping<HorizontalPodAutoscaler>(byServiceLabel),
-    disruptionBudgetsOfService: createGrouping<PodDisruptionBudget>(byServiceLabel),
-    networkPoliciesOfService: createGrouping<NetworkPolicy>(byServiceLabel),
-    podsOfService: createGrouping<Pod>(byServiceLabel),
-    podMonitorsOfService: createGrouping<PodMonitor>(byServiceLabel),
+    ofService: perOwnedKind((what) =>
+      createGrouping((object) => groupOf(object, ownerOf(what, object).name)),
+    ) as OwnedGroupings,
+    podsOfService: createGrouping<Pod>((pod) => groupOf(pod, pod.metadata.labels?.[LABEL_SERVICE])),
     servicesOfModel: createGrouping<InferenceService>(modelsOf),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
@@ -284,7 +253,6 @@ export function createGroupings(): Groupings {
   };
 }
 
-function byServiceLabel({ metadata }: KubeObject): readonly string[] {
-  const name = metadata.labels?.[LABEL_SERVICE];
-  return name === undefined ? [] : [keyOf({ namespace: metadata.namespace, name })];
+function groupOf({ metadata }: KubeObject, service: string | undefined): readonly string[] {
+  return service === undefined ? [] : [keyOf({ namespace: metadata.namespace, name: service })];
 }

@@ -3,10 +3,11 @@ import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.t
 import { isEqual } from "../../../src/kube/apply/differs.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
+import { ownedRow, uidLabelOf } from "../owned/kinds.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { handleForeignObject } from "./create.ts";
 import { isTerminating } from "./failure.ts";
-import { type ApplyRun, KINDS, ownerOf, recordResult, reject, type StepPorts } from "./run.ts";
+import { type ApplyRun, recordResult, reject, type StepPorts } from "./run.ts";
 
 type ApplyStep = Extract<ServiceStep, { readonly do: "apply" }>;
 
@@ -14,7 +15,7 @@ const MARK_DIGITS = 16;
 
 /** An object of another owner is left alone; `Run.restored` names one that another client had edited. */
 export async function applyObject(ports: StepPorts, run: ApplyRun, step: ApplyStep): Promise<void> {
-  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const { kind } = ownedRow(step.what);
   const wanted = marked(step.object);
   const what = `${kind.kind} ${wanted.metadata.name}`;
   const current = step.current ?? (await readLive(ports, run, kind, wanted));
@@ -60,7 +61,7 @@ async function readLive(
   wanted: KubeObject,
 ): Promise<KubeObject | undefined | typeof NOT_OURS> {
   const live = await client.get(kind, wanted.metadata);
-  if (live.ok && ownerOf(live.value) === ownerOf(wanted)) return live.value;
+  if (live.ok && uidLabelOf(live.value) === uidLabelOf(wanted)) return live.value;
   if (!live.ok && live.error.kind === "notFound") return undefined;
   if (live.ok) handleForeignObject(run, kind, live.value, wanted);
   else reject(run, `read ${kind.kind} ${wanted.metadata.name}`, live.error);

@@ -1,13 +1,13 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
-import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
-import type { OwnedKind, ServiceStep } from "../owned/steps.ts";
+import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import { type OwnedKind, ownedRow } from "../owned/kinds.ts";
+import type { ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { addFinalizer, removeFinalizer } from "./finalizer.ts";
 import {
   type ApplyOutcome,
   type ApplyRun,
-  KINDS,
   newApplyRun,
   recordResult,
   reject,
@@ -31,10 +31,10 @@ export async function applyServiceSteps(
   for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
   if (run.isBehind || run.rejections.length > 0) return run;
   const parts = [
-    owned.filter(({ what }) => what === "kubeService"),
+    owned.filter(({ what }) => what === "kubeServices"),
     owned.filter(isReplicaEnd),
     owned.filter(isReplicaCreate),
-    owned.filter((step) => step.what !== "kubeService" && !isReplicaCreate(step) && !isReplicaEnd(step)),
+    owned.filter((step) => step.what !== "kubeServices" && !isReplicaCreate(step) && !isReplicaEnd(step)),
   ];
   for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
   for (const step of steps)
@@ -47,11 +47,11 @@ function isOwned(step: ServiceStep): step is OwnedStep {
 }
 
 function isReplicaCreate(step: OwnedStep): boolean {
-  return step.what === "replica" && step.do === "create";
+  return step.what === "replicas" && step.do === "create";
 }
 
 function isReplicaEnd(step: OwnedStep): boolean {
-  return step.what === "replica" && step.do === "remove";
+  return step.what === "replicas" && step.do === "remove";
 }
 
 async function applyOwned(ports: StepPorts, run: ApplyRun, step: OwnedStep): Promise<void> {
@@ -69,11 +69,8 @@ async function applyOwned(ports: StepPorts, run: ApplyRun, step: OwnedStep): Pro
   }
 }
 
-/** Of no use without it. */
-const NEED_SERVICE = new Set<OwnedKind>(["replica", "slice", "deployment"]);
-
 function isHeldBack({ obstacle, isWithoutService }: ApplyRun, what: OwnedKind): boolean {
-  return obstacle.at !== "none" || (isWithoutService && NEED_SERVICE.has(what));
+  return obstacle.at !== "none" || (isWithoutService && ownedRow(what).needsService === true);
 }
 
 async function change(
@@ -82,7 +79,7 @@ async function change(
   step: OwnedStep,
   operations: readonly JsonPatchOp[],
 ): Promise<void> {
-  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const { kind } = ownedRow(step.what);
   const result = await ports.client.jsonPatch(kind, step.object.metadata, operations);
   recordResult(run, `change ${kind.kind} ${step.object.metadata.name}`, result);
 }
@@ -92,11 +89,11 @@ async function remove(
   run: ApplyRun,
   step: Extract<OwnedStep, { do: "remove" }>,
 ): Promise<void> {
-  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const { kind } = ownedRow(step.what);
   const { name, uid } = step.object.metadata;
   const options = uid === undefined ? {} : { uid };
   const result = await client.remove(kind, step.object.metadata, { ...options, propagation: "Background" });
-  if (result.ok && step.what === "replica") {
+  if (result.ok && step.what === "replicas") {
     run.removed.push({ replica: step.object, because: step.because });
     log.info({ replica: name, because: step.because }, "replica removed");
   }

@@ -2,9 +2,9 @@
 import { LABEL_HOST, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
-import type { Owned, OwnedKind } from "../owned/steps.ts";
+import { type Owned, type OwnedKind, ownedRow, uidLabelOf } from "../owned/kinds.ts";
 import { isTerminating } from "./failure.ts";
-import { type ApplyRun, KINDS, ownerOf, reject, type StepPorts } from "./run.ts";
+import { type ApplyRun, reject, type StepPorts } from "./run.ts";
 
 /** Leaves objects of other owners alone. */
 export async function create<K extends OwnedKind>(
@@ -14,12 +14,12 @@ export async function create<K extends OwnedKind>(
   object: Owned[K],
 ): Promise<void> {
   const { client, log } = ports;
-  const kind = KINDS[what] as Kind<KubeObject>;
+  const { kind } = ownedRow(what);
   const { name } = object.metadata;
-  if (what === "slice" && isOfMissingReplica(run, object)) return;
+  if (what === "slices" && isOfMissingReplica(run, object)) return;
   const result = await client.create(kind, object as KubeObject);
   if (result.ok) {
-    if (what === "replica") {
+    if (what === "replicas") {
       run.created.push(result.value as InferenceReplica);
       run.made.push(result.value as InferenceReplica);
       log.info(
@@ -35,7 +35,7 @@ export async function create<K extends OwnedKind>(
   }
   if (result.error.kind !== "alreadyExists") {
     reject(run, `create ${kind.kind} ${name}`, result.error);
-    if (what === "kubeService") run.isWithoutService = true;
+    if (what === "kubeServices") run.isWithoutService = true;
     return;
   }
   await meetExisting(ports, run, what, object);
@@ -48,19 +48,19 @@ async function meetExisting<K extends OwnedKind>(
   what: K,
   object: Owned[K],
 ): Promise<void> {
-  const kind = KINDS[what] as Kind<KubeObject>;
+  const { kind } = ownedRow(what);
   const { name, namespace } = object.metadata;
   const live = await client.get(kind, { name, namespace });
   if (
     live.ok &&
-    ownerOf(live.value) === ownerOf(object) &&
+    uidLabelOf(live.value) === uidLabelOf(object) &&
     live.value.metadata.deletionTimestamp === undefined
   ) {
-    if (what === "replica") run.created.push(live.value as InferenceReplica);
+    if (what === "replicas") run.created.push(live.value as InferenceReplica);
     return;
   }
-  if (!live.ok || ownerOf(live.value) === ownerOf(object)) run.isBehind = true;
-  else if (what === "kubeService") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
+  if (!live.ok || uidLabelOf(live.value) === uidLabelOf(object)) run.isBehind = true;
+  else if (what === "kubeServices") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
   else handleForeignObject(run, kind, live.value, object);
 }
 
@@ -92,7 +92,7 @@ function isOfMissingReplica({ planned, created }: ApplyRun, { metadata }: KubeOb
 
 function isOfThisName(live: KubeObject, wanted: KubeObject): boolean {
   const isLabelled = live.metadata.labels?.[LABEL_SERVICE] === wanted.metadata.labels?.[LABEL_SERVICE];
-  return ownerOf(live) !== undefined && isLabelled;
+  return uidLabelOf(live) !== undefined && isLabelled;
 }
 
 function takenMessage({ kind }: Kind<KubeObject>, name: string): string {

@@ -1,19 +1,13 @@
 /** The hold on an InferenceService for as long as anything of it exists. */
-import {
-  FINALIZER_SERVICE,
-  LABEL_SERVICE_UID,
-  LABEL_SLICE_MANAGED_BY,
-  SLICE_MANAGED_BY,
-} from "../../../src/api/group.ts";
+import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
-import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
-import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
+import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import { versionGuards } from "../owned/corrections.ts";
-import { hasNameOf } from "../owned/observe.ts";
+import { hasNameOf, ownedKinds, ownedRow } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
-import { type ApplyRun, KINDS, KINDS_OF_PODS, recordResult, type StepPorts } from "./run.ts";
+import { type ApplyRun, recordResult, type StepPorts } from "./run.ts";
 
 /** Added before anything is created. */
 export async function addFinalizer(
@@ -55,17 +49,15 @@ async function hasBelongings(
   { client, hostsOnly }: StepPorts,
   { namespace, name, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
-  const kinds = Object.entries(KINDS).filter(([what]) => !(hostsOnly && KINDS_OF_PODS.has(what)));
-  const asked = kinds.map(async ([what, kind]: [string, Kind<KubeObject>]) => {
-    // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
-    const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
-    const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
+  const kinds = ownedKinds.filter((what) => !(hostsOnly && ownedRow(what).isForPods === true));
+  const asked = kinds.map(async (what) => {
+    const { kind, selector } = ownedRow(what);
+    const labelSelector = [`${LABEL_SERVICE_UID}=${uid}`, ...(selector ? [selector] : [])].join(",");
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     // Not every cluster has every kind.
     if (!result.ok && result.error.reason === REASON_KIND_NOT_INSTALLED) return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
-    const isOurs = (object: KubeObject) => what === "replica" || hasNameOf(name, object);
-    return result.value.items.some(isOurs);
+    return result.value.items.some((object) => hasNameOf(name, what, object));
   });
   return (await Promise.all(asked)).includes(true);
 }

@@ -1,41 +1,12 @@
 /** What a pass has done so far, and what failed. */
 
-import { LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import {
-  AUTOSCALERS,
-  CONTROLLER_REVISIONS,
-  DEPLOYMENTS,
-  DISRUPTION_BUDGETS,
-  ENDPOINT_SLICES,
-  NETWORK_POLICIES,
-  POD_MONITORS,
-  SERVICES,
-} from "../../../src/kube/kinds.ts";
-import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { ApiFailure, ApiResult, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import type { ReplicaRemoval } from "../hosts/rollout/types.ts";
-import type { Owned, OwnedKind } from "../owned/steps.ts";
+import type { OwnedKind } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
-
-export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
-  replica: INFERENCE_REPLICAS,
-  slice: ENDPOINT_SLICES,
-  kubeService: SERVICES,
-  revision: CONTROLLER_REVISIONS,
-  deployment: DEPLOYMENTS,
-  autoscaler: AUTOSCALERS,
-  disruptionBudget: DISRUPTION_BUDGETS,
-  networkPolicy: NETWORK_POLICIES,
-  podMonitor: POD_MONITORS,
-};
-
-/** Made for pods only. */
-export const KINDS_OF_PODS: ReadonlySet<string> = new Set<OwnedKind>([
-  ...(["deployment", "autoscaler", "disruptionBudget", "networkPolicy", "podMonitor"] as const),
-]);
 
 /** What outside the service keeps it from running. */
 export type Obstacle =
@@ -103,9 +74,4 @@ export function reject(run: ApplyRun, what: string, failure: ApiFailure): void {
   const rejection = rejectionOf(what, failure);
   if (rejection === undefined) throw new ApiCallFailed(what, failure);
   run.rejections.push(rejection);
-}
-
-/** The uid of the service that an object belongs to. */
-export function ownerOf({ metadata }: KubeObject): string | undefined {
-  return metadata.labels?.[LABEL_SERVICE_UID];
 }

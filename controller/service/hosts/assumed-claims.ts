@@ -19,7 +19,7 @@ export function assumedClaims(
   moment: Moment,
 ): HostClaim[] {
   return steps.flatMap((step) => {
-    if (step.do !== "create" || step.what !== "replica") return [];
+    if (step.do !== "create" || step.what !== "replicas") return [];
     const claim = claimOfReplica(step.object, service, moment);
     const earned = placed.find(({ ordinal }) => ordinal === ordinalOf(step.object))?.earned;
     if (claim.eviction === undefined || earned === undefined) return [claim];

@@ -52,10 +52,10 @@ export function serviceUrlOf({ metadata, spec }: InferenceService): string {
 /** Creates or corrects it. */
 export function stepsOfKubeService(service: InferenceService, object: Service | undefined): ServiceStep[] {
   const wanted = desiredKubeService(service);
-  if (object === undefined) return [{ do: "create", what: "kubeService", object: wanted }];
+  if (object === undefined) return [{ do: "create", what: "kubeServices", object: wanted }];
   const operations = correctKubeService(object, wanted);
   if (operations.length === 0) return [];
-  return [{ do: "patch", what: "kubeService", object, operations, because: "spec.endpoint changed" }];
+  return [{ do: "patch", what: "kubeServices", object, operations, because: "spec.endpoint changed" }];
 }
 
 function correctKubeService({ metadata, spec }: Service, wanted: Service): JsonPatchOp[] {

@@ -31,20 +31,20 @@ export function stepsOfRevisions({ service, revisions, hash, data, running }: Re
   const steps: ServiceStep[] = [];
   if (now === undefined) {
     const object = desiredRevision(service, { hash, data: data(), revision: newest + 1 });
-    steps.push({ do: "create", what: "revision", object });
+    steps.push({ do: "create", what: "revisions", object });
   } else if (now.revision < newest) {
     const operations = [
       ...versionGuards(now.metadata),
       { op: "add" as const, path: "/revision", value: newest + 1 },
     ];
-    steps.push({ do: "patch", what: "revision", object: now, operations, because: "in use again" });
+    steps.push({ do: "patch", what: "revisions", object: now, operations, because: "in use again" });
   }
   const old = revisions
     .filter((one) => !inUse.has(hashOfRevision(one)))
     .sort((a, b) => b.revision - a.revision);
   const because = "more old revisions than revisionHistoryLimit";
   for (const object of old.slice(revisionHistoryLimit(service.spec))) {
-    steps.push({ do: "remove", what: "revision", object, because });
+    steps.push({ do: "remove", what: "revisions", object, because });
   }
   return steps;
 }

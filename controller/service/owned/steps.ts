@@ -1,30 +1,7 @@
 /** What a pass over a service may do. Every step is safe to repeat. */
-import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import type { ControllerRevision, EndpointSlice, Service } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import type {
-  Deployment,
-  HorizontalPodAutoscaler,
-  NetworkPolicy,
-  PodDisruptionBudget,
-  PodMonitor,
-} from "../../../src/kube/workload-objects.ts";
-
-/** Objects that a service owns, by what they are. */
-export interface Owned {
-  readonly replica: InferenceReplica;
-  readonly slice: EndpointSlice;
-  readonly kubeService: Service;
-  readonly revision: ControllerRevision;
-  readonly deployment: Deployment;
-  readonly autoscaler: HorizontalPodAutoscaler;
-  readonly disruptionBudget: PodDisruptionBudget;
-  readonly networkPolicy: NetworkPolicy;
-  readonly podMonitor: PodMonitor;
-}
-
-export type OwnedKind = keyof Owned;
+import type { Owned, OwnedKind } from "./kinds.ts";
 
 type OnOwned<K extends OwnedKind> =
   /** Makes the object, or restores what it says in one that is ours; what others have added stays. */

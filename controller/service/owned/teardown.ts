@@ -5,8 +5,9 @@
 import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { KubeObject } from "../../../src/kube/types.ts";
+import { type Owned, type OwnedKind, ownedKinds, ownedRow } from "./kinds.ts";
 import type { OwnedObjects } from "./observe.ts";
-import type { Owned, OwnedKind, ServiceStep } from "./steps.ts";
+import type { ServiceStep } from "./steps.ts";
 
 /** The same for a service that is being deleted and for leftovers of an unknown uid. */
 export function planTeardown(
@@ -14,23 +15,12 @@ export function planTeardown(
   because: string,
   service?: InferenceService,
 ): ServiceStep[] {
-  const { replicas, slices, kubeServices, revisions, deployments, autoscalers } = belongings;
-  if (replicas.length > 0 || deployments.length > 0) {
-    return [
-      ...removals("autoscaler", autoscalers, because),
-      ...removals("deployment", deployments, because),
-      ...removals("replica", replicas, because),
-    ];
-  }
-  const steps: ServiceStep[] = [
-    ...removals("slice", slices, because),
-    ...removals("kubeService", kubeServices, because),
-    ...removals("revision", revisions, because),
-    ...removals("autoscaler", autoscalers, because),
-    ...removals("disruptionBudget", belongings.disruptionBudgets, because),
-    ...removals("networkPolicy", belongings.networkPolicies, because),
-    ...removals("podMonitor", belongings.podMonitors, because),
-  ];
+  const isRunning = ownedKinds.some(
+    (what) => ownedRow(what).removed === "first" && belongings[what].length > 0,
+  );
+  const due = ownedKinds.filter((what) => !isRunning || ownedRow(what).removed !== "last");
+  const steps = due.flatMap((what) => removals(what, belongings[what], because));
+  if (isRunning) return steps;
   const isHeld = service?.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   if (steps.length === 0 && service !== undefined && isHeld) steps.push({ do: "removeFinalizer", service });
   return steps;

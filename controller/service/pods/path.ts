@@ -17,7 +17,7 @@ import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
-import { NO_OWNED_OBJECTS } from "../owned/observe.ts";
+import { ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
 import { type LiveService, modelKeyOf, type PathResult, type ServicePath, soonest } from "../path.ts";
 import { readPodsInFlight } from "./in-flight.ts";
@@ -54,11 +54,7 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
       ports.onPositions(ports.podsQueue.set(key, undefined));
     },
     serving: ({ pods }) => readPods(pods).ready,
-    leave: ({ deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors }) =>
-      planTeardown(
-        { ...NO_OWNED_OBJECTS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },
-        "the service runs on hosts now",
-      ),
+    leave: (own) => planTeardown(ownedForPods(own), "the service runs on hosts now"),
   };
 }
 
@@ -94,7 +90,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     model,
     resolution,
     // Its status is not of this generation yet: nothing is Ready by what was before.
-    deployment: (applied.get("deployment") as Deployment | undefined) ?? deployment,
+    deployment: (applied.get("deployments") as Deployment | undefined) ?? deployment,
     pods,
     autoscaler: own.autoscalers[0],
     deferral,

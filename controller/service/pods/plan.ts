@@ -8,10 +8,11 @@ import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
+import type { Owned, OwnedKind } from "../owned/kinds.ts";
 import { stepsOfKubeService } from "../owned/kube-service.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
 import { stepsOfRevisions } from "../owned/revisions.ts";
-import type { Owned, OwnedKind, ServiceStep } from "../owned/steps.ts";
+import type { ServiceStep } from "../owned/steps.ts";
 import { removals } from "../owned/teardown.ts";
 import { isLoading } from "./pods.ts";
 
@@ -70,11 +71,11 @@ function stepsOfWorkload(
 ): ServiceStep[] {
   const { deployment, autoscaler, disruptionBudget, networkPolicy, podMonitor } = workload;
   return [
-    ...stepsOf("deployment", deployment, own.deployments),
-    ...stepsOf("autoscaler", autoscaler, own.autoscalers),
-    ...stepsOf("disruptionBudget", disruptionBudget, own.disruptionBudgets),
-    ...stepsOf("networkPolicy", networkPolicy, own.networkPolicies),
-    ...stepsOf("podMonitor", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
+    ...stepsOf("deployments", deployment, own.deployments),
+    ...stepsOf("autoscalers", autoscaler, own.autoscalers),
+    ...stepsOf("disruptionBudgets", disruptionBudget, own.disruptionBudgets),
+    ...stepsOf("networkPolicies", networkPolicy, own.networkPolicies),
+    ...stepsOf("podMonitors", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
   ];
 }
 

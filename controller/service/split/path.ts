@@ -68,7 +68,7 @@ async function leaveDrainedHosts(ports: Parts, results: readonly PathResult[], w
   const because = "its host is being drained, and a pod serves in its place";
   await applyServiceSteps(
     ports,
-    leaving.map((object) => ({ do: "remove", what: "replica", object, because })),
+    leaving.map((object) => ({ do: "remove", what: "replicas", object, because })),
   );
 }
 

@@ -214,7 +214,7 @@ test("a claim that its host could never hold is passed on only where the engine 
     }));
     const seen = { ...observed, replicas, hosts: new Map([["mac-1", host]]) };
     const steps = planService(draftService(seen), [], () => true);
-    return steps.filter((step) => step.do === "patch" && step.what === "replica");
+    return steps.filter((step) => step.do === "patch" && step.what === "replicas");
   };
   expect(patches({})).toEqual([]);
   expect(patches({ memory: { claimBytes: 512 } })).toHaveLength(1);

@@ -123,12 +123,12 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
   return [
     ...(isHeld(service) ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(service, observed.kubeServices[0]),
-    ...created.map((object): ServiceStep => ({ do: "create", what: "replica", object })),
+    ...created.map((object): ServiceStep => ({ do: "create", what: "replicas", object })),
     ...stepsOfSlices(observed, created),
     ...(resolution.at === "resolved" ? revisionSteps(observed, resolution) : []),
     ...stepsOfMutableSpec(observed, resolution),
     ...removals.map(
-      ({ replica, because }): ServiceStep => ({ do: "remove", what: "replica", object: replica, because }),
+      ({ replica, because }): ServiceStep => ({ do: "remove", what: "replicas", object: replica, because }),
     ),
   ];
 }
@@ -188,24 +188,24 @@ function stepsOfSlices(observed: ServiceObserved, created: readonly InferenceRep
     const slice = byName.get(sliceName(replica.metadata.name));
     byName.delete(sliceName(replica.metadata.name));
     const isLeaving = replica.metadata.deletionTimestamp !== undefined;
-    if (slice === undefined && !isLeaving) steps.push({ do: "create", what: "slice", object: wanted });
+    if (slice === undefined && !isLeaving) steps.push({ do: "create", what: "slices", object: wanted });
     if (slice !== undefined && !isLeaving) steps.push(...correctionOf(slice, wanted));
   }
   for (const object of byName.values()) {
     const because = `replica ${object.metadata.labels?.[LABEL_REPLICA] ?? object.metadata.name} is gone`;
-    steps.push({ do: "remove", what: "slice", object, because });
+    steps.push({ do: "remove", what: "slices", object, because });
   }
   return steps;
 }
 
 function correctionOf(slice: EndpointSlice, wanted: EndpointSlice): ServiceStep[] {
   if (slice.addressType !== wanted.addressType) {
-    return [{ do: "remove", what: "slice", object: slice, because: "the host's address family changed" }];
+    return [{ do: "remove", what: "slices", object: slice, because: "the host's address family changed" }];
   }
   const operations = correctSlice(slice, wanted);
   return operations.length === 0
     ? []
-    : [{ do: "patch", what: "slice", object: slice, operations, because: "the host's addresses changed" }];
+    : [{ do: "patch", what: "slices", object: slice, operations, because: "the host's addresses changed" }];
 }
 
 function stepsOfMutableSpec(
@@ -221,7 +221,7 @@ function stepsOfMutableSpec(
         ...(memory === undefined ? {} : { memory }),
       });
       const because = "fields changed that need no restart";
-      return operations.length === 0 ? [] : [{ do: "patch", what: "replica", object, operations, because }];
+      return operations.length === 0 ? [] : [{ do: "patch", what: "replicas", object, operations, because }];
     });
 }
 

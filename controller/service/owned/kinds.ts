@@ -1,0 +1,112 @@
+/**
+ * The kinds that the controller creates for an InferenceService, one row each. Watches, observation, teardown,
+ * the first pass of a leader and the check before the finalizer is removed are derived from the rows.
+ */
+import {
+  LABEL_REPLICA,
+  LABEL_REVISION,
+  LABEL_SERVICE,
+  LABEL_SERVICE_UID,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import { revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
+import {
+  AUTOSCALERS,
+  CONTROLLER_REVISIONS,
+  DEPLOYMENTS,
+  DISRUPTION_BUDGETS,
+  ENDPOINT_SLICES,
+  NETWORK_POLICIES,
+  POD_MONITORS,
+  SERVICES,
+} from "../../../src/kube/kinds.ts";
+import type { Kind, KubeObject } from "../../../src/kube/types.ts";
+
+/** The service that an object belongs to. */
+export interface Owner {
+  readonly name: string | undefined;
+  readonly uid: string | undefined;
+}
+
+export interface OwnedRow<T extends KubeObject> {
+  readonly kind: Kind<T>;
+  /** What the watch selects; absent: everything with the uid label of a service. */
+  readonly selector?: string;
+  /** Reads fields that cannot change. Absent: labels say it; clients copy labels, so the name must match too. */
+  readonly ownerOf?: (object: T) => Owner;
+  /** Only for services in pods: neither watched nor created with `--hosts-only`. */
+  readonly isForPods?: boolean;
+  /** Its CRD belongs to an operator that many clusters do not have. */
+  readonly isOptional?: boolean;
+  /** Useless without the cluster Service: not created while the Service cannot be. */
+  readonly needsService?: boolean;
+  /** "first" runs engines: the "last" kinds stay until it is gone. "withFirst" would start engines again. */
+  readonly removed: "first" | "withFirst" | "last";
+}
+
+/** In the order in which they are removed. */
+export const OWNED_KINDS = {
+  autoscalers: row({ kind: AUTOSCALERS, isForPods: true, removed: "withFirst" }),
+  deployments: row({ kind: DEPLOYMENTS, isForPods: true, needsService: true, removed: "first" }),
+  replicas: row({
+    kind: INFERENCE_REPLICAS,
+    selector: "",
+    ownerOf: ({ spec: { template } }) => ({ name: template.serviceName, uid: template.serviceUid }),
+    needsService: true,
+    removed: "first",
+  }),
+  slices: row({
+    kind: ENDPOINT_SLICES,
+    // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
+    selector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
+    needsService: true,
+    removed: "last",
+  }),
+  kubeServices: row({ kind: SERVICES, removed: "last" }),
+  revisions: row({ kind: CONTROLLER_REVISIONS, removed: "last" }),
+  disruptionBudgets: row({ kind: DISRUPTION_BUDGETS, isForPods: true, removed: "last" }),
+  networkPolicies: row({ kind: NETWORK_POLICIES, isForPods: true, removed: "last" }),
+  podMonitors: row({ kind: POD_MONITORS, isForPods: true, isOptional: true, removed: "last" }),
+};
+
+type Rows = typeof OWNED_KINDS;
+export type OwnedKind = keyof Rows;
+/** The object type of each kind. */
+export type Owned = { readonly [K in OwnedKind]: Rows[K] extends OwnedRow<infer T> ? T : never };
+
+function row<T extends KubeObject>(columns: OwnedRow<T>): OwnedRow<T> {
+  return columns;
+}
+
+/** The row of a kind, without its object type. */
+export function ownedRow(what: OwnedKind): OwnedRow<KubeObject> {
+  return OWNED_KINDS[what] as OwnedRow<KubeObject>;
+}
+
+export const ownedKinds = Object.keys(OWNED_KINDS) as readonly OwnedKind[];
+
+/** One value for each kind. */
+export function perOwnedKind<V>(of: (what: OwnedKind) => V): { readonly [K in OwnedKind]: V } {
+  return Object.fromEntries(ownedKinds.map((what) => [what, of(what)])) as { [K in OwnedKind]: V };
+}
+
+export function ownerOf(what: OwnedKind, object: KubeObject): Owner {
+  const name = object.metadata.labels?.[LABEL_SERVICE];
+  return ownedRow(what).ownerOf?.(object) ?? { name, uid: uidLabelOf(object) };
+}
+
+/** The uid of the service that an object is labelled with. */
+export function uidLabelOf({ metadata }: KubeObject): string | undefined {
+  return metadata.labels?.[LABEL_SERVICE_UID];
+}
+
+/** Labels are copied by `kubectl expose` and by hand, names are not: an object of ours has both. */
+export function hasNameOf(service: string, what: OwnedKind, { metadata }: KubeObject): boolean {
+  if (ownedRow(what).ownerOf !== undefined) return true;
+  const { [LABEL_REPLICA]: replica, [LABEL_REVISION]: revision } = metadata.labels ?? {};
+  if (replica !== undefined) return metadata.name === sliceName(replica);
+  if (revision !== undefined) return metadata.name === revisionName(service, revision);
+  return metadata.name === serviceName(service);
+}
