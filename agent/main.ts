@@ -22,8 +22,9 @@ import { stopEngines } from "./instances/stop-engines.ts";
 import type { MetricsFacts } from "./metrics/facts.ts";
 import { startServer } from "./metrics/server.ts";
 import { hostStatusBody } from "./registration/host-status.ts";
+import type { HostProblem } from "./registration/registration.ts";
 import { startSession, USER_AGENT } from "./session.ts";
-import { lockStateDir } from "./state-dir/lock.ts";
+import { lockStateDir, type StateDirLock } from "./state-dir/lock.ts";
 
 const LEASE_SECONDS = 40;
 
@@ -61,10 +62,10 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
       agent.runner.stop(),
     );
   }
-  let serving: Agent | undefined;
-  const lock = await lockStateDir(config.stateDir, environment.tempDir, () => answerOf(environment, serving));
+  const starting = renderReply(environment, "starting", []);
+  const lock = await lockStateDir(config.stateDir, environment.tempDir, starting);
   try {
-    await live(inputs, { ...ports, onServing: (agent) => (serving = agent) }, life);
+    await live(inputs, ports, { life, lock });
   } finally {
     life.abort();
     end.abort();
@@ -73,17 +74,19 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
 }
 
 /** What an upgrade judges this version by. */
-function answerOf({ agentVersion: version }: Environment, serving: Agent | undefined): string {
-  const phase = serving === undefined ? "starting" : "serving";
-  const troubles = serving?.state.problems(serving.address()).map(({ code }) => code) ?? [];
-  return renderAgentReply({ pid: process.pid, version, phase, troubles });
+function renderReply(
+  { agentVersion: version }: Environment,
+  phase: "starting" | "serving",
+  problems: readonly HostProblem[],
+): string {
+  return renderAgentReply({ pid: process.pid, version, phase, troubles: problems.map(({ code }) => code) });
 }
 
 /** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
 async function live(
   inputs: AgentInputs,
-  ports: AgentPorts & { readonly onServing: (agent: Agent) => void },
-  life: AbortController,
+  ports: AgentPorts,
+  { life, lock }: { readonly life: AbortController; readonly lock: StateDirLock },
 ): Promise<void> {
   const { config, clock, log, environment } = inputs;
   const { signal } = ports;
@@ -105,7 +108,7 @@ async function live(
     "agent started",
   );
   ports.onListening?.(port);
-  ports.onServing(agent);
+  lock.answerWith(() => renderReply(environment, "serving", agent.state.problems(agent.address())));
   const { context } = config;
   const joined = joinedKubeconfigPath(config.stateDir);
   const path = () => config.kubeconfig ?? (existsSync(joined) ? joined : undefined);

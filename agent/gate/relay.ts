@@ -182,8 +182,6 @@ function rewriteAnswer(
 ): void {
   const held = new HeldBytes();
   const areCrumbs = detectTinyChunks();
-  // Not ended for others, as a body is that comes too slowly.
-  exchange.share.arrived();
   const fail = (why: string) => exchange.refuse(rejectRequest(502, "upstream", `the model's server ${why}`));
   answer.on("data", (chunk: Buffer) => {
     if (held.length + chunk.length > LARGEST_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));

@@ -195,7 +195,7 @@ export class RouteServer {
     }
     this.#open.add(response);
     this.#connections.begin(request);
-    const share = this.#ports.bodies.open(this.#route.id, () => giveUp());
+    const share = this.#ports.bodies.open(this.#route.id);
     const over = (): void => {
       if (!this.#open.delete(response)) return;
       socket.off("close", over);
@@ -216,11 +216,6 @@ export class RouteServer {
     socket.setMaxListeners(0);
     request.on("error", () => undefined);
     response.on("error", () => undefined);
-    let giveUp = (): void => {};
-    const refuseBody = (refusal: RequestRejection): void => {
-      share.release();
-      this.#refuse(request, response, refusal);
-    };
     const passage = refusal ?? this.#admit(request);
     // Their bodies are of no use.
     if (!isRejection(passage) && (passage.kind === "health" || passage.kind === "list"))
@@ -235,14 +230,11 @@ export class RouteServer {
         share,
         naming: modelNamingOf(this.#route, passage.nameKeys),
       };
-      const stop = readRequestBody(request, reading, (body) => {
-        if (isRejection(body)) refuseBody(body);
-        else this.#relay(request, response, passage, share, body);
+      readRequestBody(request, reading, (body) => {
+        if (!isRejection(body)) return this.#relay(request, response, passage, share, body);
+        share.release();
+        this.#refuse(request, response, body);
       });
-      giveUp = () => {
-        stop();
-        refuseBody(retryLater("busy", "the body came too slowly while other requests needed its memory"));
-      };
     }
   }
 

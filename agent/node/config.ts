@@ -6,7 +6,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import { addressIn } from "../engines/http.ts";
-import { rootsUnder } from "../host/linux/hardware.ts";
+import { rootsUnder } from "../host/linux/roots.ts";
 import type { NodeReaderOptions } from "./read.ts";
 
 const text = (description: string) => z.string().min(1).describe(description).optional();

@@ -7,7 +7,7 @@ import { expect, test, vi } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { rootsUnder } from "../host/linux/hardware.ts";
+import { rootsUnder } from "../host/linux/roots.ts";
 import { createNodeReader } from "./read.ts";
 
 test("a folder that hangs keeps no report back, is logged once, and is read when it answers", async () => {

@@ -4,7 +4,8 @@ import { boundedReport, type NodeReport } from "../../src/api/node-report.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { RunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { createHardwareReader, type HardwareRoots } from "../host/linux/hardware.ts";
+import { createHardwareReader } from "../host/linux/hardware.ts";
+import type { HardwareRoots } from "../host/linux/roots.ts";
 import { type InstalledPlaces, type InstalledSoftware, readInstalled } from "../inventory/installed.ts";
 
 export interface NodeReader {

@@ -2,7 +2,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/util/ports.ts";
-import type { HardwareRoots } from "../host/linux/hardware.ts";
+import type { HardwareRoots } from "../host/linux/roots.ts";
 
 const GPU_DEVICES = /^(nvidia|kfd|dri)/;
 const PCI_DEVICES = /^\+pci:/;

@@ -11,24 +11,27 @@ const ANSWER_LENGTH_MAX = 65_536;
 
 export interface StateDirLock {
   readonly socketPath: string;
+  /** What the socket says from now on. */
+  readonly answerWith: (answer: () => string) => void;
   readonly release: () => Promise<void>;
 }
 
 /**
- * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `answer` is what the socket
+ * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `firstAnswer` is what the socket
  * says to whoever connects; its first line is the pid.
  */
 export async function lockStateDir(
   stateDir: string,
   tempDir: string,
-  answer: () => string = () => `${process.pid}\n`,
+  firstAnswer = `${process.pid}\n`,
 ): Promise<StateDirLock> {
+  let answer = () => firstAnswer;
   await makePrivate(stateDir);
   await closeToOthers(stateDir);
   const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
   // One at a time: a socket found dead must not be removed after another starter has put its own there.
   const server = await withProcessLock(socketPath, async () => {
-    const first = await listen(socketPath, answer);
+    const first = await listen(socketPath, () => answer());
     if (first !== undefined) return first;
     const pid = await askPid(socketPath);
     if (pid !== undefined) {
@@ -36,13 +39,19 @@ export async function lockStateDir(
     }
     // Nothing listens: a killed agent left the socket behind.
     await rm(socketPath, { force: true });
-    return listen(socketPath, answer);
+    return listen(socketPath, () => answer());
   });
   if (server === undefined) {
     throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
   }
   await chmod(socketPath, 0o600);
-  return { socketPath, release: () => closeServer(server) };
+  return {
+    socketPath,
+    answerWith: (next) => {
+      answer = next;
+    },
+    release: () => closeServer(server),
+  };
 }
 
 /** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */

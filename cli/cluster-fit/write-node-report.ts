@@ -2,7 +2,8 @@
 
 import { writeFile } from "node:fs/promises";
 import { readEnvironment } from "../../agent/config/environment.ts";
-import { createHardwareReader, rootsUnder } from "../../agent/host/linux/hardware.ts";
+import { createHardwareReader } from "../../agent/host/linux/hardware.ts";
+import { rootsUnder } from "../../agent/host/linux/roots.ts";
 import { boundedReport } from "../../src/api/node-report.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import { writeOut } from "../program/output.ts";

@@ -10,7 +10,8 @@ function budgetBed() {
   const budget = new BodyBudget(LIMITS, () => clock.now);
   const ended: string[] = [];
   const open = (name: string, route = name) => {
-    const share = budget.open(route, () => {
+    const share = budget.open(route);
+    share.arriving(() => {
       ended.push(name);
       share.release();
     });
@@ -87,7 +88,8 @@ function requests() {
   const requestOf = (who: number, route: string) => {
     const known = open.get(who);
     if (known !== undefined) return known;
-    const request = { route, share: budget.open(route, () => end(who)), bytes: 0 };
+    const request = { route, share: budget.open(route), bytes: 0 };
+    request.share.arriving(() => end(who));
     open.set(who, request);
     return request;
   };

@@ -24,6 +24,8 @@ const LIMITS: GateBodyLimits = {
 export interface BodyShare {
   /** False where there is no room for so many bytes more. */
   readonly take: (bytes: number) => boolean;
+  /** The body is read from now on; `makeRoom` ends the request for others, and so releases its share. */
+  readonly arriving: (makeRoom: () => void) => void;
   /** The body is complete: it is no longer ended for others. */
   readonly arrived: () => void;
   readonly release: () => void;
@@ -32,9 +34,9 @@ export interface BodyShare {
 interface Holding {
   readonly route: string;
   readonly since: number;
-  readonly makeRoom: () => void;
   bytes: number;
-  isArriving: boolean;
+  /** While its body arrives. */
+  makeRoom: (() => void) | undefined;
 }
 
 interface Held {
@@ -56,14 +58,16 @@ export class BodyBudget {
     this.#now = now;
   }
 
-  /** `makeRoom` ends the request, and so releases its share. */
-  open(route: string, makeRoom: () => void): BodyShare {
-    const holding: Holding = { route, since: this.#now(), makeRoom, bytes: 0, isArriving: true };
+  open(route: string): BodyShare {
+    const holding: Holding = { route, since: this.#now(), bytes: 0, makeRoom: undefined };
     this.#holdings.add(holding);
     return {
       take: (bytes) => this.#take(holding, bytes),
+      arriving: (makeRoom) => {
+        holding.makeRoom = makeRoom;
+      },
       arrived: () => {
-        holding.isArriving = false;
+        holding.makeRoom = undefined;
       },
       release: () => {
         this.#holdings.delete(holding);
@@ -74,9 +78,9 @@ export class BodyBudget {
 
   #take(holding: Holding, bytes: number): boolean {
     for (const slow of this.#inTheWay(holding, bytes)) {
-      slow.makeRoom();
+      slow.makeRoom?.();
       // Whatever it did: no body is asked twice.
-      slow.isArriving = false;
+      slow.makeRoom = undefined;
     }
     if (this.#short(holding.route, bytes, this.#held()) !== undefined) return false;
     this.#add(holding, bytes);
@@ -121,7 +125,8 @@ export class BodyBudget {
     for (const one of this.#holdings) {
       const isIn =
         route === undefined ? (routes.get(one.route) ?? 0) > this.#limits.ownBytes : one.route === route;
-      if (isIn && one.since <= before && one.isArriving && one.bytes > 0 && !ends.has(one)) return one;
+      if (isIn && one.since <= before && one.makeRoom !== undefined && one.bytes > 0 && !ends.has(one))
+        return one;
     }
     return undefined;
   }

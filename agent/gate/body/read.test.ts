@@ -19,7 +19,7 @@ const naming = {
 function read(body: Buffer, cuts: readonly number[], limitBytes: number, headers: object = {}) {
   const request = Object.assign(new EventEmitter(), { headers }) as unknown as IncomingMessage;
   const budget = new BodyBudget();
-  const share = budget.open("route", () => undefined);
+  const share = budget.open("route");
   let result: string | undefined;
   readRequestBody(request, { limitBytes, share, naming }, (answer) => {
     expect(result).toBeUndefined();

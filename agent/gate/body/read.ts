@@ -23,23 +23,20 @@ interface Reading {
 
 /**
  * Calls `done` once with the body as it is sent on, or with the reason why it is not taken, which is known as early as the bytes
- * that show it. The result stops the reading without an answer of its own.
+ * that show it.
  */
 export function readRequestBody(
   request: IncomingMessage,
   { limitBytes, share, naming }: Reading,
   done: (body: Buffer[] | RequestRejection) => void,
-): () => void {
+): void {
   const tooLarge = rejectRequest(413, "too_large", `the body is larger than ${limitBytes} bytes`);
   let held = new HeldBytes();
   const scanner = scannerFor(naming);
-  const stop = (): void => {
-    request.off("data", take).off("end", end);
-    // Whoever can call this keeps it for as long as the answer takes.
-    held = new HeldBytes();
-  };
   const finish = (body: Buffer[] | RequestRejection): void => {
-    stop();
+    request.off("data", take).off("end", end);
+    // The budget keeps this function for as long as the body arrives.
+    held = new HeldBytes();
     done(body);
   };
   const hold = (piece: Buffer): RequestRejection | undefined => {
@@ -61,6 +58,10 @@ export function readRequestBody(
   if (request.headers["content-encoding"] !== undefined)
     done(rejectRequest(415, "encoding", "send the body without content-encoding"));
   else if (Number(request.headers["content-length"] ?? 0) > limitBytes) done(tooLarge);
-  else request.on("data", take).once("end", end);
-  return stop;
+  else {
+    request.on("data", take).once("end", end);
+    share.arriving(() =>
+      finish(retryLater("busy", "the body came too slowly while other requests needed its memory")),
+    );
+  }
 }

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
 import { readKernelFile } from "./cgroup.ts";
-import type { HardwareRoots } from "./hardware.ts";
+import type { HardwareRoots } from "./roots.ts";
 
 export interface FoundGpu extends Omit<ReportedGpu, "count"> {
   /** PCI address, such as 0000:03:00.0. */

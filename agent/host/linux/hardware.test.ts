@@ -3,7 +3,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { createHardwareReader, rootsUnder } from "./hardware.ts";
+import { createHardwareReader } from "./hardware.ts";
+import { rootsUnder } from "./roots.ts";
 import { withControllers } from "./vendor.ts";
 
 const GIB = 1024 ** 3;

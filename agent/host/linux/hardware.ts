@@ -6,17 +6,8 @@ import type { RunCommand } from "../../../src/util/command.ts";
 import { readKernelFile } from "./cgroup.ts";
 import { type FoundGpu, findLinuxGpus, groupGpus } from "./gpus.ts";
 import { parseMeminfo } from "./parse.ts";
+import type { HardwareRoots } from "./roots.ts";
 import { readSystemGpus, readVendorGpus } from "./vendor.ts";
-
-/** Folders of the machine that is read. */
-export interface HardwareRoots {
-  readonly proc: string;
-  readonly sys: string;
-  readonly dev: string;
-  readonly udev: string;
-  /** False in a pod: programs would read the pod's own files. */
-  readonly isOwn: boolean;
-}
 
 export type Hardware = Pick<NodeReport, "memory" | "cpu" | "gpus" | "leftOut">;
 
@@ -28,11 +19,6 @@ export interface HardwareReader {
 }
 
 const MOST_BYTES = 64 * 1024 ** 4;
-
-export function rootsUnder(root: string): HardwareRoots {
-  const at = (path: string) => join(root, path);
-  return { proc: at("proc"), sys: at("sys"), dev: at("dev"), udev: at("run/udev"), isOwn: root === "/" };
-}
 
 /** `run` finds the vendors' tools, such as nvidia-smi. */
 export function createHardwareReader(roots: HardwareRoots, run: RunCommand): HardwareReader {

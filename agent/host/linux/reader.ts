@@ -5,7 +5,6 @@ import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.t
 import type { RunCommand } from "../../../src/util/command.ts";
 import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
 import { findLinuxGpus, groupGpus } from "./gpus.ts";
-import { rootsUnder } from "./hardware.ts";
 import {
   parseFootprint,
   parseMeminfo,
@@ -15,6 +14,7 @@ import {
   withinGroup,
   worsePressure,
 } from "./parse.ts";
+import { rootsUnder } from "./roots.ts";
 import { readVendorGpus } from "./vendor.ts";
 
 /** `run` finds nvidia-smi, for what no file says of NVIDIA's GPUs. */
