@@ -204,12 +204,14 @@ async function serveLlmfitOf(
   agent: Agent,
   records: AgentPorts["records"] = async () => [],
 ): Promise<void> {
-  const [{ serveLlmfit }, { factsOfHost }] = await Promise.all([
+  const [{ serveLlmfit }, { factsOfHost }, { createLlmfitRest }] = await Promise.all([
     import("./metrics/llmfit.ts"),
     import("../fitness/llmfit/rest/host-facts.ts"),
+    import("../fitness/llmfit/rest/rest.ts"),
   ]);
   const facts = async () => factsOfHost(await describeHost(agent));
-  serveLlmfit({ clock, log, signal, ...config.llmfit, facts, records });
+  const load = async () => createLlmfitRest(await records());
+  serveLlmfit({ clock, log, signal, ...config.llmfit, facts, load });
 }
 
 /** This machine as its Host would say it now, whether or not there is one. */

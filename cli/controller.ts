@@ -103,6 +103,8 @@ function addEngineOptions(command: Command): void {
 function addFitnessOptions(command: Command): void {
   command
     .addOption(catalogOption())
+    .option("--no-fitness", "do not score machines for models: the catalog is not read")
+    .addOption(new Option("--fitness").hideHelp())
     .option("--live-eviction", "move replicas off machines whose fitness for their model has fallen")
     .option(
       "--live-eviction-percent <n>",
@@ -130,7 +132,7 @@ async function controller({ logLevel, exitWithStdin, catalog, ...flags }: Contro
   if (retired.length > 0) log.warn({ flags: retired }, "these flags have no effect any more: remove them");
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
-  const { records } = await readCatalogFiles(catalog);
+  const records = config.fitness ? (await readCatalogFiles(catalog)).records : [];
   await runController({ config, records, log, signal: stop.signal });
 }
 

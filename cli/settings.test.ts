@@ -47,6 +47,7 @@ const CONTROLLER: Given = {
   tunnel: ["", true],
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],
+  fitness: ["", true],
   liveEviction: ["", true],
   liveEvictionPercent: ["5", 5],
 };
@@ -105,6 +106,12 @@ test("a flag of an earlier version is accepted, ignored and named", () => {
 test("without their flags, live eviction and preflight are off", () => {
   const config = parseControllerConfig({});
   expect([liveEvictionOf(config), preflightOf(config)]).toEqual([undefined, undefined]);
+});
+
+test("without fitness, what acts on scores cannot be on", () => {
+  expect(parseControllerConfig({ fitness: false })).toMatchObject({ fitness: false, liveEviction: false });
+  for (const key of ["liveEviction", "probeNodes"])
+    expect(() => parseControllerConfig({ fitness: false, [key]: true })).toThrow(`${key}: needs fitness`);
 });
 
 test("what a node was given says where it reads, and as which node", () => {

@@ -8,33 +8,48 @@ import { preflightConfigSchema } from "./preflight/config.ts";
 import { podsConfigSchema } from "./service/pods/config.ts";
 import { tunnelConfigSchema } from "./tunnel/config.ts";
 
-export const controllerConfigSchema = z.strictObject({
-  kubeconfig: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
-    ),
-  context: z.string().min(1).optional().describe("Context of the kubeconfig."),
-  healthAddress: z
-    .string()
-    .min(1)
-    .default("127.0.0.1")
-    .describe("Address of /healthz, /readyz and /metrics."),
-  healthPort: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(65535)
-    .default(9464)
-    .describe("Their port; 0 for any free one."),
-  ...modelConfigSchema.shape,
-  ...podsConfigSchema.shape,
-  ...preflightConfigSchema.shape,
-  ...tunnelConfigSchema.shape,
-  ...liveEvictionConfigSchema.shape,
-});
+export const controllerConfigSchema = z
+  .strictObject({
+    kubeconfig: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+      ),
+    context: z.string().min(1).optional().describe("Context of the kubeconfig."),
+    healthAddress: z
+      .string()
+      .min(1)
+      .default("127.0.0.1")
+      .describe("Address of /healthz, /readyz and /metrics."),
+    healthPort: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(65535)
+      .default(9464)
+      .describe("Their port; 0 for any free one."),
+    fitness: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Score machines for models of the catalog. False: the catalog is not read, placement.mode Auto leaves the choice of nodes to Kubernetes, and preflight judges hosts alone, by their capacity.",
+      ),
+    ...modelConfigSchema.shape,
+    ...podsConfigSchema.shape,
+    ...preflightConfigSchema.shape,
+    ...tunnelConfigSchema.shape,
+    ...liveEvictionConfigSchema.shape,
+  })
+  .refine((config) => config.fitness || !config.liveEviction, {
+    path: ["liveEviction"],
+    message: "needs fitness",
+  })
+  .refine((config) => config.fitness || !config.probeNodes, {
+    path: ["probeNodes"],
+    message: "needs fitness",
+  });
 
 export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>;
 

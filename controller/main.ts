@@ -1,8 +1,8 @@
 /** The controller: wires connection, leader election and the leader's work. */
 
-import { createMatcher } from "../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import type { Fitness } from "../src/capacity/fitness.ts";
 import { healthRoutes, listen, type RouteHandler, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
@@ -69,6 +69,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
+  const fitness = config.fitness ? await loadFitness(options.records) : undefined;
   const state: Readiness = { waitingFor: "the API server", watches: () => [] };
   const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
@@ -76,7 +77,6 @@ export async function runController(options: ControllerOptions): Promise<void> {
     const routes = routesOf(state, metricsRoute(metrics.text, clock));
     const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
     // In the same turn: no probe may find this pod Ready before.
-    const match = createMatcher(options.records ?? []);
     const preflight = preflightOf(config);
     if (preflight !== undefined)
       state.preflight = startPreflight({
@@ -86,7 +86,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         clock,
         log,
         signal,
-        match,
+        fitness,
         onListening: options.onPreflight,
       });
     await serveTunnel(options, target);
@@ -113,7 +113,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         return lead({
           ...shared,
           ...partsOf({ ...options, signal: leading }, state, client, identity),
-          matchModel: match,
+          fitness,
         });
       },
       onLost: () => {
@@ -126,6 +126,12 @@ export async function runController(options: ControllerOptions): Promise<void> {
   } finally {
     connection.close();
   }
+}
+
+/** The one place that knows the scores: everything else calls them by their port. */
+async function loadFitness(records: readonly CatalogRecord[] = []): Promise<Fitness> {
+  const { createFitness } = await import("../fitness/fitness.ts");
+  return createFitness(records);
 }
 
 function targetOf({ kubeconfig, context }: ControllerConfig, metrics: ControllerMetrics): ConnectOptions {

@@ -38,6 +38,8 @@ const forbidden: readonly (readonly [file: string, imported: string])[] = [
   ["controller/a.ts", "../agent/x.ts"],
   ["controller/b.ts", "../launchd/x.ts"],
   ["controller/c.ts", "../server/x.ts"],
+  ["controller/d.ts", "../fitness/x.ts"],
+  ["agent/g.ts", "../fitness/x.ts"],
   ["server/a.ts", "../controller/x.ts"],
   ["fitness/density/a.ts", "node:fs"],
   ["fitness/density/b.ts", "../../src/kube/client/x.ts"],
@@ -61,6 +63,8 @@ const allowed: readonly (readonly [file: string, imported: string])[] = [
   ["fitness/density/ok.ts", "../../src/kube/workload-objects.ts"],
   ["server/ok.ts", "../src/kube/ok.ts"],
   ["controller/ok.ts", "../src/kube/ok.ts"],
+  ["controller/main.ts", "../fitness/ok.ts"],
+  ["agent/main.ts", "../fitness/ok.ts"],
   ["cli/ok.ts", "../agent/ok.ts"],
   ["scripts/ok.ts", "../test/bed/test-fleet.ts"],
 ];

@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readCatalog } from "../../fitness/catalog/record.ts";
 import { factsOfHost } from "../../fitness/llmfit/rest/host-facts.ts";
+import { createLlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { agentConfigSchema } from "../config/schema.ts";
@@ -38,6 +39,7 @@ const facts = async () =>
     },
   });
 const records = async () => readCatalog(await readFile("catalog/models.jsonl", "utf8")).records;
+const load = async () => createLlmfitRest(await records());
 
 interface Place {
   readonly address: string;
@@ -49,7 +51,7 @@ async function serve({ read = facts, ...place }: Place) {
   const end = new AbortController();
   const lines: LogLine[] = [];
   const log = keepLines(lines);
-  const parts = { clock: createSteppedClock(), log, signal: end.signal, port: 0, records };
+  const parts = { clock: createSteppedClock(), log, signal: end.signal, port: 0, load };
   serveLlmfit({ ...place, ...parts, facts: read });
   await until(() => expect(lines.map(({ message }) => message)).toContain("listening for llmfit's REST API"));
   const port = lines.find(({ message }) => message.startsWith("listening"))?.data.port;

@@ -1,14 +1,23 @@
 /** llmfit's REST API about this machine: the one listener of the agent and of `metalbridge node`. */
 import type { IncomingMessage } from "node:http";
-import type { CatalogRecord } from "../../fitness/catalog/record.ts";
-import { createLlmfitRest, type LlmfitRest, type RestFacts } from "../../fitness/llmfit/rest/rest.ts";
 import { readBodyText } from "../../src/http/body.ts";
 import type { HttpResponse } from "../../src/http/listener.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { listenWithRetry } from "./server.ts";
 
-export interface LlmfitOptions {
+/** One request, as the API judges it. */
+interface LlmfitRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly isLocal: boolean;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+type LlmfitRest<Facts> = (request: LlmfitRequest, facts: Facts, nowMs: number) => HttpResponse;
+
+export interface LlmfitOptions<Facts> {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -18,25 +27,25 @@ export interface LlmfitOptions {
   /** Required by the callers for addresses that strangers reach. */
   readonly tokenFile?: string | undefined;
   /** Asked for each request but those for health; once for requests at the same time. */
-  readonly facts: () => Promise<RestFacts>;
-  /** Asked for once, at the first request. */
-  readonly records: () => Promise<readonly CatalogRecord[]>;
+  readonly facts: () => Promise<Facts>;
+  /** Called once, at the first request. */
+  readonly load: () => Promise<LlmfitRest<Facts>>;
 }
 
 const MOST_BODY_BYTES = 64 * 1024;
 
 /** Returns at once; retries until it listens. */
-export function serveLlmfit(options: LlmfitOptions): void {
+export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
   const { clock, log, signal, address, port, tokenFile, facts } = options;
-  let loaded: Promise<LlmfitRest> | undefined;
-  const load = (): Promise<LlmfitRest> => {
-    loaded ??= options.records().then(createLlmfitRest);
+  let loaded: Promise<LlmfitRest<Facts>> | undefined;
+  const load = (): Promise<LlmfitRest<Facts>> => {
+    loaded ??= options.load();
     loaded.catch(() => (loaded = undefined));
     return loaded;
   };
-  let known: RestFacts | undefined;
-  let reading: Promise<RestFacts> | undefined;
-  const read = (): Promise<RestFacts> => {
+  let known: Facts | undefined;
+  let reading: Promise<Facts> | undefined;
+  const read = (): Promise<Facts> => {
     reading ??= facts()
       .then((found) => (known = found))
       .finally(() => (reading = undefined));

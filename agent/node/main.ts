@@ -86,12 +86,14 @@ async function serveLlmfitOf(
 ): Promise<void> {
   const { llmfitPort: port, llmfitAddress: address, llmfitTokenFile: tokenFile } = config;
   if (port === undefined) return;
-  const [{ serveLlmfit }, { factsOfNode }] = await Promise.all([
+  const [{ serveLlmfit }, { factsOfNode }, { createLlmfitRest }] = await Promise.all([
     import("../metrics/llmfit.ts"),
     import("../../fitness/llmfit/rest/host-facts.ts"),
+    import("../../fitness/llmfit/rest/rest.ts"),
   ]);
   const facts = async () => factsOfNode(nodeNameOf(config), await reader.read());
-  serveLlmfit({ ...parts, address, port, tokenFile, facts, records });
+  const load = async () => createLlmfitRest(await records());
+  serveLlmfit({ ...parts, address, port, tokenFile, facts, load });
 }
 
 function createReader(config: NodeConfig, log?: Log): NodeReader {

@@ -1,11 +1,11 @@
 /** Maps each change that a watch shows to the queue keys that it affects. */
 
-import { readNode } from "../../fitness/scoring/node.ts";
 import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { reportInConfigMap } from "../../src/api/node-report.ts";
+import type { Fitness } from "../../src/capacity/fitness.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
 import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
@@ -27,6 +27,7 @@ export interface LeaderParts {
   readonly watches: Watches;
   readonly memory: ServiceMemory;
   readonly clock: Clock;
+  readonly fitness: Fitness | undefined;
 }
 
 /** Empty until every cache is complete. */
@@ -78,7 +79,9 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
         state.working?.queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => {
-      if (!isDeepEqual(node && readNode(node), before && readNode(before))) enqueueAuto(state);
+      const { readNode } = state.working?.fitness ?? {};
+      if (readNode !== undefined && !isDeepEqual(node && readNode(node), before && readNode(before)))
+        enqueueAuto(state);
       const name = node?.metadata.name ?? before?.metadata.name;
       if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(state, name);
     },

@@ -1,7 +1,7 @@
 /** The work of the leader: watches, queues, reconcilers. One signal stops all of it. */
 
-import type { Match } from "../../fitness/catalog/match.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -40,8 +40,8 @@ export interface LeadOptions extends ControllerQueueOptions {
   readonly linux: PodsSettings;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
-  /** Of the catalog. */
-  readonly matchModel: (name: string) => Match;
+  /** Undefined: machines are not scored. */
+  readonly fitness: Fitness | undefined;
   readonly probing: NodeProbesOptions["probing"];
   /** Undefined where it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
@@ -76,7 +76,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const podsQueue = createPodsQueue();
   const pathPorts: PathPorts = {
     ...ports,
-    ...{ linux: options.linux, matchModel: options.matchModel, podsQueue },
+    ...{ linux: options.linux, podsQueue },
     nodeProbes: createNodeProbes({ ...options, watches }),
     offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
     onPositions: enqueueServices,
@@ -109,7 +109,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     secretAccess,
     downloads,
   });
-  state.working = { queues, scheduler, watches, memory, clock };
+  state.working = { queues, scheduler, watches, memory, clock, fitness: options.fitness };
   processInitialLists(state.working);
   metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue }, clock));
   prepareAll(paths, watches);

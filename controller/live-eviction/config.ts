@@ -1,6 +1,6 @@
 /** Settings of live eviction, with their defaults. */
 import { z } from "zod";
-import type { LiveEvictionSettings } from "./plan.ts";
+import type { MoveSettings } from "../../src/capacity/fitness.ts";
 
 /** Fitness is observed at this interval. */
 const INTERVAL_MS = 30_000;
@@ -23,7 +23,7 @@ export const liveEvictionConfigSchema = z.strictObject({
     .describe("Part of the best score seen on the machine, in percent, that must be lost."),
 });
 
-export type LiveEvictionTimes = Partial<LiveEvictionSettings & { readonly intervalMs: number }>;
+export type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;
 
 /** Undefined where it is off. */
 export function liveEvictionOf(

@@ -1,7 +1,7 @@
 /** Live eviction at work: observes at an interval, from the watches alone, and starts moves. */
 
-import type { Match } from "../../fitness/catalog/match.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import type { Fitness, MoveJudge, MoveSettings } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
@@ -13,27 +13,18 @@ import { reportOn } from "../watches/events.ts";
 import type { Watches } from "../watches/watches.ts";
 import { type Departure, type MoveTracker, moveEndOf } from "./move-tracker.ts";
 import { mayHaveMultiplePods, moveCandidatesFor, type ObservedWorkload, observeReplicas } from "./observe.ts";
-import {
-  chooseMove,
-  type LiveEvictionSettings,
-  type LiveEvictionState,
-  NO_OBSERVATIONS,
-  noteMove,
-  observeFitness,
-} from "./plan.ts";
-
-type Settings = LiveEvictionSettings & { readonly intervalMs: number };
 
 export interface MoverOptions {
   /** Undefined: nothing is moved. */
-  readonly liveEviction: Settings | undefined;
+  readonly liveEviction: (MoveSettings & { readonly intervalMs: number }) | undefined;
   readonly connection: KubeConnection;
   readonly watches: Watches;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly record: RecordEvent;
-  readonly matchModel: (name: string) => Match;
+  /** Undefined: nothing is moved. */
+  readonly fitness: Fitness | undefined;
   readonly moving: MoveTracker;
   readonly metrics: Pick<ControllerMetrics, "countMove">;
   /** What has to leave which machine has changed for these services. */
@@ -44,25 +35,28 @@ const TIMEOUT_MS = 10_000;
 
 /** Runs until `signal` is aborted. */
 export function startLiveEviction(options: MoverOptions): void {
-  const { clock, log, signal, liveEviction: settings } = options;
-  if (settings === undefined) return;
-  let state = NO_OBSERVATIONS;
+  const { clock, log, signal, liveEviction: settings, fitness } = options;
+  if (settings === undefined || fitness === undefined) return;
+  const work = { ...options, fitness, judge: fitness.createMoveJudge(settings), scored: new Set<string>() };
   const queue = createQueue<string>({
     ...{ clock, log: log.child({ queue: "live eviction" }), signal },
     reconcile: async () => {
-      state = await pass(options, settings, state);
+      await pass(work);
       return { recheckAfterMs: settings.intervalMs };
     },
   });
   queue.enqueue("all");
 }
 
-async function pass(
-  options: MoverOptions,
-  settings: Settings,
-  before: LiveEvictionState,
-): Promise<LiveEvictionState> {
-  const { watches, clock, log, moving, matchModel, onMoving } = options;
+type Work = MoverOptions & {
+  readonly fitness: Fitness;
+  readonly judge: MoveJudge;
+  /** Replicas whose first score is logged. */
+  readonly scored: Set<string>;
+};
+
+async function pass(options: Work): Promise<void> {
+  const { watches, clock, log, moving, fitness, onMoving, judge } = options;
   const nowMs = clock.nowMs();
   onMoving(
     moving.end((service, one) => {
@@ -70,31 +64,36 @@ async function pass(
       return moveEndOf({ hasService, isOnMachine: isThere(watches, service, one) }, one.sinceMs, nowMs);
     }),
   );
-  const seen = new Map(observeReplicas(watches, matchModel).map((one) => [one.replica, one]));
-  const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
-  for (const { replica, name, service, on, score } of seen.values())
-    if ((score ?? 0) > 0 && !before.tracked.has(replica))
-      log.debug({ service, name, on, score }, "fitness observed");
-  let after = state;
-  for (const one of due) {
-    const replica = seen.get(one.replica);
-    const move = replica && chooseMove(one, moveCandidatesFor(watches, replica, matchModel, nowMs), settings);
-    if (replica === undefined || move === undefined) continue;
-    // Also where it may not leave: it is asked again after the cool-down, not at every interval.
-    after = noteMove(after, one.service, nowMs);
+  const seen = new Map(observeReplicas(watches, fitness).map((one) => [one.replica, one]));
+  logFirstScores(options, seen);
+  const candidatesFor = (replica: string) => {
+    const one = seen.get(replica);
+    return one === undefined ? [] : moveCandidatesFor(watches, one, fitness, nowMs);
+  };
+  for (const { replica: key, because, notTo } of judge([...seen.values()], candidatesFor, nowMs)) {
+    const replica = seen.get(key);
+    if (replica === undefined) continue;
+    const { service, on, name } = replica;
     const why = await whyItStays(options, replica);
     if (why !== undefined) {
-      log.info({ service: one.service, name: replica.name, on: one.on }, `not moved: ${why}`);
+      log.info({ service, name, on }, `not moved: ${why}`);
       options.metrics.countMove("Blocked");
-      tell(options, replica, "MoveBlocked", `${replica.name} stays on ${one.on}: ${why}`);
+      tell(options, replica, "MoveBlocked", `${name} stays on ${on}: ${why}`);
       continue;
     }
-    const { because, notTo } = move;
-    moving.start(one.service, { by: replica.by, machine: one.on, because, sinceMs: nowMs, notTo });
-    tell(options, replica, "FitnessFell", `moving ${replica.name}: ${because}`);
-    onMoving([one.service]);
+    moving.start(service, { by: replica.by, machine: on, because, sinceMs: nowMs, notTo });
+    tell(options, replica, "FitnessFell", `moving ${name}: ${because}`);
+    onMoving([service]);
   }
-  return after;
+}
+
+function logFirstScores({ log, scored }: Work, seen: ReadonlyMap<string, ObservedWorkload>): void {
+  for (const replica of scored) if (!seen.has(replica)) scored.delete(replica);
+  for (const { replica, name, service, on, score = 0 } of seen.values()) {
+    if (score === 0 || scored.has(replica)) continue;
+    scored.add(replica);
+    log.debug({ service, name, on, score }, "fitness observed");
+  }
 }
 
 function isThere(

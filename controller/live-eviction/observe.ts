@@ -1,20 +1,18 @@
 /** What live eviction sees: how well each replica's machine fits its model now, and which other machines would take it. */
 
-import type { Match } from "../../fitness/catalog/match.ts";
-import { machineOf } from "../../fitness/scoring/machine.ts";
-import { nodeMachineFor } from "../../fitness/scoring/node.ts";
-import {
-  fitReplica,
-  type ReplicaFit,
-  type ReplicaNeed,
-  replicaNeedOf,
-} from "../../fitness/scoring/replica-fit.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import type {
+  Fitness,
+  MoveCandidate,
+  Observation,
+  ReplicaFit,
+  ReplicaScorer,
+} from "../../src/capacity/fitness.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
@@ -23,7 +21,6 @@ import { hasEnded, isReadyPod as isPodReady, requestsOf } from "../service/pods/
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
-import type { MoveCandidate, Observation } from "./plan.ts";
 
 export interface ObservedWorkload extends Observation {
   readonly by: "replica" | "pod";
@@ -44,40 +41,38 @@ type Sees = Pick<
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
-export function observeReplicas(watches: Sees, match: (name: string) => Match): readonly ObservedWorkload[] {
+export function observeReplicas(watches: Sees, fitness: Fitness): readonly ObservedWorkload[] {
   return watches.services.list().flatMap((service) => {
     const model = modelOf(watches, service);
     const { evictionProtection, disruption, suspend } = service.spec;
     if (model === undefined || suspend || evictionProtection === true || disruption?.protectAlways === true)
       return [];
-    return [...onHosts(watches, service, model, match), ...onNodes(watches, service, model, match)];
+    return [...onHosts(watches, service, model, fitness), ...onNodes(watches, service, model, fitness)];
   });
 }
 
-function onHosts(watches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+function onHosts(watches: Sees, service: InferenceService, model: Model, fitness: Fitness) {
   const key = keyOf(service.metadata);
   return watches.ofService.replicas.of(key).flatMap((replica): ObservedWorkload[] => {
     const { metadata, spec } = replica;
     const host = watches.hosts.get(spec.template.hostName);
     if (host === undefined || isLeaving(replica)) return [];
-    const read = machineOf(host);
-    const need = hostNeed(model, spec.template.engine, match, spec.memory.claimBytes);
-    const score =
-      isServingReplica(replica) && read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+    const scorer = hostScorer(model, spec.template.engine, fitness, spec.memory.claimBytes);
+    const score = isServingReplica(replica) ? scoreOf(scorer.fitOn({ host })) : undefined;
     return [{ ...identityOf(metadata), by: "replica", service: key, on: host.metadata.name, score }];
   });
 }
 
-function onNodes(watches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+function onNodes(watches: Sees, service: InferenceService, model: Model, fitness: Fitness) {
   if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
   const key = keyOf(service.metadata);
   const pods = watches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
-  const needs = pods.length === 0 ? undefined : needInPods(watches, service, model, match);
+  const needs = pods.length === 0 ? undefined : needInPods(watches, service, model, fitness);
   if (needs === undefined) return [];
   return pods.flatMap((pod): ObservedWorkload[] => {
     const node = watches.nodes.get(pod.spec.nodeName ?? "");
     if (node === undefined) return [];
-    const score = isPodReady(pod) ? scoreOn(watches, node, needs) : undefined;
+    const score = isPodReady(pod) ? scoreOn(watches, node, needs, fitness) : undefined;
     return [{ ...identityOf(pod.metadata), by: "pod", service: key, on: node.metadata.name, score }];
   });
 }
@@ -101,16 +96,16 @@ export function mayHaveMultiplePods(
 export function moveCandidatesFor(
   watches: Sees,
   { by, service: key, name: own }: ObservedWorkload,
-  match: (name: string) => Match,
+  fitness: Fitness,
   nowMs: number,
 ): readonly MoveCandidate[] {
   const service = watches.services.get(key);
   const model = service && modelOf(watches, service);
   if (service === undefined || model === undefined) return [];
   if (by === "pod") {
-    const needs = needInPods(watches, service, model, match);
+    const needs = needInPods(watches, service, model, fitness);
     const pod = watches.pods.get(keyOf({ namespace: service.metadata.namespace, name: own }));
-    return needs === undefined || pod === undefined ? [] : nodeCandidates(watches, pod, needs);
+    return needs === undefined || pod === undefined ? [] : nodeCandidates(watches, pod, needs, fitness);
   }
   try {
     const lists = { hosts: watches.hosts.list(), replicas: watches.replicas.list() };
@@ -121,10 +116,9 @@ export function moveCandidatesFor(
     );
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {
       const host = watches.hosts.get(name);
-      const read = host === undefined ? undefined : machineOf(host);
-      if (read?.at !== "known") return [];
-      const need = hostNeed(model, fit.template.engine, match, claimBytes);
-      const score = scoreOf(fitReplica(need, read.machine));
+      if (host === undefined) return [];
+      const scorer = hostScorer(model, fit.template.engine, fitness, claimBytes);
+      const score = scoreOf(scorer.fitOn({ host }));
       return score === undefined ? [] : [{ name, score, isOpen: fits === true }];
     });
   } catch (error) {
@@ -134,12 +128,12 @@ export function moveCandidatesFor(
 }
 
 /** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
-function nodeCandidates(watches: Sees, pod: Pod, needs: Needs): readonly MoveCandidate[] {
+function nodeCandidates(watches: Sees, pod: Pod, needs: Needs, fitness: Fitness): readonly MoveCandidate[] {
   const beside = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
   for (const one of watches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
   return watches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
-    const score = scoreOn(watches, node, needs);
+    const score = scoreOn(watches, node, needs, fitness);
     const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, beside.get(name) ?? [], pod);
     return score === undefined ? [] : [{ name, score, isOpen }];
   });
@@ -186,46 +180,43 @@ function sumsOf(pods: readonly Pod[]): ReadonlyMap<string, number> {
 
 interface Needs {
   readonly pod: PodNeed;
-  readonly need: ReplicaNeed;
+  readonly scorer: ReplicaScorer;
 }
 
 function needInPods(
   watches: Sees,
   service: InferenceService,
   model: Model,
-  match: (name: string) => Match,
+  fitness: Fitness,
 ): Needs | undefined {
   try {
     const pod = podNeed({ service, model, ...inPods(namedModels(watches, service)) });
     const { source, quantization } = aboutModel(model);
     const { settings, claimBytes } = pod;
-    return { pod, need: replicaNeedOf({ source, quantization, match, settings, claimBytes }) };
+    return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }) };
   } catch (error) {
     if (error instanceof MetalbridgeError) return undefined;
     throw error;
   }
 }
 
-function scoreOn({ nodeReports }: Sees, node: Node, { pod, need }: Needs): number | undefined {
-  const read = nodeMachineFor(readReportedNode(node, nodeReports), pod);
-  if (read.at === "noGpus") return 0;
-  return read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+function scoreOn({ nodeReports }: Sees, node: Node, { pod, scorer }: Needs, fitness: Fitness) {
+  return scoreOf(scorer.fitOn({ node: readReportedNode(fitness, node, nodeReports), pod }));
 }
 
-function hostNeed(
+function hostScorer(
   model: Model,
-  settings: Parameters<typeof replicaNeedOf>[0]["settings"],
-  match: (name: string) => Match,
+  settings: Parameters<Fitness["forReplica"]>[0]["settings"],
+  fitness: Fitness,
   claimBytes: number | undefined,
-): ReplicaNeed {
-  const { source, quantization } = aboutModel(model);
+): ReplicaScorer {
   const claimed = claimBytes === undefined || claimBytes === 0 ? undefined : () => claimBytes;
-  return replicaNeedOf({ source, quantization, match, settings, claimBytes: claimed });
+  return fitness.forReplica({ ...aboutModel(model), settings, claimBytes: claimed });
 }
 
 /** Undefined: not known, which is no fall. */
 function scoreOf(fit: ReplicaFit): number | undefined {
-  if (fit.at === "tooSmall") return 0;
+  if (fit.at === "tooSmall" || fit.at === "noGpus") return 0;
   return fit.at === "fits" ? fit.scored?.score : undefined;
 }
 

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { createMatcher } from "../../fitness/catalog/match.ts";
 import { readCatalog } from "../../fitness/catalog/record.ts";
-import { readNode } from "../../fitness/scoring/node.ts";
+import { createFitness } from "../../fitness/fitness.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
@@ -10,7 +9,7 @@ import { type PreflightInput, preflightService } from "./judge.ts";
 
 const GIB = 1024 ** 3;
 const { records } = readCatalog(readFileSync(new URL("../../catalog/models.jsonl", import.meta.url), "utf8"));
-const match = createMatcher(records);
+const fitness = createFitness(records);
 const SOURCE = "hf://bartowski/Qwen2.5-32B-Instruct-GGUF/Qwen2.5-32B-Instruct-Q8_0.gguf";
 const GGUF = {
   architecture: "qwen2",
@@ -51,7 +50,7 @@ const host = (name: string, gib: number, more: object = {}) =>
     },
   });
 const node = (name: string, memory: string, gpu?: { count: number; mib?: number }) =>
-  readNode({
+  fitness.readNode({
     metadata: {
       name,
       labels: gpu?.mib === undefined ? {} : { "nvidia.com/gpu.memory": String(gpu.mib) },
@@ -67,7 +66,7 @@ const judge = (input: Partial<PreflightInput>) =>
     model: model(),
     hosts: [],
     nodes: [],
-    match,
+    fitness,
     hasFixedNodes: true,
     ...input,
   });
@@ -265,4 +264,18 @@ test("what fits no node of today may fit one that is added, unless nodes are fix
   const either = service({ placement: { on: "Auto" } });
   expect(judge({ service: either, hosts, nodes, hasFixedNodes: false })).toMatchObject({ mayGrow: true });
   expect(judge({ hosts, nodes, hasFixedNodes: false })).toMatchObject({ at: "nowhere", mayGrow: false });
+});
+
+test("without fitness hosts are judged by their capacity alone, and nodes are not", () => {
+  const without = { fitness: undefined, nodes: undefined };
+  const hosts = [host("mac-1", 16)];
+  expect(judge({ ...without, hosts })).toMatchObject({
+    at: "nowhere",
+    message: expect.stringMatching(/^needs .* mac-1, offers 12 GiB$/),
+  });
+  expect(judge({ ...without, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });
+  expect(judge({ ...without, hosts, model: model("metal", null) })).toMatchObject({ at: "unknown" });
+  const off = { at: "unknown", why: "nodes: fitness scores are off" };
+  expect(judge({ ...without, model: model("cpu") })).toEqual(off);
+  expect(judge({ ...without, hosts, service: service({ placement: { on: "Auto" } }) })).toEqual(off);
 });

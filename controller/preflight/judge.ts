@@ -1,23 +1,18 @@
 /** Whether a service fits any machine of the cluster, were nothing else on it; and if none, which comes nearest. Pure. */
 
-import type { Match } from "../../fitness/catalog/match.ts";
-import { quantizationIn } from "../../fitness/catalog/quantizations.ts";
-import { type Machine, machineOf } from "../../fitness/scoring/machine.ts";
-import { type NodeRead, nodeMachineFor } from "../../fitness/scoring/node.ts";
-import {
-  fitReplica,
-  type NeedInput,
-  type ReplicaFit,
-  type ReplicaNeed,
-  replicaNeedOf,
-  smallerFit,
-} from "../../fitness/scoring/replica-fit.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import type {
+  Fitness,
+  NodeRead,
+  ReplicaFit,
+  ReplicaNeed,
+  ReplicaScorer,
+} from "../../src/capacity/fitness.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
@@ -33,8 +28,9 @@ export interface PreflightInput {
   readonly draftModel?: Model | undefined;
   readonly loraModels?: readonly (Model | undefined)[];
   readonly hosts: readonly Host[];
-  readonly nodes: readonly NodeRead[];
-  readonly match: (name: string) => Match;
+  /** Undefined: nothing is known of them. */
+  readonly nodes: readonly NodeRead[] | undefined;
+  readonly fitness: Fitness | undefined;
   /** The operator says that the cluster gets no other nodes than those that exist. */
   readonly hasFixedNodes: boolean;
 }
@@ -95,21 +91,22 @@ function shortageOf({ name, fit, help }: Candidate) {
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};
-  const need = needWith(input, model, toEngineSettings(service.spec, { gguf }));
+  const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
   try {
     const well = hosts.map(asIfWell);
     const objects = { service, model, draftModel, loraModels, hosts: well, replicas: [], services: [] };
     const { report } = fitOfService(objects, 0);
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
-    return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), need));
+    return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
   } catch (error) {
-    if (!(error instanceof MetalbridgeError) || error.code !== "ModelNotReady") throw error;
-    return hosts.flatMap((host) => unreadCandidate(host, service, need));
+    const isUnread = error instanceof MetalbridgeError && error.code === "ModelNotReady";
+    if (!isUnread || scorer === undefined) throw error;
+    return hosts.flatMap((host) => unreadCandidate(host, service, scorer));
   }
 }
 
 /** While nothing says which runtimes can serve the model, one that is named must be there. */
-function unreadCandidate(host: Host, { spec }: InferenceService, need: ReplicaNeed): Candidate[] {
+function unreadCandidate(host: Host, { spec }: InferenceService, scorer: ReplicaScorer): Candidate[] {
   const { name } = host.metadata;
   const facts = hostFacts(host);
   const { hosts = [], hostSelector, spread } = spec.placement;
@@ -119,12 +116,10 @@ function unreadCandidate(host: Host, { spec }: InferenceService, need: ReplicaNe
   const isNamed = runtime !== undefined && engineDescription(runtime)?.program === undefined;
   if (isNamed && !facts.runtimes.includes(runtime))
     return [{ name, fit: { at: "unknown", why: `${runtime} is not installed` } }];
-  const read = machineOf(host);
-  if (read.at !== "known") return [{ name, fit: { at: "unknown", why: read.why } }];
-  return [{ name, fit: fitReplica(need, read.machine), help: smallerFit(need, read.machine) }];
+  return [{ name, fit: scorer.fitOn({ host }), help: scorer.smallerFitOn({ host }) }];
 }
 
-function hostCandidate(fit: HostFit, host: Host | undefined, need: ReplicaNeed): Candidate[] {
+function hostCandidate(fit: HostFit, host: Host | undefined, scorer?: ReplicaScorer): Candidate[] {
   const { host: name, fits, claimBytes, budgetBytes, helps = [] } = fit;
   if (fits === true && claimBytes !== undefined && budgetBytes !== undefined)
     return [{ name, fit: { at: "fits", claimBytes, budgetBytes } }];
@@ -133,14 +128,9 @@ function hostCandidate(fit: HostFit, host: Host | undefined, need: ReplicaNeed):
     return [{ name, fit: { at: "unknown", why: fit.message ?? fit.code } }];
   // Else the service itself rules the host out.
   if (fit.code !== "HostMemoryShort" || claimBytes === undefined || budgetBytes === undefined) return [];
-  const machine = host === undefined ? undefined : known(machineOf(host));
   const [setting] = helps.map(({ text }) => `with ${text}`);
-  const help = (machine && smallerFit(need, machine)) ?? setting;
+  const help = (host && scorer?.smallerFitOn({ host })) ?? setting;
   return [{ name, fit: { at: "tooSmall", claimBytes, budgetBytes }, help }];
-}
-
-function known(read: ReturnType<typeof machineOf>): Machine | undefined {
-  return read.at === "known" ? read.machine : undefined;
 }
 
 /** Outages and drains pass; the size of a machine does not. */
@@ -161,23 +151,21 @@ function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Ca
   const { service, draftModel: draft, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
   const pod = podNeed({ service, model, draft, adapters });
-  const need = needWith(input, model, pod.settings, pod.claimBytes);
+  const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
+  if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
   return nodes.flatMap((node): Candidate[] => {
-    const { name } = node;
-    const read = nodeMachineFor(node, pod);
-    if (read.at === "noGpus") return [];
-    if (read.at !== "known") return [{ name, fit: { at: "unknown", why: read.why } }];
-    return [{ name, fit: fitReplica(need, read.machine), help: smallerFit(need, read.machine) }];
+    const place = { node, pod };
+    if (scorer === undefined) return [];
+    return [{ name: node.name, fit: scorer.fitOn(place), help: scorer.smallerFitOn(place) }];
   });
 }
 
-function needWith(
-  { match }: Pick<PreflightInput, "match">,
-  { spec: { source, quantization, files = [] }, status }: Model,
-  settings: NeedInput["settings"],
+function scorerFor(
+  { fitness }: Pick<PreflightInput, "fitness">,
+  { spec: { source, quantization, files }, status }: Model,
+  settings: ReplicaNeed["settings"],
   claimBytes?: ReplicaNeed["claimBytes"],
-): ReplicaNeed {
-  const inFiles = files.map(quantizationIn).find((one) => one !== undefined);
-  const named = status?.gguf?.quantization ?? quantization ?? quantizationIn(source) ?? inFiles;
-  return replicaNeedOf({ source, quantization: named, match, settings, claimBytes });
+): ReplicaScorer | undefined {
+  const named = status?.gguf?.quantization ?? quantization;
+  return fitness?.forReplica({ source, quantization: named, files, settings, claimBytes });
 }

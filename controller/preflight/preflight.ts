@@ -2,10 +2,10 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
-import type { Match } from "../../fitness/catalog/match.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Fitness } from "../../src/capacity/fitness.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn, retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
@@ -26,7 +26,8 @@ export interface PreflightOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly match: (name: string) => Match;
+  /** Undefined: nodes are not judged, and hosts by their capacity alone. */
+  readonly fitness: Fitness | undefined;
   readonly mode: PreflightMode;
   readonly hasFixedNodes: boolean;
   /** Nothing runs in pods: nodes are not watched. */
@@ -164,11 +165,12 @@ function useCertificate(server: Server, secret: Secret | undefined, log: Log): b
 
 type Judge = (service: InferenceService) => Preflight;
 
-function createJudge({ hostsOnly, match, hasFixedNodes }: PreflightOptions, lists: Lists): Judge {
+function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, lists: Lists): Judge {
   const models = lists.start("Models", { kind: MODELS });
   const hosts = lists.start("Hosts", { kind: HOSTS });
-  const nodes = hostsOnly ? UNWATCHED : lists.start("Nodes", { kind: NODES });
-  const reports = hostsOnly ? UNWATCHED : lists.start("reports of nodes", NODE_REPORTS);
+  const readsNodes = !hostsOnly && fitness !== undefined;
+  const nodes = readsNodes ? lists.start("Nodes", { kind: NODES }) : UNWATCHED;
+  const reports = readsNodes ? lists.start("reports of nodes", NODE_REPORTS) : UNWATCHED;
   return (service) => {
     if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
@@ -182,8 +184,8 @@ function createJudge({ hostsOnly, match, hasFixedNodes }: PreflightOptions, list
       draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
       loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
       hosts: hosts.list(),
-      nodes: nodes.list().map((node) => readReportedNode(node, reports)),
-      match,
+      nodes: hostsOnly ? [] : fitness && nodes.list().map((node) => readReportedNode(fitness, node, reports)),
+      fitness,
       hasFixedNodes: hasFixedNodes || hostsOnly,
     });
   };

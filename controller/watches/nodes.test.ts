@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createFitness } from "../../fitness/fitness.ts";
 import { readReportedNode } from "./nodes.ts";
 
 test("a report is parsed once for each version of its ConfigMap", () => {
@@ -13,7 +14,8 @@ test("a report is parsed once for each version of its ConfigMap", () => {
     },
   });
   let map = mapWith(4);
-  const read = () => readReportedNode({ metadata: { name: "node-1" } }, { get: () => map }).cores;
+  const fitness = createFitness([]);
+  const read = () => readReportedNode(fitness, { metadata: { name: "node-1" } }, { get: () => map }).cores;
   expect([read(), read()]).toEqual([4, 4]);
   expect(parsed).toBe(1);
   map = mapWith(8);

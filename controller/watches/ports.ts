@@ -1,4 +1,5 @@
 /** What every reconciler of the controller works with. */
+import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -12,6 +13,8 @@ export interface ControllerPorts {
   readonly watches: Watches;
   readonly record: RecordEvent;
   readonly moving: MoveTracker;
+  /** Undefined: machines are not scored. */
+  readonly fitness: Fitness | undefined;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
 }

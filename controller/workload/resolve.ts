@@ -1,6 +1,5 @@
 /** What runs a service in pods: its runtime and the objects for it, or why it cannot. Pure. */
 
-import type { Loading } from "../../fitness/scoring/replica-fit.ts";
 import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
@@ -9,6 +8,7 @@ import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
+import type { Loading } from "../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";

@@ -2,10 +2,11 @@
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
+import type { NodeRead } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { coreCountOf, cpuBackend, hostSystem, type System, WITHOUT_GPU } from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
-import { type NodeRead, nodeMachine, readNode } from "../scoring/node.ts";
+import { nodeMachine, readNode } from "../scoring/node.ts";
 import { gibOf } from "../scoring/units.ts";
 
 export interface DensityMachine {

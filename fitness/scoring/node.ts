@@ -1,39 +1,10 @@
 /** A node of the cluster as a machine that models run on: its GPUs, or the memory that pods may have. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import type { NodeGpus, NodeRead, PodAccelerator } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { bandwidthOf } from "./gpus.ts";
 import { type MachineRead, readMachine } from "./machine.ts";
-
-export interface NodeGpus {
-  readonly accelerator: Accelerator;
-  readonly backend: string;
-  readonly name: string;
-  readonly count: number;
-  /** Undefined where no label says it. */
-  readonly bytesEach: number | undefined;
-  /** Pods get parts of them (MIG): the labels speak of parts, a report of whole ones. */
-  readonly isSliced?: boolean;
-}
-
-export interface NodeRead {
-  readonly name: string;
-  /** What `kubernetes.io/hostname` says, which node affinity selects by. */
-  readonly hostname: string;
-  readonly arch: string | undefined;
-  readonly totalBytes: number | undefined;
-  readonly allocatableBytes: number | undefined;
-  readonly cores: number | undefined;
-  readonly gpus: NodeGpus | undefined;
-  /** What is said of it cannot be: why. */
-  readonly unusable?: string;
-}
-
-/** What a pod computes on: on the CPU where it takes no GPUs. */
-export interface PodAccelerator {
-  readonly accelerator: Accelerator;
-  readonly gpus: number;
-}
 
 /** noGpus: it lacks what the pod asks for, which the scheduler sees. */
 export type NodeMachine = MachineRead | { readonly at: "noGpus" };

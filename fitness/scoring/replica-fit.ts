@@ -1,6 +1,6 @@
 /** Whether a machine holds one replica of a service, and how well. Pure. */
-import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import type { ReplicaFit, ReplicaNeed } from "../../src/capacity/fitness.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { categoryOf } from "../catalog/category.ts";
 import type { Match } from "../catalog/match.ts";
@@ -16,12 +16,9 @@ import type { CatalogRecord } from "../catalog/record.ts";
 import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
 import type { Machine } from "./machine.ts";
 import type { UseCase } from "./score.ts";
-import type { Figure } from "./speed.ts";
 
-/** What one replica needs of a machine, as far as it is known. */
-export interface ReplicaNeed {
-  /** From the header of the file, as admission and placement count; undefined where that is not read, or no estimate is possible. */
-  readonly claimBytes?: (accelerator: Accelerator) => number | undefined;
+/** What one replica needs of a machine, by the catalog where its header is not read. */
+interface ScoredNeed extends Pick<ReplicaNeed, "claimBytes"> {
   /** Of the catalog; undefined where the source means none of its models, or several. */
   readonly record?: CatalogRecord | undefined;
   readonly quantization?: Quantization | undefined;
@@ -31,17 +28,6 @@ export interface ReplicaNeed {
   readonly contextSize: number;
   readonly cacheType: string;
 }
-
-export type ReplicaFit =
-  | {
-      readonly at: "fits";
-      readonly claimBytes: number;
-      readonly budgetBytes: number;
-      /** 0 to 100, and tokens per second; absent where the model is not in the catalog. */
-      readonly scored?: { readonly score: number; readonly tokensPerSecond: Figure };
-    }
-  | { readonly at: "tooSmall"; readonly claimBytes: number; readonly budgetBytes: number }
-  | { readonly at: "unknown"; readonly why: string };
 
 export const DEFAULT_CONTEXT = 8192;
 const LOADS_LESS = "its settings leave a part out of this memory, and nothing says how large that is";
@@ -55,32 +41,18 @@ export function useCaseOf(record: CatalogRecord): UseCase {
   return PURPOSES[categoryOf(record)] ?? "general";
 }
 
-/** How the engine loads the weights, where that is not as the catalog has them. */
-export interface Loading {
-  /** Absent: the files are of another format. `bytes`: of the weights, or of all files; undefined while nothing is read. */
-  readonly safetensors?: { readonly bytes: number | undefined };
-  /** The machine holds less than the files have and a context needs, and how much is not known. */
-  readonly loadsLess?: boolean;
-}
-
-export interface NeedInput {
-  readonly source: string;
-  /** From the header, as the Model's status has it, or what is asked for. */
-  readonly quantization?: string | undefined;
-  readonly match: (name: string) => Match;
-  readonly settings: Pick<EngineSettings, "contextSize" | "cacheTypeK" | "cacheTypeCustomK"> & Loading;
-  readonly claimBytes?: ReplicaNeed["claimBytes"] | undefined;
-}
-
-export function replicaNeedOf({ source, quantization, match, settings, claimBytes }: NeedInput): ReplicaNeed {
+export function scoredNeedOf(
+  { source, quantization, files = [], settings, claimBytes }: ReplicaNeed,
+  match: (name: string) => Match,
+): ScoredNeed {
   const found = match(source);
   const record = found.at === "one" ? found.record : undefined;
-  const named = quantization ?? quantizationIn(source);
+  const named = [source, ...files].reduce((known, text) => known ?? quantizationIn(text), quantization);
   const { safetensors } = settings;
   const { chosen, isGuess } =
     safetensors === undefined
       ? fileOf(record, named)
-      : safetensorsIn(record, `${source} ${quantization ?? ""}`, safetensors.bytes);
+      : safetensorsIn(record, `${source} ${named ?? ""}`, safetensors.bytes);
   return {
     claimBytes,
     record,
@@ -109,7 +81,7 @@ function safetensorsIn(record: CatalogRecord | undefined, names: string, bytes: 
 }
 
 /** The header's claim decides whether it fits; the catalog's stands in for it, and says what the fit is worth. */
-export function fitReplica(need: ReplicaNeed, machine: Machine): ReplicaFit {
+export function fitReplica(need: ScoredNeed, machine: Machine): ReplicaFit {
   const { budgetBytes, accelerator } = machine;
   const brief = briefOf(need, machine);
   const known = need.claimBytes?.(accelerator);
@@ -125,7 +97,7 @@ export function fitReplica(need: ReplicaNeed, machine: Machine): ReplicaFit {
 }
 
 /** "with Q4_K_M and a context of 8192 it needs 9.1 GiB": what else of the model fits the machine; undefined where nothing does. */
-export function smallerFit(need: ReplicaNeed, machine: Machine): string | undefined {
+export function smallerFit(need: ScoredNeed, machine: Machine): string | undefined {
   const { record } = need;
   if (record === undefined) return undefined;
   for (const contextSize of new Set([need.contextSize, Math.min(need.contextSize, DEFAULT_CONTEXT)])) {
@@ -137,7 +109,7 @@ export function smallerFit(need: ReplicaNeed, machine: Machine): string | undefi
   return undefined;
 }
 
-function briefOf(need: ReplicaNeed, machine: Machine): BriefFitness | undefined {
+function briefOf(need: ScoredNeed, machine: Machine): BriefFitness | undefined {
   const { record, quantization } = need;
   if (record === undefined || quantization === undefined) return undefined;
   const wish = wishOf(need, record, { ...machine, contextSize: need.contextSize });
@@ -145,7 +117,7 @@ function briefOf(need: ReplicaNeed, machine: Machine): BriefFitness | undefined 
 }
 
 function wishOf(
-  { cacheType }: ReplicaNeed,
+  { cacheType }: ScoredNeed,
   record: CatalogRecord,
   { accelerator, contextSize }: { readonly accelerator: Accelerator; readonly contextSize: number },
 ): FitRequest {

@@ -1,8 +1,8 @@
 /** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
+import type { NodeGpus, NodeRead } from "../../src/capacity/fitness.ts";
 import { GPU_VENDORS, mainGpu } from "./gpus.ts";
-import type { NodeGpus, NodeRead } from "./node.ts";
 import { gibOf } from "./units.ts";
 
 const GIB = 1024 ** 3;

@@ -11,7 +11,7 @@ export interface Layer {
 /** Types of Kubernetes objects, without the code that talks to the API server. */
 const KUBE_TYPES = ["src/kube/objects.ts", "src/kube/workload-objects.ts"];
 const PURE_CORE = ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/crypto/", "src/util/"];
-/** Every part may run without the fitness scores: its `main.ts` loads them and passes them on. */
+/** The controller and the agent run without it: their `main.ts` alone load it, and pass it on by a port. */
 const FITNESS = "fitness/";
 
 /** What the planner of a replica is made of: each phase has its plan beside its act. `biome.json` lists the same. */
@@ -39,21 +39,31 @@ export const LAYERS: readonly Layer[] = [
     imports: ["src/api/", "src/models/", "src/engines/", "src/util/"],
     isPure: true,
   },
+  {
+    folder: "src/capacity/fitness.ts",
+    imports: ["src/api/", "src/kube/workload-objects.ts"],
+    isPure: true,
+  },
   { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },
   { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },
   { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
-  { folder: "agent/", imports: ["src/", FITNESS] },
+  { folder: "agent/", imports: ["src/"] },
+  ...["agent/main.ts", "agent/node/main.ts"].map((folder) => ({
+    folder,
+    imports: ["src/", "agent/", FITNESS],
+  })),
   ...PURE_IN_REPLICAS.map((part) => ({
     folder: `agent/replicas/${part}`,
     imports: ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/util/", "agent/"],
     isPure: true,
   })),
   { folder: "agent/pressure/governor/", imports: PURE_CORE, isPure: true },
-  { folder: "controller/", imports: ["src/", FITNESS] },
-  { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES, FITNESS], isPure: true },
+  { folder: "controller/", imports: ["src/"] },
+  { folder: "controller/main.ts", imports: ["src/", "controller/", FITNESS] },
+  { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "server/", imports: ["src/", FITNESS] },
   { folder: "launchd/", imports: ["src/"] },
   ...["layout.ts", "agent-command.ts", "plist/", "systemd/unit.ts"].map((part) => ({

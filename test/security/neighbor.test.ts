@@ -21,6 +21,7 @@ import { createDensity } from "../../fitness/density/density.ts";
 import { createFitIndex } from "../../fitness/density/fits.ts";
 import { catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { factsOfHost } from "../../fitness/llmfit/rest/host-facts.ts";
+import { createLlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import { createApp } from "../../server/rest/app.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -251,7 +252,7 @@ describe("llmfit's REST API", () => {
     const facts = async () =>
       factsOfHost(hostSchema.parse({ metadata: { name: "mini-1" }, spec: { addresses: [] } }));
     const parts = { clock: systemClock, log: keepLines(lines), signal: untilEnd(), port: 0 };
-    serveLlmfit({ ...parts, address, tokenFile, facts, records: async () => [] });
+    serveLlmfit({ ...parts, address, tokenFile, facts, load: async () => createLlmfitRest([]) });
     const listening = () => lines.find(({ message }) => message.startsWith("listening"))?.data.port;
     await until(() => expect(listening()).toBeDefined());
     return { address, port: Number(listening()) };

@@ -1,10 +1,9 @@
 /** Nodes of which neither a label nor a report says enough for a score: a pod reads each once, and its answer becomes the node's report. */
 
-import { type NodeRead, nodeMachine, readNode } from "../../../fitness/scoring/node.ts";
-import { nodeAsReported } from "../../../fitness/scoring/reported.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { nodeReportName, readNodeReport } from "../../../src/api/node-report.ts";
+import type { Fitness, NodeRead } from "../../../src/capacity/fitness.ts";
 import { PODS } from "../../../src/kube/kinds.ts";
 import { publishReport } from "../../../src/kube/node-report.ts";
 import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
@@ -28,6 +27,8 @@ export interface NodeProbesOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Undefined: none is probed. */
+  readonly fitness: Fitness | undefined;
+  /** Undefined: none is probed. */
   readonly probing: Probing | undefined;
 }
 
@@ -38,6 +39,8 @@ interface Probing {
   /** Of pods on nodes with NVIDIA GPUs; undefined: those are not probed. */
   readonly runtimeClassName: string | undefined;
 }
+
+type Probes = NodeProbesOptions & { readonly probing: Probing; readonly fitness: Fitness };
 
 export interface NodeProbes {
   /** Nodes for which there is no score: those of which enough is known otherwise are left alone. */
@@ -54,14 +57,14 @@ const AGAIN_MS = 3_600_000;
 
 /** One probe per node, until it has a report; those of nodes that are gone are deleted with them. */
 export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
-  const { clock, log, signal, watches, probing } = options;
-  if (probing === undefined) return { ask: () => {} };
+  const { clock, log, signal, watches, probing, fitness } = options;
+  if (probing === undefined || fitness === undefined) return { ask: () => {} };
   const failedAtMs = new Map<string, number>();
   const firstSeenMs = new Map<string, number>();
   const queue = createQueue<string>({
     ...{ clock, log: log.child({ queue: "node probes" }), signal, concurrency: AT_ONCE },
     reconcile: async (name) => {
-      const outcome = await pass(options, probing, name, firstSeenMs);
+      const outcome = await pass({ ...options, probing, fitness }, name, firstSeenMs);
       if (typeof outcome === "object") return outcome;
       firstSeenMs.delete(name);
       if (outcome === undefined) return undefined;
@@ -76,7 +79,11 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
         const node = watches.nodes.get(name);
         const failed = failedAtMs.get(name);
         const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
-        if (isEarly || node === undefined || !isProbeUseful(readNode(node), probing.runtimeClassName))
+        if (
+          isEarly ||
+          node === undefined ||
+          !isProbeUseful(fitness, fitness.readNode(node), probing.runtimeClassName)
+        )
           continue;
         if (!hasReport(watches, name)) queue.enqueue(name);
       }
@@ -85,8 +92,12 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
 }
 
 /** Whether a probe could tell more than the node's labels. NVIDIA's driver keeps the size of its GPUs in no file. */
-export function isProbeUseful(node: NodeRead, runtimeClassName: string | undefined): boolean {
-  if (nodeMachine(node).at === "known" || node.gpus?.isSliced) return false;
+export function isProbeUseful(
+  { nodeProblem }: Pick<Fitness, "nodeProblem">,
+  node: NodeRead,
+  runtimeClassName: string | undefined,
+): boolean {
+  if (nodeProblem(node) === undefined || node.gpus?.isSliced) return false;
   return runtimeClassName !== undefined || !hasNvidia(node);
 }
 
@@ -95,13 +106,13 @@ export function isProbeUseful(node: NodeRead, runtimeClassName: string | undefin
  * free changes, and no pod stays to update it.
  */
 export function reportFromProbe(
-  node: NodeRead,
+  { readNode, nodeProblem }: Pick<Fitness, "readNode" | "nodeProblem">,
+  node: Node,
   answer: string,
 ): { readonly report: string } | { readonly why: string } {
   const read = readNodeReport(answer);
-  const machine = nodeMachine(nodeAsReported(node, read));
-  if (read.at === "unusable" || machine.at === "unusable")
-    return { why: machine.at === "unusable" ? machine.why : "it cannot be read" };
+  const problem = nodeProblem(readNode(node, read));
+  if (read.at === "unusable" || problem !== undefined) return { why: problem ?? "it cannot be read" };
   const { memory, ...rest } = read.report;
   const lasting = memory === undefined ? {} : { memory: { totalBytes: memory.totalBytes } };
   return { report: JSON.stringify({ ...rest, ...lasting }) };
@@ -113,25 +124,24 @@ function hasNvidia({ gpus }: NodeRead): boolean {
 
 /** Text: why it failed. */
 async function pass(
-  options: NodeProbesOptions,
-  probing: Probing,
+  options: Probes,
   name: string,
   /** Of its pod, by this machine's clock: that of the API server may differ. */
   firstSeenMs: Map<string, number>,
 ): Promise<Recheck | string | undefined> {
-  const { client, watches, clock } = options;
+  const { client, watches, clock, fitness, probing } = options;
   const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
   if (hasReport(watches, name)) return remove(client, ref);
   const node = watches.nodes.get(name);
   const trouble = probeNodeFailure(node);
   if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
   if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
-  const pod = await podOn(client, ref, node, probing);
+  const pod = await podOn(client, ref, node, { ...probing, hasNvidia: hasNvidia(fitness.readNode(node)) });
   const end = readFitPod(pod);
   const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
   firstSeenMs.set(name, sinceMs);
   if (end.at === "waiting" && clock.monotonicMs() - sinceMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
-  const why = await outcomeOf(client, readNode(node), end);
+  const why = await outcomeOf(options, node, end);
   await remove(client, ref);
   return why;
 }
@@ -146,12 +156,12 @@ async function podOn(
   client: KubeClient,
   on: Pick<ProbePodPlan, "name" | "namespace">,
   node: Node,
-  { image, imagePullSecrets, runtimeClassName }: Probing,
+  { image, imagePullSecrets, runtimeClassName, hasNvidia }: Probing & { readonly hasNvidia: boolean },
 ): Promise<Pod> {
   const pullSecrets = imagePullSecrets.map((name) => ({ name }));
   const wanted = fitProbePod({
     ...{ ...on, node: node.metadata.name, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS },
-    runtimeClassName: hasNvidia(readNode(node)) ? runtimeClassName : undefined,
+    runtimeClassName: hasNvidia ? runtimeClassName : undefined,
   });
   const made = await client.create(PODS, wanted);
   if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
@@ -160,16 +170,19 @@ async function podOn(
   return found.value;
 }
 
-async function outcomeOf(client: KubeClient, node: NodeRead, end: PodEnd): Promise<string | undefined> {
-  if (end.at === "answered") return publish(client, node, end.text);
+async function outcomeOf(options: Probes, node: Node, end: PodEnd): Promise<string | undefined> {
+  if (end.at === "answered") return publish(options, node, end.text);
   return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
 }
 
 /** Undefined where it is published; else why not. */
-async function publish(client: KubeClient, node: NodeRead, text: string): Promise<string | undefined> {
-  const read = reportFromProbe(node, text);
+async function publish({ client, fitness }: Probes, node: Node, text: string): Promise<string | undefined> {
+  const read = reportFromProbe(fitness, node, text);
   if ("why" in read) return read.why;
-  const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, read.report);
+  const written = await publishReport(
+    { client, node: node.metadata.name, namespace: NAMESPACE_SYSTEM },
+    read.report,
+  );
   if (!written.ok) throw failed("write the report", written.error);
   return undefined;
 }

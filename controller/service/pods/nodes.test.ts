@@ -1,9 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { createMatcher } from "../../../fitness/catalog/match.ts";
 import { readCatalog } from "../../../fitness/catalog/record.ts";
-import { readNode } from "../../../fitness/scoring/node.ts";
-import { replicaNeedOf } from "../../../fitness/scoring/replica-fit.ts";
+import { createFitness } from "../../../fitness/fitness.ts";
 import { isProbeUseful, reportFromProbe } from "./node-probes.ts";
 import { judgeNodes, type NodeChoiceInput, nodeChoiceOf, nodesCondition, settleNodeChoice } from "./nodes.ts";
 import { isMakingRoom } from "./pods.ts";
@@ -11,9 +9,10 @@ import { isMakingRoom } from "./pods.ts";
 const { records } = readCatalog(
   readFileSync(new URL("../../../catalog/models.jsonl", import.meta.url), "utf8"),
 );
-const match = createMatcher(records);
+const fitness = createFitness(records);
+const { readNode } = fitness;
 const SOURCE = "hf://bartowski/Qwen2.5-32B-Instruct-GGUF/Qwen2.5-32B-Instruct-Q4_K_M.gguf";
-const need = replicaNeedOf({ source: SOURCE, match, settings: { contextSize: 8192 } });
+const scorer = fitness.forReplica({ source: SOURCE, settings: { contextSize: 8192 } });
 const CUDA = { accelerator: "cuda", gpus: 1 } as const;
 const gpu = (name: string, product: string, gib: number | undefined, count = 1) =>
   readNode({
@@ -36,7 +35,7 @@ const NODES = [
 ];
 
 test("prefers nodes by score, keeps out what is too small, and leaves the unknown to the scheduler", () => {
-  const judged = judgeNodes(need, CUDA, NODES);
+  const judged = judgeNodes(scorer, CUDA, NODES);
   const { avoid, prefer } = nodeChoiceOf(judged);
   expect(avoid).toEqual(["small.example"]);
   expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example", "slow.example"]);
@@ -54,7 +53,7 @@ test.each([
   ["nothing is known of any", [NODES[3]], "Unknown NodesUnknown"],
 ])("%s", (_, nodes, expected) => {
   const judged = judgeNodes(
-    need,
+    scorer,
     CUDA,
     nodes.flatMap((node) => node ?? []),
   );
@@ -64,7 +63,7 @@ test.each([
 
 test("a model that the catalog does not have is kept off nodes by its header, and no node is preferred", () => {
   const claimBytes = () => 30 * 1024 ** 3;
-  const own = replicaNeedOf({ source: "https://models.example/mine.gguf", match, settings: {}, claimBytes });
+  const own = fitness.forReplica({ source: "https://models.example/mine.gguf", settings: {}, claimBytes });
   const judged = judgeNodes(own, CUDA, NODES);
   expect(nodeChoiceOf(judged)).toEqual({ avoid: ["small.example"], prefer: [] });
   expect(nodesCondition({ at: "judged", judged }).message).toContain(
@@ -74,19 +73,19 @@ test("a model that the catalog does not have is kept off nodes by its header, an
 
 test("pods that leave a node are kept off it and off those that are no better, however many are too small", () => {
   const small = Array.from({ length: 300 }, (_, index) => gpu(`s${index}`, "NVIDIA-GeForce-RTX-4090", 16));
-  const judged = judgeNodes(need, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
+  const judged = judgeNodes(scorer, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
   const { avoid, prefer } = nodeChoiceOf(judged, new Set(["third"]), new Set(["slow"]));
   expect(avoid).toHaveLength(256);
   expect(avoid).toEqual(expect.arrayContaining(["slow.example", "third.example"]));
   expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example"]);
-  const few = judgeNodes(need, CUDA, NODES);
+  const few = judgeNodes(scorer, CUDA, NODES);
   expect(nodeChoiceOf(few, new Set(["fast"]), new Set(["slow"]))).toEqual({
     avoid: ["fast.example", "slow.example", "small.example"],
     prefer: [],
   });
 });
 
-const JUDGED = judgeNodes(need, CUDA, NODES);
+const JUDGED = judgeNodes(scorer, CUDA, NODES);
 const CHOSEN = nodeChoiceOf(JUDGED);
 const NOW = "2026-01-01T00:00:00Z";
 const AWAY = nodeChoiceOf(JUDGED, new Set(["slow"]));
@@ -122,6 +121,17 @@ test("a choice changes with the template, or where pods wait and a node that the
   // Where none serves, or during a rollout, pods are replaced as the service says.
   expect(settled({ before: WIDER, pods: { isWaiting, isServing: false } })).toEqual({ choice: CHOSEN });
   expect(settled({ before: WIDER, pods: { isWaiting, isRollingOut: true } })).toEqual({ choice: CHOSEN });
+});
+
+test("without fitness an earlier choice holds until the template changes, or until pods wait because of it", () => {
+  const without = { fresh: { avoid: [], prefer: [] }, judged: undefined };
+  expect(settled(without)).toEqual({ choice: CHOSEN });
+  expect(settled({ ...without, isTemplateSame: false })).toEqual({ choice: without.fresh });
+  const isWaiting = true;
+  expect(settled({ ...without, pods: { isWaiting, isServing: false } })).toEqual({ choice: without.fresh });
+  expect(settled({ ...without, before: without.fresh, pods: { isWaiting } })).toEqual({
+    choice: without.fresh,
+  });
 });
 
 test("a move continues by what the Deployment says until no old pod is left, whatever the process remembers", () => {
@@ -203,12 +213,14 @@ test("no move begins while pods wait, or during a rollout", () => {
 
 test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves a node unknown is refused", () => {
   const nvidia = gpu("dumb", "NVIDIA-Something", undefined);
-  const amd = readNode({
+  const amd = {
     metadata: { name: "amd" },
     status: { allocatable: { "amd.com/gpu": "1", memory: "64Gi" } },
-  });
+  };
   const asked = (runtimeClassName?: string) =>
-    [nvidia, amd, gpu("known", "NVIDIA-H200", 141)].map((node) => isProbeUseful(node, runtimeClassName));
+    [nvidia, readNode(amd), gpu("known", "NVIDIA-H200", 141)].map((node) =>
+      isProbeUseful(fitness, node, runtimeClassName),
+    );
   expect([asked(), asked("nvidia")]).toEqual([
     [false, true, false],
     [true, true, false],
@@ -224,13 +236,13 @@ test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves
     });
   const unknown = { why: "no label says how much memory its GPUs have" };
   const found = { vendor: "amd", name: "MI300X", count: 1, unified: false };
-  const whole = reportFromProbe(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
+  const whole = reportFromProbe(fitness, amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
   expect(JSON.parse("report" in whole ? whole.report : "")).toMatchObject({
     memory: { totalBytes: 2 ** 36 },
     gpus: [{ name: "MI300X" }],
   });
   expect(whole).not.toMatchObject({ report: expect.stringContaining("availableBytes") });
-  expect(reportFromProbe(amd, answer([found]))).toEqual(unknown);
-  expect(reportFromProbe(amd, answer([]))).toEqual(unknown);
-  expect(reportFromProbe(amd, "{")).toEqual({ why: "its node report is not JSON" });
+  expect(reportFromProbe(fitness, amd, answer([found]))).toEqual(unknown);
+  expect(reportFromProbe(fitness, amd, answer([]))).toEqual(unknown);
+  expect(reportFromProbe(fitness, amd, "{")).toEqual({ why: "its node report is not JSON" });
 });

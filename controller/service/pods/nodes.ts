@@ -1,10 +1,9 @@
 /** placement.mode Auto: which nodes the pods of a service are kept away from, which they prefer, and when that changes. Pure. */
 import { z } from "zod";
-import { type NodeRead, nodeMachineFor, type PodAccelerator } from "../../../fitness/scoring/node.ts";
-import { fitReplica, type ReplicaFit, type ReplicaNeed } from "../../../fitness/scoring/replica-fit.ts";
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import { ANNOTATION_NODE_CHOICE, ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
+import type { NodeRead, PodAccelerator, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
@@ -19,19 +18,13 @@ export interface JudgedNode {
 
 /** By name, without nodes that lack the GPUs: the scheduler knows those. */
 export function judgeNodes(
-  need: ReplicaNeed,
+  scorer: ReplicaScorer,
   pod: PodAccelerator,
   nodes: readonly NodeRead[],
 ): readonly JudgedNode[] {
   return nodes
-    .flatMap((node) => {
-      const { name, hostname } = node;
-      const read = nodeMachineFor(node, pod);
-      if (read.at === "noGpus") return [];
-      const fit: ReplicaFit =
-        read.at === "known" ? fitReplica(need, read.machine) : { at: "unknown", why: read.why };
-      return [{ name, hostname, fit }];
-    })
+    .map((node) => ({ name: node.name, hostname: node.hostname, fit: scorer.fitOn({ node, pod }) }))
+    .filter(({ fit }) => fit.at !== "noGpus")
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
@@ -126,7 +119,8 @@ export interface NodeChoiceInput {
   readonly fresh: NodeChoice;
   /** With the earlier choice the template would be what it is. */
   readonly isTemplateSame: boolean;
-  readonly judged: readonly JudgedNode[];
+  /** Undefined without fitness: an earlier choice holds until the template changes, or pods wait. */
+  readonly judged: readonly JudgedNode[] | undefined;
   /** Names of nodes that pods leave for better ones. */
   readonly leaving: ReadonlySet<string>;
   /** As the Deployment has it. */
@@ -165,7 +159,7 @@ export interface SettledNodeChoice {
  * nor are nodes that join or leave.
  */
 export function settleNodeChoice(input: NodeChoiceInput): SettledNodeChoice {
-  const { before, fresh, isTemplateSame, judged, leaving } = input;
+  const { before, fresh, isTemplateSame, judged = [], leaving } = input;
   if (before === undefined || !isTemplateSame) return { choice: fresh };
   const move = moveOf(input);
   const isStarting = judged.some(
@@ -203,7 +197,7 @@ type Returnable = NodeMove & { readonly before: NodeChoice };
 
 /** A move to this choice, or the return to it: each has its time. */
 function goOn(
-  { judged, pods, nowMs }: NodeChoiceInput,
+  { judged = [], pods, nowMs }: NodeChoiceInput,
   choice: NodeChoice,
   move: Returnable,
 ): SettledNodeChoice {
@@ -234,11 +228,9 @@ function whileWaiting(
   move: NodeMove | undefined,
 ): SettledNodeChoice | undefined {
   if (!pods.isWaiting) return undefined;
-  const freed = judged.filter(
-    ({ hostname, fit }) =>
-      fit.at === "fits" && before.avoid.includes(hostname) && !fresh.avoid.includes(hostname),
-  );
-  if (freed.length === 0) return undefined;
+  const isFreed = ({ hostname, fit }: JudgedNode) =>
+    fit.at === "fits" && before.avoid.includes(hostname) && !fresh.avoid.includes(hostname);
+  if (!(judged?.some(isFreed) ?? before.avoid.length > 0)) return undefined;
   const isAmid = move === undefined && pods.isRollingOut;
   return { choice: fresh, move: pods.isServing && !isAmid ? { since: isoSeconds(nowMs) } : undefined };
 }
@@ -250,6 +242,8 @@ export function isChosenByUser({ nodeSelector, affinity }: InferenceServiceSpec)
 
 export type ObservedNodes =
   | { readonly at: "chosenByUser" }
+  /** Without fitness. */
+  | { readonly at: "notScored" }
   | { readonly at: "judged"; readonly judged: readonly JudgedNode[] };
 
 const MOST_NAMED = 3;
@@ -260,6 +254,10 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
   if (seen.at === "chosenByUser") {
     const message = "spec.nodeSelector or spec.affinity chooses the nodes; placement.mode Auto adds nothing";
     return { type, status: "False", reason: "ChosenByUser", message };
+  }
+  if (seen.at === "notScored") {
+    const message = "fitness scores are off; Kubernetes schedules the pods without preferences";
+    return { type, status: "False", reason: "FitnessOff", message };
   }
   const { judged } = seen;
   const scored = byScore(judged).map(

@@ -1,8 +1,8 @@
 /** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
 
-import { replicaNeedOf } from "../../../fitness/scoring/replica-fit.ts";
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
@@ -12,7 +12,7 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
-import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
+import { type PodNeed, type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
@@ -152,20 +152,15 @@ interface OnNodes {
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
 function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): OnNodes {
-  const { watches, clock, matchModel, moving, nodeProbes } = ports;
+  const { clock, moving, nodeProbes } = ports;
   const { service, model } = input;
   const resolution = resolvePods(input);
   if (service.spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined)
     return { resolution };
   if (isChosenByUser(service.spec)) return { resolution, nodes: { at: "chosenByUser" } };
   const { need: pod } = resolution;
-  const need = replicaNeedOf({
-    ...{ source: model.spec.source, quantization: model.status?.gguf?.quantization, match: matchModel },
-    ...{ settings: pod.settings, claimBytes: pod.claimBytes },
-  });
-  const nodes = watches.nodes.list().map((node) => readReportedNode(node, watches.nodeReports));
-  const judged = judgeNodes(need, pod, nodes);
-  nodeProbes.ask(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
+  const judged = judgedFor(ports, model, pod);
+  nodeProbes.ask((judged ?? []).flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const { own, key } = live;
   const [deployment] = own.deployments;
   const before = previousNodeChoice(deployment);
@@ -178,7 +173,7 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
     hasMoveStrategy:
       !isDeepEqual(resolution.workload.deployment.spec.strategy, SURGE_ONE) &&
       isDeepEqual(deployment?.spec.strategy, SURGE_ONE),
-    fresh: nodeChoiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
+    fresh: nodeChoiceOf(judged ?? [], leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
     isTemplateSame:
       kept?.at === "resolved" &&
       deployment !== undefined &&
@@ -196,9 +191,20 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
   const chosenFor = resolvePods({ ...input, nodes: choice });
   return {
     resolution: move === undefined ? chosenFor : withMove(chosenFor, move),
-    nodes: { at: "judged", judged },
+    nodes: judged === undefined ? { at: "notScored" } : { at: "judged", judged },
     recheckAfterMs,
   };
+}
+
+/** Undefined without fitness. */
+function judgedFor({ watches, fitness }: PodsPorts, model: Model, pod: PodNeed) {
+  if (fitness === undefined) return undefined;
+  const { settings, claimBytes } = pod;
+  const { source } = model.spec;
+  const quantization = model.status?.gguf?.quantization;
+  const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
+  const nodes = watches.nodes.list().map((node) => readReportedNode(fitness, node, watches.nodeReports));
+  return judgeNodes(scorer, pod, nodes);
 }
 
 function isRollingOut({ metadata, status = {} }: Deployment): boolean {

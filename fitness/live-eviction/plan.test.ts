@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { MoveCandidate } from "../../src/capacity/fitness.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { chooseMove, type MoveCandidate, NO_OBSERVATIONS, noteMove, observeFitness } from "./plan.ts";
+import { chooseMove, NO_OBSERVATIONS, noteMove, observeFitness } from "./plan.ts";
 
 interface Input {
   readonly settings?: object;

@@ -1,27 +1,12 @@
 /** When a replica leaves a machine whose fitness for its model has fallen: observations in, decision out. Pure. */
 
-export interface LiveEvictionSettings {
-  /** Part of the best score seen, from 0 to 1, by which a score must have fallen. */
-  readonly threshold: number;
-  /** So many observations in a row. */
-  readonly observations: number;
-  /** Between two moves of one service. */
-  readonly cooldownMs: number;
-  /** A replica is not moved before it has been on its machine for this time. */
-  readonly minimumStayMs: number;
-}
-
-/** One replica, or one ready pod, as it is now. */
-export interface Observation {
-  /** Unique, also after its name is used again. */
-  readonly replica: string;
-  /** `namespace/name` */
-  readonly service: string;
-  readonly on: string;
-  readonly sinceMs: number;
-  /** 0 to 100; 0 where the machine no longer holds the model; undefined where it is not known now. */
-  readonly score: number | undefined;
-}
+import type {
+  Move,
+  MoveCandidate,
+  MoveJudge,
+  MoveSettings,
+  Observation,
+} from "../../src/capacity/fitness.ts";
 
 interface Tracked {
   /** The best score on this machine so far. */
@@ -45,11 +30,22 @@ export interface Due extends Observation {
 
 export const NO_OBSERVATIONS: LiveEvictionState = { tracked: new Map(), movedAtMs: new Map() };
 
+export function createMoveJudge(settings: MoveSettings): MoveJudge {
+  let state = NO_OBSERVATIONS;
+  return (observations, candidatesFor, nowMs) => {
+    const { state: observed, due } = observeFitness(state, observations, settings, nowMs);
+    const moves = due.flatMap((one) => chooseMove(one, candidatesFor(one.replica), settings) ?? []);
+    // Also where one is not carried out: its service is judged again after the cool-down, not at every interval.
+    state = moves.reduce((before, { service }) => noteMove(before, service, nowMs), observed);
+    return moves;
+  };
+}
+
 /** At most one for each service, the lowest score first. */
 export function observeFitness(
   before: LiveEvictionState,
   observations: readonly Observation[],
-  settings: LiveEvictionSettings,
+  settings: MoveSettings,
   nowMs: number,
 ): { readonly state: LiveEvictionState; readonly due: readonly Due[] } {
   const { threshold, cooldownMs, minimumStayMs } = settings;
@@ -74,25 +70,11 @@ export function observeFitness(
   return { state: { tracked, movedAtMs }, due: [...due.values()] };
 }
 
-export interface MoveCandidate {
-  readonly name: string;
-  readonly score: number;
-  /** It would take the replica now. */
-  readonly isOpen: boolean;
-}
-
-export interface Move {
-  readonly to: MoveCandidate;
-  readonly because: string;
-  /** Machines known to be no better, by name: whoever places the replica has other criteria, and must not take one of them. */
-  readonly notTo: readonly string[];
-}
-
 /** Undefined where no machine is strictly better than the present one. */
 export function chooseMove(
-  { on, score, best }: Due,
+  { replica, service, on, score, best }: Due,
   candidates: readonly MoveCandidate[],
-  { observations }: LiveEvictionSettings,
+  { observations }: MoveSettings,
 ): Move | undefined {
   const others = candidates.filter(({ name }) => name !== on);
   const [to] = others
@@ -102,7 +84,7 @@ export function chooseMove(
   const percent = Math.round(100 * (1 - score / best));
   const fall = `the score of ${on} has fallen by ${percent} %, from ${Math.round(best)} to ${Math.round(score)}, in ${observations} observations in a row`;
   const notTo = others.filter((one) => one.score <= score).map(({ name }) => name);
-  return { to, because: `${fall}; ${to.name} scores ${Math.round(to.score)}`, notTo };
+  return { replica, service, to, because: `${fall}; ${to.name} scores ${Math.round(to.score)}`, notTo };
 }
 
 export function noteMove(state: LiveEvictionState, service: string, nowMs: number): LiveEvictionState {

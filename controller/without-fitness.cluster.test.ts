@@ -1,0 +1,41 @@
+/** Without fitness scores the controller places services on hosts and in pods by capacity, and Kubernetes chooses the nodes. */
+import { describe, expect, test } from "vitest";
+import { getCondition } from "../src/api/conditions.ts";
+import type { Deployment } from "../src/kube/workload-objects.ts";
+import { whyNoSimulatedNodes } from "../test/bed/kwok.ts";
+import { inferenceService, startBench } from "../test/controller/bench.ts";
+
+const why = whyNoSimulatedNodes();
+const NS = "default";
+
+describe.skipIf(why !== undefined)(`without fitness (${why ?? "simulated nodes"})`, () => {
+  test("services run on hosts and in pods, and a service with placement.mode Auto says that nodes are not scored", async () => {
+    await using bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: { fitness: false } });
+    await bench.agent("mac-1");
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "metalbridge-model-cache", namespace: NS },
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+    });
+    await bench.model(NS, "tiny");
+    await bench.model(NS, "in-memory", { accelerator: "cpu" });
+    await bench.apply(inferenceService(NS, "on-host", { modelRef: "tiny" }));
+    const placement = { mode: "Auto" };
+    await bench.apply(inferenceService(NS, "in-pods", { modelRef: "in-memory", placement }));
+    for (const [name, on] of [
+      ["on-host", "Hosts"],
+      ["in-pods", "Pods"],
+    ] as const)
+      await bench.serviceUntil(NS, name, ({ status }) =>
+        expect(status).toMatchObject({ phase: "Ready", on }),
+      );
+    const { status } = await bench.service(NS, "in-pods");
+    expect(getCondition(status?.conditions, "NodesScored")).toMatchObject({
+      status: "False",
+      reason: "FitnessOff",
+    });
+    const found = await bench.cluster.kubectl(["get", "deployment/in-pods", "-n", NS, "-o", "json"]);
+    expect((JSON.parse(found) as Deployment).spec.template.spec.affinity).toBeUndefined();
+  });
+});
