@@ -103,8 +103,8 @@ function addEngineOptions(command: Command): void {
 function addFitnessOptions(command: Command): void {
   command
     .addOption(catalogOption())
-    .option("--no-fitness", "do not score machines for models: the catalog is not read")
     .addOption(new Option("--fitness").hideHelp())
+    .option("--no-fitness", "do not score machines for models: the catalog is not read")
     .option("--live-eviction", "move replicas off machines whose fitness for their model has fallen")
     .option(
       "--live-eviction-percent <n>",
