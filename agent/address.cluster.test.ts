@@ -44,7 +44,8 @@ it(
       await using next = await startOn(bench);
       await vi.waitFor(async () => expect(await next.ask("/readyz")).toBe("200 ok\n"), patiently);
       expect((await bench.untilPhase("chat-0-ad", "Ready")).status).toMatchObject({
-        ...{ pid: status?.pid, restarts: 0 },
+        pid: status?.pid,
+        restarts: 0,
       });
       await network[Symbol.asyncDispose]();
       await vi.waitFor(async () => expect(await endpointOf(bench)).toEqual([route, true]), patiently);
@@ -71,7 +72,10 @@ it(
 
 function startOn({ place, stateDir }: Bench) {
   return startAgent({
-    ...{ kubeconfig: place.kubeconfig, hostName: place.hostName, stateDir, keepState: true },
+    kubeconfig: place.kubeconfig,
+    hostName: place.hostName,
+    stateDir,
+    keepState: true,
     addresses: [],
     modelRoots: [place.root],
     llamaServer: [llamaServer ?? ""],

@@ -114,7 +114,12 @@ function joinCluster(
   const hostClient = createHostClient(client, registration.isNameOurs);
   const record = createEventRecorder({ client: hostClient, clock, log, signal, ...reporter });
   const endpoints = createEndpoints({
-    ...{ connection, client, clock, log, signal: endSignal, hostName },
+    connection,
+    client,
+    clock,
+    log,
+    signal: endSignal,
+    hostName,
     mayWrite: registration.isNameOurs,
     onChange: (key) => runner.sliceChanged(key),
   });
@@ -125,7 +130,9 @@ function joinCluster(
   runner.connect({ client: hostClient, recorder: record, endpoints });
   models.connect({ client: hostClient, record });
   const { answered } = createCatchUp({
-    ...{ clock, signal, replaced: connection.replaced },
+    clock,
+    signal,
+    replaced: connection.replaced,
     reflectors: () =>
       [registration.hosts(), replicas.current(), endpoints.watch].filter((watch) => watch !== undefined),
   });

@@ -134,7 +134,15 @@ export function agentSettingsOf(flags: AgentFlags): AgentSettings {
   const { kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel } =
     flags;
   return defined({
-    ...{ kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel },
+    kubeconfig,
+    context,
+    hostName,
+    stateDir,
+    platform,
+    register,
+    stopEngines,
+    dryRun,
+    logLevel,
     logFile: flags.logFile,
     addresses: flags.address,
     portRange: flags.portRange,

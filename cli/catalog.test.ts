@@ -121,7 +121,9 @@ test("with --compat llmfit its numbers come out", async () => {
   ];
   const { models } = JSON.parse((await run(...args)).stdout) as { models: { name: string }[] };
   expect(models.find(({ name }) => name === "Qwen/Qwen3-8B")).toMatchObject({
-    ...{ memory_required_gb: 6.13, fit_level: "perfect", best_quant: "mlx-4bit" },
+    memory_required_gb: 6.13,
+    fit_level: "perfect",
+    best_quant: "mlx-4bit",
   });
 });
 
@@ -156,9 +158,17 @@ test("models of the Hub are added to a file of the user's, and those that it has
   const [file, token] = [path.join(folder, "mine.jsonl"), path.join(folder, "token")];
   await writeFile(token, "mine\n");
   const config = {
-    ...{ model_type: "llama", num_hidden_layers: 32, hidden_size: 4096, num_attention_heads: 32 },
-    ...{ num_key_value_heads: 8, intermediate_size: 14_336, vocab_size: 128_256, head_dim: null },
-    ...{ sliding_window: 4096, use_sliding_window: false, max_position_embeddings: 8192 },
+    model_type: "llama",
+    num_hidden_layers: 32,
+    hidden_size: 4096,
+    num_attention_heads: 32,
+    num_key_value_heads: 8,
+    intermediate_size: 14_336,
+    vocab_size: 128_256,
+    head_dim: null,
+    sliding_window: 4096,
+    use_sliding_window: false,
+    max_position_embeddings: 8192,
   };
   const sizes = {
     "mine-Q8_0.gguf": 8.54e9,
@@ -168,8 +178,11 @@ test("models of the Hub are added to a file of the user's, and those that it has
   const siblings = (of: object) => Object.entries(of).map(([rfilename, size]) => ({ rfilename, size }));
   const answers: Record<string, unknown> = {
     "/api/models/me/mine": {
-      ...{ id: "me/mine", sha: "c".repeat(40), createdAt: "2026-01-02T03:04:05.000Z" },
-      ...{ cardData: { license: "mit" }, safetensors: { total: 8_030_261_248 } },
+      id: "me/mine",
+      sha: "c".repeat(40),
+      createdAt: "2026-01-02T03:04:05.000Z",
+      cardData: { license: "mit" },
+      safetensors: { total: 8_030_261_248 },
     },
     [`/me/mine/resolve/${"c".repeat(40)}/config.json`]: config,
     "/api/models/me/mine-GGUF": {
@@ -195,8 +208,13 @@ test("models of the Hub are added to a file of the user's, and those that it has
       .map((line) => JSON.parse(line));
   const [added] = await read();
   expect(added).toMatchObject({
-    ...{ provider: "me", parameter_count: "8.03B", context_length: 8192, license: "mit" },
-    ...{ architecture: "llama", release_date: "2026-01-02", files_gb: { Q8_0: 8.54, Q4_K_M: 4.92 } },
+    provider: "me",
+    parameter_count: "8.03B",
+    context_length: 8192,
+    license: "mit",
+    architecture: "llama",
+    release_date: "2026-01-02",
+    files_gb: { Q8_0: 8.54, Q4_K_M: 4.92 },
     source: "config.json of me/mine at cccccccccccc",
   });
   for (const absent of ["head_dim", "sliding_window", "num_experts"])
@@ -245,7 +263,9 @@ test("nodes and agents answer llmfit's REST API about records of the user's own"
   await writeFile(
     kubeconfig,
     JSON.stringify({
-      ...{ apiVersion: "v1", kind: "Config", "current-context": "c" },
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "c",
       clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
       users: [{ name: "u", user: {} }],
       contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],

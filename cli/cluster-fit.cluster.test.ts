@@ -50,13 +50,24 @@ const now = () => new Date().toISOString().replace(/\.\d+Z$/, "Z");
 const readiness = (isReady: boolean) => ({
   conditions: [
     {
-      ...{ type: "Ready", status: isReady ? "True" : "Unknown", reason: "Test", message: "kubelet stopped" },
-      ...{ lastHeartbeatTime: now(), lastTransitionTime: now() },
+      type: "Ready",
+      status: isReady ? "True" : "Unknown",
+      reason: "Test",
+      message: "kubelet stopped",
+      lastHeartbeatTime: now(),
+      lastTransitionTime: now(),
     },
   ],
   nodeInfo: {
-    ...{ operatingSystem: "linux", architecture: "amd64", machineID: "", systemUUID: "", bootID: "" },
-    ...{ kernelVersion: "", osImage: "", containerRuntimeVersion: "", kubeletVersion: "" },
+    operatingSystem: "linux",
+    architecture: "amd64",
+    machineID: "",
+    systemUUID: "",
+    bootID: "",
+    kernelVersion: "",
+    osImage: "",
+    containerRuntimeVersion: "",
+    kubeletVersion: "",
     kubeProxyVersion: "",
   },
 });
@@ -89,7 +100,11 @@ const ended = (exitCode: number, message: string) => ({
   phase: exitCode === 0 ? "Succeeded" : "Failed",
   containerStatuses: [
     {
-      ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 },
+      name: "probe",
+      image: "i",
+      imageID: "i",
+      ready: false,
+      restartCount: 0,
       state: { terminated: { exitCode, reason: exitCode === 0 ? "Completed" : "Error", message } },
     },
   ],
@@ -100,7 +115,10 @@ const answer = (availableGib: number) =>
     JSON.stringify({
       memory: { totalBytes: 64 * GIB, availableBytes: availableGib * GIB },
       cpu: { name: "AMD EPYC", cores: 16, arch: "amd64" },
-      ...{ gpus: [], runtimes: [], models: [], leftOut: [] },
+      gpus: [],
+      runtimes: [],
+      models: [],
+      leftOut: [],
     }),
   );
 
@@ -111,7 +129,11 @@ function playKubelet(act: (node: string, pod: Pod) => Promise<object | undefined
   const alive = new Set<string>();
   let most = 0;
   startReflector<Pod>({
-    ...{ connection, kind: PODS, namespace: NAMESPACE_SYSTEM, clock: systemClock, log: quietLog },
+    connection,
+    kind: PODS,
+    namespace: NAMESPACE_SYSTEM,
+    clock: systemClock,
+    log: quietLog,
     signal: end.signal,
     onChange: (key, pod) => {
       if (pod === undefined) alive.delete(key);
@@ -155,9 +177,11 @@ test("nodes answer through their pods and Macs by their status; what fails is an
   await setReady("gone", false);
   await publishMac();
   const controller = {
-    ...{ apiVersion: "apps/v1", kind: "Deployment" },
+    apiVersion: "apps/v1",
+    kind: "Deployment",
     metadata: {
-      ...{ name: "metalbridge", namespace: NAMESPACE_SYSTEM },
+      name: "metalbridge",
+      namespace: NAMESPACE_SYSTEM,
       labels: { "app.kubernetes.io/name": "metalbridge", "app.kubernetes.io/component": "controller" },
     },
     spec: {
@@ -192,7 +216,8 @@ test("nodes answer through their pods and Macs by their status; what fails is an
   expect(results.get("small")).toMatchObject({ matched_count: 0, top: [] });
   expect(results.get("broken")).toMatchObject({ error, reason: "Error", message: "no /proc/meminfo" });
   expect(results.get("rubbish")).toMatchObject({
-    ...{ error: "probe output was not valid JSON", raw: "Illegal instruction" },
+    error: "probe output was not valid JSON",
+    raw: "Illegal instruction",
   });
   expect(results.get("dies")).toMatchObject({ error, reason: "NodeNotReady", message: "kubelet stopped" });
   expect(results.get("deleted")).toMatchObject({ error, reason: "PodDeleted" });
@@ -258,10 +283,8 @@ test("missing rights are named before the first pod; without nodes there is noth
     stdout: expect.stringContaining("no Kubernetes nodes found"),
   });
   expect(await runProgram(ask("--model", "NoSuchModel-7B"), { kubeconfig })).toMatchObject({
-    ...{
-      code: 1,
-      stderr: expect.stringMatching(/^CatalogModelUnknown: NoSuchModel-7B is not in the catalog/),
-    },
+    code: 1,
+    stderr: expect.stringMatching(/^CatalogModelUnknown: NoSuchModel-7B is not in the catalog/),
   });
 });
 

@@ -23,7 +23,10 @@ async function tellEvent(
     await desk.client.create(EVENTS, {
       metadata: { name, namespace },
       eventTime: "2026-03-01T12:00:00.000000Z",
-      ...{ type: "Warning", reason: "EngineCrashed", action: "Backoff", note },
+      type: "Warning",
+      reason: "EngineCrashed",
+      action: "Backoff",
+      note,
       regarding: {
         apiVersion: "metalbridge.dev/v1alpha1",
         namespace: regarding.kind === "Host" ? undefined : namespace,
@@ -31,7 +34,8 @@ async function tellEvent(
         name: regarding.name,
         uid: regarding.uid,
       },
-      ...{ reportingController: "metalbridge-agent", reportingInstance: "test" },
+      reportingController: "metalbridge-agent",
+      reportingInstance: "test",
     }),
   );
 }
@@ -57,7 +61,11 @@ test("a replica is described with its memory, its last exit and its own events o
   const made = await replicaOf(desk, "chat", "chat-0-abcdefgh12", host);
   await desk.status(HOSTS, host, { addresses: ["192.168.1.21"] });
   await desk.status(INFERENCE_REPLICAS, "chat-0-abcdefgh12", {
-    ...{ phase: "Backoff", reason: "EngineCrashed", message: "next start in 4 s", restarts: 3, port: 21000 },
+    phase: "Backoff",
+    reason: "EngineCrashed",
+    message: "next start in 4 s",
+    restarts: 3,
+    port: 21000,
     lastExit: { signal: "SIGSEGV", reason: "EngineCrashed", logTail: "loading\nsegmentation fault\n" },
   });
   await tellEvent(desk, "e1", { kind: "InferenceReplica", ...made.metadata }, "the engine crashed");
@@ -98,8 +106,14 @@ test("a service is described with its replicas and placement, and without its Mo
   await desk.service("chat", { "spec.replicas": 2 });
   await replicaOf(desk, "chat", "chat-0-abcdefgh12", "mini-1");
   await desk.status(INFERENCE_SERVICES, "chat", {
-    ...{ phase: "WaitingForCapacity", reason: "NoHostWithMemory", message: "one replica has no place" },
-    ...{ desiredReplicas: 2, replicas: 1, readyReplicas: 0, queuePosition: 1, waitingFor: "memory: 3 GiB" },
+    phase: "WaitingForCapacity",
+    reason: "NoHostWithMemory",
+    message: "one replica has no place",
+    desiredReplicas: 2,
+    replicas: 1,
+    readyReplicas: 0,
+    queuePosition: 1,
+    waitingFor: "memory: 3 GiB",
     placement: { misses: [{ host: "mini-2", reason: "HostMemoryShort", message: "1 GiB is free" }] },
   });
   const { stdout } = await runProgram(["describe", "isvc/chat", "-n", desk.namespace], desk);

@@ -127,7 +127,11 @@ test("a pod asks the host's port; the pod is always deleted", async () => {
     phase: "Failed",
     containerStatuses: [
       {
-        ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 },
+        name: "probe",
+        image: "i",
+        imageID: "i",
+        ready: false,
+        restartCount: 0,
         state: { terminated: { exitCode: 1, reason: "Error", message } },
       },
     ],
@@ -137,7 +141,9 @@ test("a pod asks the host's port; the pod is always deleted", async () => {
   expect(await probe(failedWith(`${any} ECONNREFUSED\n`))).toMatchObject({ code: 0, command: [any] });
 
   const slice = {
-    ...{ apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", addressType: "IPv4" },
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    addressType: "IPv4",
     metadata: { name: "chat-x", namespace, labels: { "metalbridge.dev/host": host } },
     endpoints: [{ addresses: ["192.168.1.21"], conditions: { ready: true } }],
     ports: [{ name: "http", port: 21_007 }],

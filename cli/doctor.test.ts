@@ -61,7 +61,9 @@ async function startBed(): Promise<Bed> {
       env: { HOME: home, ...env },
     });
   return {
-    ...{ home, stateDir, doctor },
+    home,
+    stateDir,
+    doctor,
     report: async (args = [], env = {}) => {
       const end = await doctor(["-o", "json", ...args], env);
       return { ...schema.parse(JSON.parse(end.stdout)), exitCode: end.code };
@@ -237,8 +239,10 @@ describe.skipIf(process.platform !== "linux")("this machine", () => {
     await writeFile(
       kubeconfig,
       renderKubeconfig({
-        ...{ url: "https://api.farm.example:6443", certificateAuthority: undefined },
-        ...{ token: "t", user: "mini-1" },
+        url: "https://api.farm.example:6443",
+        certificateAuthority: undefined,
+        token: "t",
+        user: "mini-1",
       }),
       { mode: 0o600 },
     );

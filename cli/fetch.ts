@@ -67,10 +67,15 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
   const stop = listenForStop();
   const request = { source, files: file, mmproj, sha256, quantization, format, revision };
   const result = await fetchToVolume({
-    ...{ volume: to, folder, link: flags.link, makesRoom: flags.makeRoom },
+    volume: to,
+    folder,
+    link: flags.link,
+    makesRoom: flags.makeRoom,
     request: { ...request, credentials: readSourceCredentials() },
     certificates: flags.ca,
-    ...{ clock: systemClock, log: createJsonLog("info"), signal: stop.signal },
+    clock: systemClock,
+    log: createJsonLog("info"),
+    signal: stop.signal,
     onProgress: printProgress(),
     hfEndpoint: flags.hfEndpoint,
     ollamaRegistry: flags.ollamaRegistry,

@@ -48,8 +48,12 @@ async function writeManifest(desk: Desk, folder: string, spec: string): Promise<
   const heads = { headCount: 2, headCountKV: 2, keyLength: 32, valueLength: 32 };
   const gguf = {
     ...heads,
-    ...{ architecture: "llama", contextLength: 4096, layerCount: 2, embeddingSize: 64 },
-    ...{ feedForwardLength: 128, vocabularySize: 512 },
+    architecture: "llama",
+    contextLength: 4096,
+    layerCount: 2,
+    embeddingSize: 64,
+    feedForwardLength: 128,
+    vocabularySize: 512,
   };
   await desk.cluster.kubectl(["apply", "-f", "-"], {
     input: JSON.stringify({
@@ -117,7 +121,9 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
   const metadata = { name: "no-critical" };
   const resourceRules = [
     {
-      ...{ apiGroups: ["metalbridge.dev"], apiVersions: ["*"], resources: ["inferenceservices"] },
+      apiGroups: ["metalbridge.dev"],
+      apiVersions: ["*"],
+      resources: ["inferenceservices"],
       operations: ["CREATE", "UPDATE"],
     },
   ];

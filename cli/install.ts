@@ -90,7 +90,11 @@ async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
     const source = await sourceOf(flags, choices);
     try {
       await installService(ports, {
-        ...{ choices, source, allowDowngrade, takeOver, dryRun },
+        choices,
+        source,
+        allowDowngrade,
+        takeOver,
+        dryRun,
         given: { config: textOf(flags.config), kubeconfig: textOf(flags.kubeconfig) },
         healthyWithinMs: flags.timeoutSeconds * 1_000,
       });

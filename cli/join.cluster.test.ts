@@ -45,7 +45,8 @@ async function joining(cluster = { kubeconfig, kubectl }): Promise<Joining> {
   const host = `mini-${randomBytes(4).toString("hex")}`;
   const stateDir = path.join(folder.path, "state");
   return {
-    ...{ host, stateDir },
+    host,
+    stateDir,
     add: async (...more) => {
       const { code, stdout, stderr } = await runProgram(["host", "add", host, ...more], cluster);
       expect({ code, stderr }).toMatchObject({ code: 0 });

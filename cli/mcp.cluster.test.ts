@@ -57,10 +57,8 @@ test("over standard input services are listed and explained, and deployed once t
 
   const listed = JSON.parse((await mcp.call("list_services", { namespace })).text);
   expect(listed).toMatchObject({
-    ...{
-      total: 1,
-      services: [{ service: `${namespace}/chat`, model: "tiny", phase: "Ready", ready: "1/1" }],
-    },
+    total: 1,
+    services: [{ service: `${namespace}/chat`, model: "tiny", phase: "Ready", ready: "1/1" }],
   });
   expect(listed.services[0].hosts).toEqual([host]);
   const explained = JSON.parse((await mcp.call("explain_placement", { service: "chat" })).text);

@@ -22,7 +22,11 @@ async function startHost() {
   const serve = async (more: Partial<CommandPorts> = {}) => {
     const store = await at.reopen({ dir });
     await serveModelCommands({
-      ...{ stateDir, tempDir: folder.path, log: silentLog, signal: end.signal, store },
+      stateDir,
+      tempDir: folder.path,
+      log: silentLog,
+      signal: end.signal,
+      store,
       replicas: () => [{ uid: "u1", namespace: "team", name: "chat-0" }],
       mayRemove: () => true,
       onDamaged: ({ file }) => damaged.push(file),

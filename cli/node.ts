@@ -53,7 +53,9 @@ async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: No
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
   await runNode({
-    ...{ config, log: createJsonLog(logLevel), signal: stop.signal },
+    config,
+    log: createJsonLog(logLevel),
+    signal: stop.signal,
     records: async () => (await readCatalogFiles(catalog)).records,
   });
 }

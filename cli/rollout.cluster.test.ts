@@ -31,7 +31,10 @@ async function keepRevision(desk: Desk, name: string, revision: number, spec: ob
   const hash = `hash${revision}`;
   const labels = { "metalbridge.dev/service-uid": uid ?? "", "metalbridge.dev/revision": hash };
   const template = {
-    ...{ serviceName: name, serviceUid: uid, revision: hash, runtime: "llamacpp" },
+    serviceName: name,
+    serviceUid: uid,
+    revision: hash,
+    runtime: "llamacpp",
     model: { source, format: "gguf" },
     engine: { mode: "chat" },
   };

@@ -62,8 +62,12 @@ describe("selftest on a recorded Mac", () => {
       llamaServer === undefined ? ["llama-server", "engine", "engine-addresses", "footprint", "buffers"] : [];
     expect(Object.fromEntries(notOk)).toEqual({
       // Recorded on no machine, or a question to the machine that this runs on.
-      ...{ "crash-reports": "unknown", "ephemeral-ports": "unknown", "launchd-job": "notApplicable" },
-      ...{ metal: "notApplicable", "gpu-budget": "notApplicable", omlx: "notApplicable" },
+      "crash-reports": "unknown",
+      "ephemeral-ports": "unknown",
+      "launchd-job": "notApplicable",
+      metal: "notApplicable",
+      "gpu-budget": "notApplicable",
+      omlx: "notApplicable",
       ...Object.fromEntries(withoutEngine.map((name) => [name, "notApplicable"])),
     });
     expect(end).toMatchObject({ code: 3, stderr: "" });
@@ -93,7 +97,11 @@ describe.skipIf(process.platform !== "linux")("selftest on this machine", () => 
     const end = await selftest(["-o", "json", ...engine], { TMPDIR: temp.folder });
     const { adoption, fifo, mark, identity, activity, bind, ...rest } = statusesOf(end.stdout);
     expect({ adoption, fifo, mark, identity, activity }).toEqual({
-      ...{ adoption: "ok", fifo: "ok", mark: "ok", identity: "ok", activity: "ok" },
+      adoption: "ok",
+      fifo: "ok",
+      mark: "ok",
+      identity: "ok",
+      activity: "ok",
     });
     expect(["ok", "notApplicable"]).toContain(bind);
     if (llamaServer !== undefined)

@@ -62,7 +62,11 @@ async function selftest(flags: Flags): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "metalbridge-selftest-"));
   try {
     const bench = {
-      ...{ config, path, folder, runPrivately, run: recorder.run },
+      config,
+      path,
+      folder,
+      runPrivately,
+      run: recorder.run,
       env: { PATH: toolPath, HOME: all.HOME ?? "/" },
       isReplayed: config.platform !== process.platform,
     };

@@ -161,9 +161,7 @@ test.skipIf(helmProgram === undefined)(
       "Model",
       { name: "tiny", namespace: "default" },
       { source: "https://models.example/a.gguf" },
-      {
-        ...{ phase: "Ready", reason: "SourceResolved", ...sized },
-      },
+      { phase: "Ready", reason: "SourceResolved", ...sized },
     );
     await put(
       "Host",

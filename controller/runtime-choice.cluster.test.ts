@@ -92,7 +92,9 @@ test("a runtime that no host has is a condition with the command that installs i
     );
     expect(status?.conditions).toContainEqual(
       expect.objectContaining({
-        ...{ type: "Placed", status: "False", reason: "HostRuntimeMissing" },
+        type: "Placed",
+        status: "False",
+        reason: "HostRuntimeMissing",
         message: expect.stringMatching(missing),
       }),
     );

@@ -39,7 +39,9 @@ test.runIf(isRoot)(
     expect(statSync(machine.at(`${STATE}/agent.sock`)).uid).toBe(421);
     const pid = machine.launchd.pidOf(LABEL);
     expect(await machine.service()).toMatchObject({
-      ...{ current: "1.0.0", differing: [], engines: 0 },
+      current: "1.0.0",
+      differing: [],
+      engines: 0,
       job: { at: "loaded", state: "running", runs: 1, pid },
       agent: { at: "answers", version: "1.0.0", phase: "serving", pid },
     });
@@ -154,7 +156,9 @@ test.runIf(isRoot)(
     const installed = path.join(home, ".local/lib/metalbridge/current");
     const shown = await run(installed, "service", "-o", "json");
     expect(JSON.parse(shown.out)).toMatchObject({
-      ...{ scope: "user", current: "1.0.0", differing: [] },
+      scope: "user",
+      current: "1.0.0",
+      differing: [],
       job: { path: path.join(home, `Library/LaunchAgents/${LABEL}.plist`) },
       agent: { version: "1.0.0", phase: "serving" },
     });

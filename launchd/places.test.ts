@@ -284,7 +284,8 @@ test.runIf(isRoot)(
     );
     const ask = (uid: number) =>
       machine.run(machine.installed, ["doctor", "--output", "json", "--timeout", "30s"], {
-        ...{ uid, env: { METALBRIDGE_LLAMA_SERVER: llamaServer } },
+        uid,
+        env: { METALBRIDGE_LLAMA_SERVER: llamaServer },
       });
     const { out } = await ask(0);
     // The shell's engine is not the agent's.

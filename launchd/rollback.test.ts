@@ -86,7 +86,8 @@ test.runIf(isRoot)(
       expect(machine.calls).toContainEqual(expect.stringContaining("kill SIGKILL"));
       expect([machine.current(), machine.versions()]).toEqual(["1.0.0", ["1.0.0"]]);
       expect(await machine.service()).toMatchObject({
-        ...{ stateDir: machine.at(STATE), differing: [] },
+        stateDir: machine.at(STATE),
+        differing: [],
         agent: { version: "1.0.0", phase: "serving" },
       });
     } finally {
@@ -136,7 +137,8 @@ test.runIf(isRoot)(
       });
       expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).not.toContain("metricsPort");
       expect(await machine.service()).toMatchObject({
-        ...{ current: "1.1.0", differing: [] },
+        current: "1.1.0",
+        differing: [],
         agent: { version: "1.1.0", phase: "serving" },
       });
     } finally {

@@ -120,7 +120,16 @@ export async function serviceState(ports: InstallPorts, choices: Choices): Promi
   );
   const { manager, scope, definition, stateDir, agentLog } = layout;
   return {
-    ...{ manager, scope, current, previous, versions, definition, stateDir, job, agent, engines },
+    manager,
+    scope,
+    current,
+    previous,
+    versions,
+    definition,
+    stateDir,
+    job,
+    agent,
+    engines,
     logs: agentLog ?? "journalctl -u metalbridge-agent",
     differing: entries
       .filter(({ state }) => state.is === "missing" || state.is === "different")

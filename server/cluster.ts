@@ -105,7 +105,8 @@ export function watchCluster(options: ClusterOptions, density: Density) {
 /** The claim, or what it really uses where that is more. */
 export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   return {
-    ...{ namespace: replica.metadata.namespace ?? "default", service: replica.spec.template.serviceName },
+    namespace: replica.metadata.namespace ?? "default",
+    service: replica.spec.template.serviceName,
     phase: replica.status?.phase ?? "Pending",
     bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
     gpus: 0,

@@ -51,7 +51,9 @@ export async function runServer({
 }: ServerOptions) {
   const apiRequests = createTally();
   const connection = await connect({
-    ...{ kubeconfigPath: config.kubeconfig, context: config.context, userAgent: USER_AGENT },
+    kubeconfigPath: config.kubeconfig,
+    context: config.context,
+    userAgent: USER_AGENT,
     onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
     maxRequests: MAX_REQUESTS,
   });
@@ -130,7 +132,9 @@ function factsOf(
   const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
   const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
   return {
-    ...{ density, apiRequests, now: { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() } },
+    density,
+    apiRequests,
+    now: { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() },
     process: { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds },
   };
 }

@@ -20,7 +20,10 @@ test("score and number of models are left out, and not worked out, until the fir
   };
   const scrape = (areScored: boolean) =>
     renderFamilies(serverMetrics(), {
-      ...{ density: counted, areScored, now: { wallMs: 0, monotonicMs: 0 }, apiRequests: createTally() },
+      density: counted,
+      areScored,
+      now: { wallMs: 0, monotonicMs: 0 },
+      apiRequests: createTally(),
       process: { cpuSeconds: 0, residentBytes: 0, heapUsedBytes: 0, startedAtSeconds: 0 },
     });
   const early = scrape(false);

@@ -93,7 +93,10 @@ function ofNodes(
   read: (one: OneNode) => number | undefined,
 ): MetricFamily<ServerFacts> {
   return {
-    ...{ name, type: "gauge", help, labels: ["node", "kind"] },
+    name,
+    type: "gauge",
+    help,
+    labels: ["node", "kind"],
     *read(facts: ServerFacts): Iterable<MetricSample> {
       for (const site of facts.density.sites()) {
         const labels: Labels = { node: site.place.name, kind: site.place.kind };

@@ -137,7 +137,8 @@ async function place(): Promise<void> {
         labels: { [LABEL_SERVICE]: "big", [LABEL_SERVICE_UID]: "1" },
       },
       spec: {
-        ...{ nodeName: "gpu-1", serviceAccountName: "reader" },
+        nodeName: "gpu-1",
+        serviceAccountName: "reader",
         containers: [
           { name: "engine", image: "x", resources: { limits: { "nvidia.com/gpu": "2", memory: "40Gi" } } },
         ],

@@ -173,7 +173,9 @@ test("credentials of sources come from the environment, a file and the configura
     env: { ...env, GOOGLE_APPLICATION_CREDENTIALS: account },
   });
   expect(sources.credentials).toEqual({
-    ...{ AWS_ACCESS_KEY_ID: "of-env", AWS_REGION: "of-file", AWS_SESSION_TOKEN: "said" },
+    AWS_ACCESS_KEY_ID: "of-env",
+    AWS_REGION: "of-file",
+    AWS_SESSION_TOKEN: "said",
     GOOGLE_APPLICATION_CREDENTIALS_JSON: "{}",
   });
   expect(loadAgentConfig({ flags: base, env: {} }).sources).not.toHaveProperty("credentials");

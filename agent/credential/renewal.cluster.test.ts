@@ -86,7 +86,10 @@ test.runIf(process.geteuid?.() === 0)(
         return () => undefined;
       };
       renewCredential({
-        ...{ connection, path: file, log: silentLog, signal: stopped.signal },
+        connection,
+        path: file,
+        log: silentLog,
+        signal: stopped.signal,
         clock: { ...systemClock, after },
         onRenewal: (trouble) => found.push(trouble),
       });
@@ -119,7 +122,11 @@ test.skipIf(program === undefined)(
     const file = path.join(root, "agent.kubeconfig");
     await copyFile(cluster.kubeconfig, file);
     await using agent = await startAgent({
-      ...{ kubeconfig: file, hostName, register: true, modelRoots: [root], llamaServer: [program ?? ""] },
+      kubeconfig: file,
+      hostName,
+      register: true,
+      modelRoots: [root],
+      llamaServer: [program ?? ""],
       addresses: [bench.address],
     });
     await bench.createReplica("chat-0");

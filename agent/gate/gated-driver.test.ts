@@ -17,7 +17,9 @@ async function open() {
   const ports = gatePorts(folder);
   const { clock, log } = processPorts();
   const instances = createInstances({
-    ...{ stateDir: folder.root, clock, log },
+    stateDir: folder.root,
+    clock,
+    log,
     footprintBytes: async () => undefined,
   });
   const routes = createGateRoutes({ ...ports, mayRun: () => false });
@@ -34,7 +36,12 @@ async function open() {
   const instance = await driver.open(place, launch);
   await until(() => expect(instance.state().at).toBe("running"));
   return {
-    ...{ instance, driver, place, routes, clock, daemonPort },
+    instance,
+    driver,
+    place,
+    routes,
+    clock,
+    daemonPort,
     url: `http://${address}:${port}/answer/chat`,
     [Symbol.asyncDispose]: async () => {
       instance.endNow();
@@ -54,10 +61,7 @@ test("clients get 503 with Retry-After until the engine is proven, also from the
     return [answer.status, answer.headers.get("retry-after")];
   };
   expect(await status()).toEqual([503, "2"]);
-  const trace = (more: object) => ({
-    ...{ port: 0, service: "chat" },
-    record: { ...bed.instance.handle, ...more },
-  });
+  const trace = (more: object) => ({ port: 0, service: "chat", record: { ...bed.instance.handle, ...more } });
   await bed.driver.adopt(bed.place, trace({}));
   await bed.routes.settled();
   expect(await status()).toEqual([503, "2"]);

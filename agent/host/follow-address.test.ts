@@ -14,7 +14,9 @@ function following(first: string | undefined) {
   const clock = createSteppedClock();
   const farm = { route: first, served: first, changes: 0 };
   followAddress({
-    ...{ clock, log: quiet, signal: end.signal },
+    clock,
+    log: quiet,
+    signal: end.signal,
     askRoute: async () => farm.route,
     onRouted: (address) => {
       farm.served = address;
@@ -52,7 +54,10 @@ test("a changed route is reported while the address that engines are served on s
   const clock = createSteppedClock();
   const farm = { route: "192.0.2.10" as string | undefined, changes: 0 };
   followAddress({
-    ...{ clock, log: quiet, signal: end.signal, onRouted: () => {} },
+    clock,
+    log: quiet,
+    signal: end.signal,
+    onRouted: () => {},
     askRoute: async () => farm.route,
     address: () => "192.0.2.10",
     onChange: () => {
@@ -92,7 +97,9 @@ function followingSlowly() {
   const farm = { served: "192.0.2.10" as string | undefined, changes: 0, asked: 0 };
   const pauses: Pause[] = [];
   followAddress({
-    ...{ clock, log: quiet, signal: end.signal },
+    clock,
+    log: quiet,
+    signal: end.signal,
     onLook: createPauseWatch({ clock, log: quiet, onPause: (pause) => pauses.push(pause) }),
     askRoute: () => {
       farm.asked += 1;

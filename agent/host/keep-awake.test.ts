@@ -22,7 +22,10 @@ async function setup(script: string | undefined) {
   const lines: LogLine[] = [];
   const clock = createSteppedClock();
   keepAwake({
-    ...{ path: `${folder}:/usr/bin:/bin`, clock, log: keepLines(lines), signal: end.signal },
+    path: `${folder}:/usr/bin:/bin`,
+    clock,
+    log: keepLines(lines),
+    signal: end.signal,
     hasEngines: () => state.engines,
   });
   const runs = async () =>

@@ -70,7 +70,9 @@ test("a replica that is gone leaves no series, whatever it once showed", async (
   let replicas = [someReplica(), someReplica({ uid: "uid-1", name: "chat-1-def" })];
   const facts = () => someFacts({ replicas });
   const metrics = createMetrics({
-    ...{ facts, readEngines: async () => [someEngine()], readGate: async () => [someRoute()] },
+    facts,
+    readEngines: async () => [someEngine()],
+    readGate: async () => [someRoute()],
   });
   expect(await metrics.text()).toContain('replica="chat-0-abc"');
   replicas = replicas.slice(1);

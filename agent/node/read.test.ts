@@ -29,7 +29,8 @@ test("a folder that hangs keeps no report back, is logged once, and is read when
   try {
     for (const _ of [1, 2, 3]) {
       expect(await reader.read()).toMatchObject({
-        ...{ memory: { totalBytes: 2 ** 30 }, models: [] },
+        memory: { totalBytes: 2 ** 30 },
+        models: [],
         leftOut: ["models: their folders do not answer"],
       });
     }

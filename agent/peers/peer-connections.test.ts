@@ -9,7 +9,10 @@ import { createPeerConnections, PEER_CONNECTION_LIMITS } from "./peer-connection
 /** Its `close` is emitted some time after it was destroyed. */
 function connectionFrom(remoteAddress: string, remotePort: number) {
   const connection = Object.assign(new EventEmitter(), {
-    ...{ remoteAddress, remotePort, isOpen: true, isProved: false },
+    remoteAddress,
+    remotePort,
+    isOpen: true,
+    isProved: false,
     destroy: () => {
       connection.isOpen = false;
     },

@@ -50,7 +50,7 @@ function ask(
   return new Promise((resolve, reject) => {
     const own = identity === undefined ? {} : { key: identity.key, cert: identity.cert };
     const asked = request(
-      { ...{ host: "127.0.0.1", port, path, rejectUnauthorized: false, agent: false }, ...own, ...options },
+      { host: "127.0.0.1", port, path, rejectUnauthorized: false, agent: false, ...own, ...options },
       (response) => {
         const pieces: Buffer[] = [];
         response.on("data", (piece: Buffer) => pieces.push(piece));

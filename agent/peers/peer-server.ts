@@ -76,9 +76,17 @@ export async function startPeerServer(options: PeerServerOptions): Promise<numbe
   // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
   const server = createServer(
     {
-      ...{ key, cert, requestCert: true, rejectUnauthorized: false, minVersion: "TLSv1.3" },
-      ...{ handshakeTimeout: HANDSHAKE_MS, headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS },
-      ...{ maxHeaderSize: 4_096, keepAliveTimeout: 30_000, connectionsCheckingInterval: CHECK_MS },
+      key,
+      cert,
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: "TLSv1.3",
+      handshakeTimeout: HANDSHAKE_MS,
+      headersTimeout: HANDSHAKE_MS,
+      requestTimeout: HANDSHAKE_MS,
+      maxHeaderSize: 4_096,
+      keepAliveTimeout: 30_000,
+      connectionsCheckingInterval: CHECK_MS,
       requireHostHeader: false,
     },
     (request, response) => {

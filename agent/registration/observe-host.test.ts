@@ -196,8 +196,15 @@ test("disk space is reported even when removing unused models fails", async () =
 test("machine info that a tool failed to give is asked for again, and what was known stays", async () => {
   const clock = createSteppedClock();
   const whole = {
-    ...{ machineId: "m", os: "darwin", osVersion: "26.1", chip: "Apple M4", hardwareModel: "Mac16,5" },
-    ...{ performanceCores: 10, gpuCores: 10, memoryBytes: 8, bootTime: "2026-01-01T00:00:00Z" },
+    machineId: "m",
+    os: "darwin",
+    osVersion: "26.1",
+    chip: "Apple M4",
+    hardwareModel: "Mac16,5",
+    performanceCores: 10,
+    gpuCores: 10,
+    memoryBytes: 8,
+    bootTime: "2026-01-01T00:00:00Z",
   };
   const answers: object[] = [{ osVersion: "26.1", hardwareModel: "Mac16,5" }, whole];
   let asked = 0;
@@ -232,7 +239,10 @@ test("machine info that a tool failed to give is asked for again, and what was k
 test("a host with several GPUs has the memory of all, and a GPU that two backends show counts once", async () => {
   const GIB = 2 ** 30;
   const device = (name: string, gib: number) => ({
-    ...{ name, description: "a GPU", totalBytes: gib * GIB, freeBytes: gib * GIB },
+    name,
+    description: "a GPU",
+    totalBytes: gib * GIB,
+    freeBytes: gib * GIB,
   });
   const budgetOf = async (...devices: readonly ReturnType<typeof device>[]) => {
     const driver = { runtime: "llamacpp", detect: async () => undefined, devices: async () => devices };

@@ -38,7 +38,12 @@ test("a Host is not made before its address is known, and then with that", async
   const clock = createSteppedClock();
   let addresses: readonly string[] = [];
   const registration = createRegistration({
-    ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
+    connection,
+    clock,
+    log: quietLog,
+    signal: end.signal,
+    hostName,
+    instanceId: "first",
     client: createClient(connection),
     create: () => addresses,
     observe: async () => seen,
@@ -74,7 +79,12 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
   const address = testAddress();
   const runtimes = { found: [{ name: "llamacpp", version: "b1" }], troubles: [] };
   const registration = createRegistration({
-    ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
+    connection,
+    clock,
+    log: quietLog,
+    signal: end.signal,
+    hostName,
+    instanceId: "first",
     client: createClient(connection),
     create: () => [address],
     observe: async () => {

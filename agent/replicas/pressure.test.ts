@@ -107,8 +107,12 @@ test("evictions are forgotten after six hours of the engine's own time", () => {
 test("a kill by the system was as long ago as it was, whatever the wall clock is set to", () => {
   const at = new Date(wallMs - 30_000).toISOString();
   const lastExit = {
-    ...{ signal: "SIGKILL", killedByUs: false, reason: "EngineKilled", at },
-    ...{ message: "killed", logTail: "" },
+    signal: "SIGKILL",
+    killedByUs: false,
+    reason: "EngineKilled",
+    at,
+    message: "killed",
+    logTail: "",
   } satisfies HistoryExit;
   const { state } = openAgent();
   writeHistory(state.dir, { ...state.past.history, lastExit });

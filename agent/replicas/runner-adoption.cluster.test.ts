@@ -106,7 +106,11 @@ it("holds the weights of an adopted engine before anything else, so that no quot
   server.close();
   const dir = join(bench.place.root, "store");
   const store = await openStore({
-    ...{ dir, clock: testClock, log: silentLog, allowedRoots: [], hfEndpoint: "http://127.0.0.1:9" },
+    dir,
+    clock: testClock,
+    log: silentLog,
+    allowedRoots: [],
+    hfEndpoint: "http://127.0.0.1:9",
     reserveBytes: 0,
     quotaBytes: 1,
   });

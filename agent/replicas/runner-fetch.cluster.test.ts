@@ -67,8 +67,10 @@ it(
       response.end(content);
     });
     const weights = (name: string) => ({
-      ...{ source: server.url.replace("tiny.gguf", name), files: [] },
-      ...{ format: "gguf", refreshPolicy: "IfNotPresent" },
+      source: server.url.replace("tiny.gguf", name),
+      files: [],
+      format: "gguf",
+      refreshPolicy: "IfNotPresent",
     });
     const further = {
       draft: weights("draft.gguf"),
@@ -163,8 +165,14 @@ it(
     await first.end();
     isDeaf = true;
     const store = await openStore({
-      ...{ dir: join(bench.place.root, "store"), clock: testClock, log: silentLog, allowedRoots: [] },
-      ...{ hfEndpoint: "http://127.0.0.1:9", reserveBytes: 0, quotaBytes: 1, allowLoopback: true },
+      dir: join(bench.place.root, "store"),
+      clock: testClock,
+      log: silentLog,
+      allowedRoots: [],
+      hfEndpoint: "http://127.0.0.1:9",
+      reserveBytes: 0,
+      quotaBytes: 1,
+      allowLoopback: true,
       limits: { attempts: 1, firstBackoffMs: 10 },
     });
     const second = await bench.startAgent({ store, timings: quick });

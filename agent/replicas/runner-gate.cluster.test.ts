@@ -51,7 +51,11 @@ function ask(bench: Bench, replica: InferenceReplica, ca: Buffer, key: string) {
   return new Promise<{ status: number | undefined; servedBy: string }>((resolve, reject) => {
     const call = request(
       {
-        ...{ host: bench.address, port: replica.status?.port, path: "/completion", method: "POST", ca },
+        host: bench.address,
+        port: replica.status?.port,
+        path: "/completion",
+        method: "POST",
+        ca,
         headers: { authorization: `Bearer ${key}` },
         agent: false,
         servername: "chat",

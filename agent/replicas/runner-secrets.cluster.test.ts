@@ -26,7 +26,9 @@ function withBench(run: (bench: Bench, apply: Apply) => Promise<void>): () => Pr
       await bench.client.remove(SECRETS, ref);
       const base64 = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString("base64")]);
       const made = await bench.client.create(SECRETS, {
-        ...{ apiVersion: "v1", kind: "Secret", metadata: ref },
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata: ref,
         data: Object.fromEntries(base64),
       });
       if (!made.ok) throw new Error(made.error.message);

@@ -27,13 +27,20 @@ async function startPrefetcher(more: Partial<PrefetcherOptions> = {}, quotaBytes
   const end = new AbortController();
   const seen: (readonly PrefetchState[])[] = [];
   const prefetcher = createPrefetcher({
-    ...{ store: at.store, client: noClient, clock: steppedClock(), log: silentLog, signal: end.signal },
+    store: at.store,
+    client: noClient,
+    clock: steppedClock(),
+    log: silentLog,
+    signal: end.signal,
     maxDownloads: 8,
     onChange: () => seen.push(prefetcher.states()),
     ...more,
   });
   return {
-    ...{ at, store: at.store, prefetcher, seen },
+    at,
+    store: at.store,
+    prefetcher,
+    seen,
     until: (states: readonly object[]) =>
       vi.waitFor(() => expect(prefetcher.states()).toMatchObject(states), patiently),
     [Symbol.asyncDispose]: async () => {

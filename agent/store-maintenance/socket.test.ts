@@ -19,7 +19,10 @@ async function startHost(more: Partial<ModelSocketOptions> = {}) {
   const place = { stateDir: folder.path, tempDir: folder.path };
   mkdirSync(path.join(folder.path, "models"));
   await serveModelCommands({
-    ...{ ...place, log: silentLog, signal: end.signal, store: at.store },
+    ...place,
+    log: silentLog,
+    signal: end.signal,
+    store: at.store,
     replicas: () => [{ uid: "u1", namespace: "team", name: "chat-0" }],
     mayRemove: () => true,
     onDamaged: () => undefined,
@@ -44,7 +47,9 @@ test("a model that is pinned or in use is refused with the reason, and is remove
   origin.serve("/tiny.gguf", content);
   const source = `${origin.url}/tiny.gguf`;
   expect(await host.ask({ do: "pull", source: `${source}?signature=secret` })).toEqual({
-    ...{ at: "changed", isChanged: true, sizeBytes: content.length },
+    at: "changed",
+    isChanged: true,
+    sizeBytes: content.length,
   });
   expect(await host.ask({ do: "pin", source })).toEqual({ at: "changed", isChanged: true });
   expect(await host.ask({ do: "pin", source })).toEqual({ at: "changed", isChanged: false });
@@ -56,7 +61,8 @@ test("a model that is pinned or in use is refused with the reason, and is remove
   host.store.declare({ pinned: [], prefetched: [] });
   host.store.hold("u1", [sha256(content)]);
   await expect(host.ask({ do: "rm", source })).rejects.toMatchObject({
-    ...{ code: "ModelInUse", message: `${source} is used by team/chat-0` },
+    code: "ModelInUse",
+    message: `${source} is used by team/chat-0`,
   });
   expect(await host.ask({ do: "gc" })).toEqual({ at: "models", models: [] });
   host.store.release("u1");
@@ -90,7 +96,8 @@ test("a client that leaves stops its download", async () => {
 test("an agent that has not read its replicas yet removes nothing, and a command that it does not know is refused", async () => {
   await using host = await startHost({ mayRemove: () => false });
   await expect(host.ask({ do: "gc" })).rejects.toMatchObject({
-    ...{ code: "ModelInUse", message: expect.stringContaining("has not read its replicas") },
+    code: "ModelInUse",
+    message: expect.stringContaining("has not read its replicas"),
   });
   await expect(host.ask({ do: "frobnicate" } as unknown as ModelCommand)).rejects.toMatchObject({
     code: "ModelCommandFailed",

@@ -16,7 +16,11 @@ function folder(): string {
 }
 
 const lockOf = (dir: string, more: object = {}) => ({
-  ...{ dir, clock: systemClock, log: quietLog, signal, beatMs: 25 },
+  dir,
+  clock: systemClock,
+  log: quietLog,
+  signal,
+  beatMs: 25,
   ...more,
 });
 

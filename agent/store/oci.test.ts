@@ -84,7 +84,8 @@ test.skipIf(registryProgram === undefined)(
     const mediaType = "application/vnd.oci.image.index.v1+json";
     const manifest = { mediaType: "application/vnd.oci.image.manifest.v1+json", digest: first, size: 1 };
     const indexDigest = await registry.put("public/tiny", "all", {
-      ...{ schemaVersion: 2, mediaType },
+      schemaVersion: 2,
+      mediaType,
       manifests: [manifest],
     });
     expect(await fetch(":all")).toMatchObject({ revision: indexDigest, sha256: sha256(content) });
@@ -145,21 +146,24 @@ test.skipIf(registryProgram === undefined)(
     ]);
     const result = await fetchToVolume({
       request: { source: "ollama://seeing", format: "gguf" },
-      ...{
-        volume: volume.path,
-        folder: "aa",
-        ollamaRegistry: `http://${registry.host}`,
-        allowLoopback: true,
-      },
-      ...{ clock: testClock, log: silentLog, hfEndpoint: "http://127.0.0.1:9", limits: patientLimits },
-      ...{ signal: new AbortController().signal, onProgress: () => undefined },
+      volume: volume.path,
+      folder: "aa",
+      ollamaRegistry: `http://${registry.host}`,
+      allowLoopback: true,
+      clock: testClock,
+      log: silentLog,
+      hfEndpoint: "http://127.0.0.1:9",
+      limits: patientLimits,
+      signal: new AbortController().signal,
+      onProgress: () => undefined,
     });
     expect(result).toMatchObject({
-      ...{ code: "Fetched", format: "gguf", revision, sizeBytes: gguf.length + content.length },
-      ...{
-        file: expect.stringMatching(/\/model\.gguf$/),
-        mmproj: expect.stringMatching(/\/projector\.gguf$/),
-      },
+      code: "Fetched",
+      format: "gguf",
+      revision,
+      sizeBytes: gguf.length + content.length,
+      file: expect.stringMatching(/\/model\.gguf$/),
+      mmproj: expect.stringMatching(/\/projector\.gguf$/),
     });
   },
 );

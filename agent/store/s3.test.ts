@@ -69,7 +69,8 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
     const source = "s3://models/changing.gguf";
     const { credentials } = s3;
     const marked = async () => ({
-      ...{ source, credentials },
+      source,
+      credentials,
       changeMarker: await changeMarkerOf(source, {}, { credentials }),
     });
     const [first, second] = [ggufBytes(5_000, 7), ggufBytes(5_000, 8)];

@@ -75,7 +75,11 @@ function oneRequest(
   const { target, mode, signal } = load;
   const prompt = promptOf(load.promptWords, index);
   const call = (path: string, body: object) => ({
-    ...{ target, endpoint, path, signal, agent },
+    target,
+    endpoint,
+    path,
+    signal,
+    agent,
     body: { model: target.model, ...body },
   });
   switch (mode) {

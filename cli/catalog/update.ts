@@ -23,8 +23,11 @@ export interface UpdateFlags {
 const MAX_ANSWER_BYTES = 32 << 20;
 /** The user of this command may read whatever this machine may read. */
 const RULES: HttpRules = {
-  ...{ allowLoopback: true, allowPrivate: true },
-  ...{ connectMs: 10_000, stallMs: 15_000, maxRedirects: 10 },
+  allowLoopback: true,
+  allowPrivate: true,
+  connectMs: 10_000,
+  stallMs: 15_000,
+  maxRedirects: 10,
 };
 
 /** Without names: the records that the file has. One that cannot be read or contradicts itself leaves the file's as it is. */

@@ -21,14 +21,19 @@ import {
 const records = catalogRecords();
 const GIB = 1024 ** 3;
 const wish = (more: Partial<RankRequest> = {}): RankRequest => ({
-  ...{ model: "Qwen2.5-7B", minFit: "good", limit: 5 },
+  model: "Qwen2.5-7B",
+  minFit: "good",
+  limit: 5,
   ...more,
 });
 const answer = (totalGib: number, availableGib = totalGib * 0.9) =>
   JSON.stringify({
     memory: { totalBytes: totalGib * GIB, availableBytes: Math.floor(availableGib * GIB) },
     cpu: { name: "AMD EPYC 9354", cores: 16, arch: "amd64" },
-    ...{ gpus: [], runtimes: [], models: [], leftOut: [] },
+    gpus: [],
+    runtimes: [],
+    models: [],
+    leftOut: [],
   });
 
 function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankRequest> = {}) {
@@ -56,7 +61,10 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
   ];
   const payload = rankPayload(results, wish());
   expect(payload).toMatchObject({
-    ...{ requested_model: "Qwen2.5-7B", min_fit: "good", use_case: null, node_count: 4 },
+    requested_model: "Qwen2.5-7B",
+    min_fit: "good",
+    use_case: null,
+    node_count: 4,
   });
   const { ranked_nodes } = payload;
   expect(ranked_nodes.map(({ node }) => node).sort()).toEqual(["cpu", "gpu", "mac"]);
@@ -69,7 +77,9 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
   ]);
   expect(results[0]).toMatchObject({ node: "small", matched_count: 0, top: [] });
   expect(results[1]).toMatchObject({
-    ...{ model_query: "Qwen2.5-7B", use_case: null, min_fit: "good" },
+    model_query: "Qwen2.5-7B",
+    use_case: null,
+    min_fit: "good",
     system: { system: { total_ram_gb: 64, cpu_name: "AMD EPYC 9354", has_gpu: false } },
   });
   expect(results[2]).toMatchObject({
@@ -80,7 +90,8 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
 
 test("the answer is held against the Node: a lie is refused, and GPUs count as the device plugin offers them", () => {
   expect(ask(aNode("n"), answer(4096))).toMatchObject({
-    ...{ error: "machine is unusable", reason: "MachineUnusable" },
+    error: "machine is unusable",
+    reason: "MachineUnusable",
     message: "its node report says 4096.00 GiB of memory, its Node 128 GiB",
   });
   const gpu = {
@@ -142,7 +153,9 @@ test.each([
   answer(64).slice(0, 100),
 ])("the answer %j is an error of its node alone", (text) => {
   expect(ask(aNode("n"), text)).toMatchObject({
-    ...{ node: "n", error: "probe output was not valid JSON", raw: text },
+    node: "n",
+    error: "probe output was not valid JSON",
+    raw: text,
     message: expect.stringMatching(/^its node report /),
   });
 });
@@ -150,7 +163,10 @@ test.each([
 test("a node without memory in its answer is unusable, a silent Host is not ranked", () => {
   const without = JSON.stringify({
     cpu: {},
-    ...{ gpus: [], runtimes: [], models: [], leftOut: ["memory: MemTotal is missing"] },
+    gpus: [],
+    runtimes: [],
+    models: [],
+    leftOut: ["memory: MemTotal is missing"],
   });
   expect(ask(aNode("n"), without)).toMatchObject({ error: "machine is unusable", reason: "MachineUnusable" });
   const silent = aHost("mac", { status: { info: {}, memory: {}, conditions: [] } });
@@ -161,7 +177,12 @@ test("a node without memory in its answer is unusable, a silent Host is not rank
 });
 
 const plan = {
-  ...{ name: "p", namespace: "n", node: "node-1", run: "1a2b3c4d", image: "metalbridge:1", pullSecrets: [] },
+  name: "p",
+  namespace: "n",
+  node: "node-1",
+  run: "1a2b3c4d",
+  image: "metalbridge:1",
+  pullSecrets: [],
   deadlineSeconds: 180,
 };
 const pod = (status: Pod["status"]): Pod => {

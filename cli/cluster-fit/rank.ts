@@ -93,15 +93,23 @@ export function rankPayload(
     if (best === undefined || "error" in result) return [];
     return [
       {
-        ...{ node: result.node, schedulable: result.schedulable, matched_count: result.matched_count },
-        ...{ best_fit: best.fit_level },
-        ...{ best_score: best.score, best_model: best.name, best_runtime: best.runtime },
-        ...{ best_quant: best.best_quant, estimated_tps: best.estimated_tps },
+        node: result.node,
+        schedulable: result.schedulable,
+        matched_count: result.matched_count,
+        best_fit: best.fit_level,
+        best_score: best.score,
+        best_model: best.name,
+        best_runtime: best.runtime,
+        best_quant: best.best_quant,
+        estimated_tps: best.estimated_tps,
       },
     ];
   });
   return {
-    ...{ requested_model: model, min_fit: minFit, use_case: useCase ?? null, node_count: results.length },
+    requested_model: model,
+    min_fit: minFit,
+    use_case: useCase ?? null,
+    node_count: results.length,
     ranked_nodes: ranked.sort((a, b) => b.best_score - a.best_score || (a.node < b.node ? -1 : 1)),
     node_results: results,
   };
@@ -147,7 +155,9 @@ export function nodeResult(
   const place = machineFromNode(object);
   const { system, machine } = withReport(place, read);
   const answered = {
-    ...{ ...about, schedulable: place.isSchedulable, system },
+    ...about,
+    schedulable: place.isSchedulable,
+    system,
     machine: place.wholeGpus > 0 ? machine : asFree(machine, read.report),
   };
   return scored(answered, records, wanted, wish);
@@ -182,9 +192,14 @@ function scored(
   const candidates = fits.filter(({ level }) => isAtLeast(level, wish.minFit));
   const matched = candidates.filter(({ record }) => wanted.has(record)).sort(byScore);
   return {
-    ...{ ...about, schedulable },
-    ...{ model_query: wish.model, use_case: wish.useCase ?? null, min_fit: wish.minFit, system: { system } },
-    ...{ matched_count: matched.length, candidate_count: candidates.length },
+    ...about,
+    schedulable,
+    model_query: wish.model,
+    use_case: wish.useCase ?? null,
+    min_fit: wish.minFit,
+    system: { system },
+    matched_count: matched.length,
+    candidate_count: candidates.length,
     top: matched.slice(0, wish.limit).map(fitRow),
   };
 }

@@ -89,7 +89,11 @@ function watchOne<O extends KubeObject>({ connection }: Cluster, call: WatchCall
   };
   return startReflector<O>({
     ...selection,
-    ...{ connection, kind, signal, clock: systemClock, log: silentLog },
+    connection,
+    kind,
+    signal,
+    clock: systemClock,
+    log: silentLog,
     onChange: look,
     onSynced: () => {
       isSynced = true;

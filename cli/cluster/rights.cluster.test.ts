@@ -47,7 +47,11 @@ test("viewers look, operators act, and neither needs more", async () => {
   await desk.service("chat");
   await desk.replica("chat-0-abcdefgh12", host);
   await desk.status(INFERENCE_SERVICES, "chat", {
-    ...{ observedGeneration: 1, desiredReplicas: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1 },
+    observedGeneration: 1,
+    desiredReplicas: 1,
+    replicas: 1,
+    updatedReplicas: 1,
+    readyReplicas: 1,
   });
 
   const inNamespace = ["-n", namespace];

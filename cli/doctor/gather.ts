@@ -70,7 +70,12 @@ export async function gather(asked: GatherOptions): Promise<Gathered> {
   const timeoutMs = limitMs * REQUEST_SHARE;
   const cluster = readCluster(connection, { config, up: addressesUp(), runtimes, serverFault, timeoutMs });
   const tools: Tools = {
-    ...{ run, config, limitMs, engines, server, tryReach },
+    run,
+    config,
+    limitMs,
+    engines,
+    server,
+    tryReach,
     routed: cluster.then(({ routed }) => routed),
   };
   const own = ownEngines(config.stateDir);

@@ -126,8 +126,15 @@ test("a GPU with and without its driver", async () => {
 test("the unit of the agent, as systemd has it", async () => {
   const shown = (changes: Record<string, string> = {}) =>
     Object.entries({
-      ...{ LoadState: "loaded", ActiveState: "active", SubState: "running", KillMode: "process" },
-      ...{ OOMPolicy: "continue", MainPID: "42", NRestarts: "1", ExecMainStatus: "0", ...changes },
+      LoadState: "loaded",
+      ActiveState: "active",
+      SubState: "running",
+      KillMode: "process",
+      OOMPolicy: "continue",
+      MainPID: "42",
+      NRestarts: "1",
+      ExecMainStatus: "0",
+      ...changes,
     })
       .map((entry) => entry.join("="))
       .join("\n");

@@ -110,7 +110,9 @@ export async function readLinuxLinks(
       const isWifi = await exists(join(folder, name, "wireless"));
       const [address] = own;
       return {
-        ...{ name, isRoute, isUp: state?.trim() === "up" },
+        name,
+        isRoute,
+        isUp: state?.trim() === "up",
         kind: isWifi ? "wifi" : name.startsWith("thunderbolt") ? "thunderbolt" : "ethernet",
         ...(address === undefined ? {} : { address }),
         ...(megabits > 0 ? { megabits } : {}),
@@ -151,7 +153,9 @@ export async function readUnit(run: RunTool): Promise<Reading<ServiceReading>> {
   return {
     value: {
       found: {
-        ...{ name: UNIT, kind: "systemd", runs: Number(values.get("NRestarts")) || 0 },
+        name: UNIT,
+        kind: "systemd",
+        runs: Number(values.get("NRestarts")) || 0,
         state: `${values.get("ActiveState")} (${values.get("SubState")})`,
         lastExit: values.get("ExecMainStatus") ?? "0",
         ...(pid > 0 ? { pid } : {}),

@@ -7,7 +7,11 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { probePod, readProbe } from "./probe-pod.ts";
 
 const plan = {
-  ...{ name: "probe", namespace: "default", image: "controller", pullSecrets: [], deadlineSeconds: 60 },
+  name: "probe",
+  namespace: "default",
+  image: "controller",
+  pullSecrets: [],
+  deadlineSeconds: 60,
   targets: [] as string[],
 };
 

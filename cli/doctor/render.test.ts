@@ -3,7 +3,10 @@ import type { CheckResult } from "../../src/doctor/check.ts";
 import { doctorExitCode, renderDoctorReport } from "./render.ts";
 
 const result = (status: CheckResult["status"], code: CheckResult["code"] = "SleepEnabled"): CheckResult => ({
-  ...{ code, check: "sleep when idle", status, reason: "asleep, it renews no Lease" },
+  code,
+  check: "sleep when idle",
+  status,
+  reason: "asleep, it renews no Lease",
   finding: status === "ok" ? "" : "the machine sleeps after 1 min",
   ...(status === "error" ? { fix: { summary: "turn off sleep", command: "sudo pmset -a sleep 0" } } : {}),
 });
@@ -21,7 +24,11 @@ describe("the exit code", () => {
 
 describe("the report", () => {
   const report = {
-    ...{ host: "mini-1", platform: "darwin", machine: "Apple M4, macOS 15.6", tookMs: 1_234, inventory: {} },
+    host: "mini-1",
+    platform: "darwin",
+    machine: "Apple M4, macOS 15.6",
+    tookMs: 1_234,
+    inventory: {},
     results: [
       result("ok", "PowerNapOn"),
       result("unknown", "OnBattery"),

@@ -50,7 +50,7 @@ export function renderDoctorReport(report: DoctorReport, { isAll }: { readonly i
 export function reportFields(report: DoctorReport): object {
   const { host, platform, inventory, fixed, results, tookMs } = report;
   const plain = results.map(({ repair, ...result }) => ({ ...result, isFixable: repair !== undefined }));
-  return { ...{ host, platform, tookMs }, summary: countOf(results), results: plain, fixed, inventory };
+  return { host, platform, tookMs, summary: countOf(results), results: plain, fixed, inventory };
 }
 
 /** 1 for errors, 3 for warnings or checks that could not be read, else 0. */

@@ -63,7 +63,9 @@ test.skipIf(process.getuid?.() === 0)("a folder of another user is refused", () 
 });
 
 const local = (namespace: string, name: string, service: string): LocalReplica => ({
-  ...{ namespace, name, service },
+  namespace,
+  name,
+  service,
   dir: "",
 });
 

@@ -44,7 +44,9 @@ export function readLocalReplicas(stateDir: string): readonly LocalReplica[] {
     a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp),
   );
   const known = byAge.map(({ metadata: { namespace, name }, spec, dir }) => ({
-    ...{ namespace, name, dir },
+    namespace,
+    name,
+    dir,
     service: spec.template.serviceName,
   }));
   return [...new Map([...stopping, ...known].map((one) => [`${one.namespace}/${one.name}`, one])).values()];

@@ -21,7 +21,9 @@ test("a Mac has its chip, what its GPU may use, its engines and the models in it
   const toolPath = [folder.path, mac.path].join(delimiter);
   const place = await readLocalMachine({ platform: "darwin", toolPath, home: folder.path });
   expect(place).toMatchObject({
-    ...{ name: hostname(), kind: "Host", isSchedulable: true },
+    name: hostname(),
+    kind: "Host",
+    isSchedulable: true,
     system: { total_ram_gb: 48, cpu_name: "Apple M4 Max", backend: "Metal", unified_memory: true },
     machine: { at: "known", machine: { accelerator: "metal", generation: 4 } },
   });

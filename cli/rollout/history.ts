@@ -33,7 +33,9 @@ export function historyOf(
     const data = parsed[index];
     const before = parsed[index - 1];
     return {
-      ...{ revision, hash, data },
+      revision,
+      hash,
+      data,
       createdAt: metadata.creationTimestamp,
       isNewest: index === sorted.length - 1,
       isServing: serving !== undefined && serving === hash,

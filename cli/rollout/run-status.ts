@@ -135,8 +135,15 @@ function jsonOf({ metadata, status }: InferenceService, progress: RolloutProgres
   const { replicas, updatedReplicas, readyReplicas, desiredReplicas, currentRevision, updateRevision } =
     status ?? {};
   return {
-    ...{ name: metadata.name, namespace: metadata.namespace, ...progress },
-    ...{ replicas, updatedReplicas, readyReplicas, desiredReplicas, currentRevision, updateRevision },
+    name: metadata.name,
+    namespace: metadata.namespace,
+    ...progress,
+    replicas,
+    updatedReplicas,
+    readyReplicas,
+    desiredReplicas,
+    currentRevision,
+    updateRevision,
   };
 }
 

@@ -17,7 +17,10 @@ function service(spec: object, observedGeneration = 5, currentRevision?: string)
 
 function revision(number: number, spec: object, source = SOURCE): ControllerRevision {
   const template = {
-    ...{ serviceName: "chat", serviceUid: "s1", revision: `hash${number}`, runtime: "llamacpp" },
+    serviceName: "chat",
+    serviceUid: "s1",
+    revision: `hash${number}`,
+    runtime: "llamacpp",
     model: { source, format: "gguf" },
     engine: { mode: "chat" },
   };

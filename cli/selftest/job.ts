@@ -33,7 +33,11 @@ export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   const layout = layoutFor({ platform: "darwin", scope: "user", root: "", home: join(folder, "job"), uid });
   const own = uid === 0 ? { ...layout, domain: "system" } : layout;
   const launchctl = createLaunchctl({
-    ...{ run: createCommand(path), clock: systemClock, euid: uid, layout: own, leaveMs: LEAVE_MS },
+    run: createCommand(path),
+    clock: systemClock,
+    euid: uid,
+    layout: own,
+    leaveMs: LEAVE_MS,
   });
   const before = await launchctl.observe();
   if (installed.value.found !== undefined || before.at !== "absent" || before.isDisabled)

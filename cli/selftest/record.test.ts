@@ -24,8 +24,12 @@ async function record(machine: string, changes = {}): Promise<Recorded & { reado
     steps,
     {
       config: loadAgentConfig({ file: undefined, flags: { platform: "darwin" } }),
-      ...{ run: recorder.run, runPrivately, path: mac.path, env: { PATH: mac.path } },
-      ...{ isReplayed: true, folder: "/tmp" },
+      run: recorder.run,
+      runPrivately,
+      path: mac.path,
+      env: { PATH: mac.path },
+      isReplayed: true,
+      folder: "/tmp",
     },
     { stop: new AbortController().signal, onResult: () => {} },
   );

@@ -94,7 +94,9 @@ const steps: readonly ToolStep[] = [
 ];
 
 export const toolSteps: readonly SelftestStep[] = steps.map(([name, proves, run]) => ({
-  ...{ name, proves, run },
+  name,
+  proves,
+  run,
   platforms: ["darwin"],
   limitMs: LIMIT_MS,
 }));

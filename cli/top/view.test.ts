@@ -35,11 +35,12 @@ const input = {
   services: [
     service("chat", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2, on: "Hosts" }),
     service("big", {
-      ...{ phase: "WaitingForCapacity", queuePosition: 1, waitingFor: "memory: 12.3 GiB", on: "Hosts" },
+      phase: "WaitingForCapacity",
+      queuePosition: 1,
+      waitingFor: "memory: 12.3 GiB",
+      on: "Hosts",
     }),
-    service("gpu", {
-      ...{ phase: "WaitingForGPU", queuePosition: 2, waitingFor: "nvidia.com/gpu: 2", on: "Pods" },
-    }),
+    service("gpu", { phase: "WaitingForGPU", queuePosition: 2, waitingFor: "nvidia.com/gpu: 2", on: "Pods" }),
     service("both", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2, on: "Hosts+Pods" }),
   ],
   replicas: [replica("chat-0", "Ready"), replica("chat-1", "Ready"), replica("chat-2", "Starting")],

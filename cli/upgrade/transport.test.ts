@@ -88,12 +88,10 @@ test.runIf(isRoot)(
   async () => {
     await using host = await openHost("echo 'UpgradeRolledBack: version 1.1.0 does not serve' >&2; exit 1");
     expect(await host.upgrade()).toEqual({
-      ...{
-        how: "failed",
-        step: "upgrade",
-        code: "UpgradeRolledBack",
-        message: "version 1.1.0 does not serve",
-      },
+      how: "failed",
+      step: "upgrade",
+      code: "UpgradeRolledBack",
+      message: "version 1.1.0 does not serve",
       tail: "UpgradeRolledBack: version 1.1.0 does not serve",
     });
     const archive = { ...host.archive, sha256: "0".repeat(64) };

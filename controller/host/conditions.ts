@@ -92,7 +92,9 @@ export function replicaUpdate(
   switch (verdict.at) {
     case "reachable":
       return {
-        ...{ type, status: "True", reason: "HostReachable" },
+        type,
+        status: "True",
+        reason: "HostReachable",
         message: `the agent of host ${name} renews its Lease`,
       };
     case "unreachable": {
@@ -101,7 +103,9 @@ export function replicaUpdate(
     }
     case "lost":
       return {
-        ...{ type, status: "False", reason: "HostLost" },
+        type,
+        status: "False",
+        reason: "HostLost",
         message: `host ${name} is lost: ${whyLost(verdict)}`,
       };
     case "counting":

@@ -17,7 +17,8 @@ const leaseOf = (name: string, spec: object | undefined): Lease => ({
   spec: { ...spec },
 });
 const held = (second: number) => ({
-  ...{ holderIdentity: "mac-1_a", renewTime: `2026-01-01T00:00:${second}.000000Z` },
+  holderIdentity: "mac-1_a",
+  renewTime: `2026-01-01T00:00:${second}.000000Z`,
 });
 
 /** What the controller sees of a Lease from its start on: at which time, and what it holds then. */
@@ -45,7 +46,11 @@ const leases = {
 } as const satisfies Record<string, readonly (readonly [number, object])[]>;
 
 const condition = (type: string, status: "True" | "False" | "Unknown", reason: string) => ({
-  ...{ type, status, reason, message: "", lastTransitionTime: "2025-01-01T00:00:00Z" },
+  type,
+  status,
+  reason,
+  message: "",
+  lastTransitionTime: "2025-01-01T00:00:00Z",
 });
 const hosts = {
   registered: [],
@@ -86,8 +91,13 @@ function planOf(lease: keyof typeof leases, host: keyof typeof hosts, isRunning:
   const verdict = verdicts.get("mac-1") ?? { at: "neverSeen" };
   const { steps } = planHost(
     {
-      ...{ name: "mac-1", host: object, verdict, replicas, slices: [] },
-      ...{ leavingMs: new Map(), whyStays: () => undefined },
+      name: "mac-1",
+      host: object,
+      verdict,
+      replicas,
+      slices: [],
+      leavingMs: new Map(),
+      whyStays: () => undefined,
     },
     "2026-01-01T00:02:00Z",
   );

@@ -259,7 +259,9 @@ describe("time alone changes the verdict", () => {
     expect(verdicts.get("a")).toEqual({ at: "unreachable", silentMs: 50_000 });
     const declared = host("a", { ...silent, isDeclaredLost: true });
     expect(planLiveness({ hosts: [declared], countedFromMs: 0 }, 60_000).verdicts.get("a")).toEqual({
-      ...{ at: "lost", silentMs: 50_000, isDeclared: true },
+      at: "lost",
+      silentMs: 50_000,
+      isDeclared: true,
     });
   });
 });

@@ -49,7 +49,13 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   // What is silent is judged by its silence, and gets the whole time again when it returns.
   const leavingMs = ports.deletions.note(name, verdict.at === "reachable" ? replicas : []);
   const observed: HostObserved = {
-    ...{ name, host, verdict, replicas, leavingMs, slices, whyStays: ports.stays.why },
+    name,
+    host,
+    verdict,
+    replicas,
+    leavingMs,
+    slices,
+    whyStays: ports.stays.why,
     isDeclaredInVain: fleet.isDeclaredInVain(name),
   };
   const { steps, needsProof, flapping } = planHost(observed, nowIso);

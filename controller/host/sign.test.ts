@@ -41,7 +41,9 @@ test.each<[string, readonly object[] | undefined, Lease | undefined, readonly nu
   const host = { metadata: { name: "a" }, status: conditions && { conditions } } as unknown as Host;
   const seen = { lastChangeMs: 5, absence: { fromMs: 1, toMs: 2 }, isDeclaredLost: false };
   expect(readSign(host, { lease: held, replicas: seconds.map(replica), ...seen })).toEqual({
-    ...{ name: "a", reachable: undefined, lostAfterMs: undefined },
+    name: "a",
+    reachable: undefined,
+    lostAfterMs: undefined,
     ...seen,
     ...expected,
   });

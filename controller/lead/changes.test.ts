@@ -21,7 +21,10 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
   const state = {
     working: {
       queues: {
-        ...{ hosts: ignored, fleet: ignored, placement: ignored, services: ignored },
+        hosts: ignored,
+        fleet: ignored,
+        placement: ignored,
+        services: ignored,
         models: { enqueue: (key: string) => planned.push(key) },
       },
       scheduler: { noteHost: () => {} },

@@ -50,7 +50,8 @@ test("planning a second time with the first status changes nothing", () => {
       model: seen,
       hosts,
       task: taskOf(seen),
-      ...{ inspection, cache },
+      inspection,
+      cache,
       isKnown: isInspected(seen),
     });
     const first = planModelStatus(observe(model), NOW);
@@ -203,8 +204,10 @@ test("OnChange pins what the source has, and pins something else only when its c
   const wanted = model({ refreshPolicy: "OnChange" });
   const first = statusOf(wanted, marked("m1", commit));
   expect(first).toMatchObject({
-    ...{ pinned: { changeMarker: "m1", revision: commit }, shortRevision: commit.slice(0, 12) },
-    ...{ checkedAt: NOW, changedAt: NOW },
+    pinned: { changeMarker: "m1", revision: commit },
+    shortRevision: commit.slice(0, 12),
+    checkedAt: NOW,
+    changedAt: NOW,
   });
   const later = {
     ...wanted,
@@ -212,10 +215,13 @@ test("OnChange pins what the source has, and pins something else only when its c
   };
   for (const same of [marked("m1", "d".repeat(40)), { at: "unchanged", checkedAt: NOW } as const])
     expect(statusOf(later, same)).toMatchObject({
-      ...{ pinned: first.pinned, checkedAt: NOW, changedAt: "2026-01-01T00:00:00Z" },
+      pinned: first.pinned,
+      checkedAt: NOW,
+      changedAt: "2026-01-01T00:00:00Z",
     });
   expect(statusOf(later, marked("m2", "d".repeat(40)))).toMatchObject({
-    ...{ pinned: { changeMarker: "m2", revision: "d".repeat(40) }, changedAt: NOW },
+    pinned: { changeMarker: "m2", revision: "d".repeat(40) },
+    changedAt: NOW,
   });
   expect(statusOf(later, marked("m3"))).toMatchObject({
     pinned: { changeMarker: "m3" },
@@ -313,7 +319,11 @@ test("a file of the host is Unknown until a service has served it, and a missing
   const statusWith = (status: InferenceService["status"], of = onDisk) =>
     planModelStatus(
       {
-        ...{ model: of, hosts: [], task: taskOf(of), inspection: undefined, isKnown: false },
+        model: of,
+        hosts: [],
+        task: taskOf(of),
+        inspection: undefined,
+        isKnown: false,
         services: [{ metadata: { name: "chat" }, spec: { modelRef: "m" }, status } as InferenceService],
       },
       NOW,

@@ -69,7 +69,8 @@ test.for<[string, object, readonly Host[], object | undefined, object | undefine
     [host("a", { phase: "Ready" }), fullHost("b")],
     { wanted: 2, ready: 1, summary: "1/2" },
     {
-      ...{ status: "False", reason: "PrefetchListFull" },
+      status: "False",
+      reason: "PrefetchListFull",
       message: expect.stringMatching(/^1 of 2 hosts have it; host b has no room.*256 KiB.*fewer files$/),
     },
   ],

@@ -44,7 +44,8 @@ export function planCertificates(
   const authority = isAuthorityKept
     ? { cert: "", key: known?.files["ca.key"] ?? "" }
     : createCertificate({
-        ...{ name: AUTHORITY_NAME, isAuthority: true },
+        name: AUTHORITY_NAME,
+        isAuthority: true,
         valid: { fromMs: nowMs - BEFORE_MS, untilMs: nowMs + AUTHORITY_MS },
       });
   const leaf = known && servable(known.leaf, trusted, names, nowMs);
@@ -80,7 +81,8 @@ function issue(
   lifetimeMs: number,
 ): Pick<Certificates, "tls.crt" | "tls.key"> {
   const made = createCertificate({
-    ...{ name: names[0] ?? AUTHORITY_NAME, hosts: names },
+    name: names[0] ?? AUTHORITY_NAME,
+    hosts: names,
     valid: { fromMs: nowMs - BEFORE_MS, untilMs: nowMs + lifetimeMs },
     issuer: { name: AUTHORITY_NAME, key },
   });

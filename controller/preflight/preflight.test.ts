@@ -13,9 +13,13 @@ import { runController } from "../main.ts";
 import { createHandler } from "./preflight.ts";
 
 const review = JSON.stringify({
-  ...{ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview" },
+  apiVersion: "admission.k8s.io/v1",
+  kind: "AdmissionReview",
   request: {
-    ...{ uid: "u-1", kind: { kind: "InferenceService" }, operation: "CREATE", namespace: "team" },
+    uid: "u-1",
+    kind: { kind: "InferenceService" },
+    operation: "CREATE",
+    namespace: "team",
     object: { metadata: { name: "chat" }, spec: { modelRef: "qwen" } },
   },
 });

@@ -10,7 +10,10 @@ const object = (more: object = {}) => ({
   ...more,
 });
 const review = (more: object = {}) => ({
-  ...{ uid: "1", operation: "CREATE", namespace: "team", kind: { kind: "InferenceService" } },
+  uid: "1",
+  operation: "CREATE",
+  namespace: "team",
+  kind: { kind: "InferenceService" },
   object: object(),
   ...more,
 });

@@ -31,18 +31,24 @@ const DAY_MS = 86_400_000;
 export function keepCertificate(options: RotationOptions): void {
   const { clock, log, signal, secret } = options;
   const queue = createQueue<string>({
-    ...{ clock, log: log.child({ queue: "preflight" }), signal },
+    clock,
+    log: log.child({ queue: "preflight" }),
+    signal,
     reconcile: () => pass(options, webhooks),
   });
   const enqueue = () => queue.enqueue(WEBHOOK_NAME);
   const fieldSelector = `metadata.name=${WEBHOOK_NAME}`;
   const webhooks = startReflector({
     ...options,
-    ...{ kind: VALIDATING_WEBHOOKS, fieldSelector, onChange: enqueue },
+    kind: VALIDATING_WEBHOOKS,
+    fieldSelector,
+    onChange: enqueue,
   });
   startReflector({
     ...options,
-    ...{ kind: SECRETS, namespace: secret.namespace ?? "", onChange: enqueue },
+    kind: SECRETS,
+    namespace: secret.namespace ?? "",
+    onChange: enqueue,
     fieldSelector: `metadata.name=${secret.name}`,
   });
   enqueue();

@@ -47,7 +47,12 @@ export function createControllerScheduler(): ControllerScheduler {
   };
   const { setDemands, answers, hasRoom, preemptions, pending } = scheduler;
   return {
-    ...{ setDemands, answers, hasRoom, preemptions, pending, forgetAssumed },
+    setDemands,
+    answers,
+    hasRoom,
+    preemptions,
+    pending,
+    forgetAssumed,
     noteHost: (name, host) =>
       host === undefined ? scheduler.removeHost(name) : scheduler.setHost(hostFacts(host)),
     noteClaim: (replica, claim) => {

@@ -225,7 +225,8 @@ function accessOf({ namespace, host, secrets }: Access): {
 } {
   const name = roleName(host);
   const metadata = {
-    ...{ name, namespace },
+    name,
+    namespace,
     labels: { [LABEL_MANAGED_BY]: MANAGER_CONTROLLER, [LABEL_HOST]: host },
   };
   const rule = { apiGroups: [""], resources: ["secrets"], resourceNames: [...secrets], verbs: ["get"] };
@@ -244,7 +245,11 @@ function watchOurs<T extends KubeObject>(
   kind: Kind<T>,
 ): Reflector<T> {
   return startReflector<T>({
-    ...{ connection, clock, log, signal, kind },
+    connection,
+    clock,
+    log,
+    signal,
+    kind,
     labelSelector: `${LABEL_MANAGED_BY}=${MANAGER_CONTROLLER}`,
     onChange: (_, object, before) => {
       const { namespace, labels } = (object ?? before)?.metadata ?? {};

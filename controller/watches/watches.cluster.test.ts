@@ -23,8 +23,16 @@ beforeAll(async () => {
   const watches = startWatches(
     { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true },
     {
-      ...{ onModel: none, onService: none, onReplica: none, onHost: none, onPrefetched: none, onNode: none },
-      ...{ onNodeReport: none, onHostMember: none, onLease: none, onLeaseTrouble: none },
+      onModel: none,
+      onService: none,
+      onReplica: none,
+      onHost: none,
+      onPrefetched: none,
+      onNode: none,
+      onNodeReport: none,
+      onHostMember: none,
+      onLease: none,
+      onLeaseTrouble: none,
       onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),
     },
   );

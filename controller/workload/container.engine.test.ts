@@ -148,7 +148,8 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
     expect(offloadedLayers(rest.join("\n"))).toEqual({ layers: "all" });
     expect(offloadedLayers(rest.slice(4).join("\n"))).toBeUndefined();
     expect(offloadedLayers("load_tensors: offloaded 0/33 layers to GPU")).toMatchObject({
-      ...{ layers: "none", count: "0 of 33 layers" },
+      layers: "none",
+      count: "0 of 33 layers",
     });
   });
 

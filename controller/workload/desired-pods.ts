@@ -61,10 +61,13 @@ export function desiredPodsDigest({ service, models, nodes }: DesiredPods): stri
       drainSeconds: rollout.drainSeconds,
       restartedAt: service.metadata.annotations?.[ANNOTATION_RESTARTED_AT],
       models: models.map(({ model, weights }) => ({
-        ...{ name: model.metadata.name, spec: without(model.spec, NOT_IN_PODS) },
-        ...{ claimName: weights?.claimName, folder: weights?.folder },
+        name: model.metadata.name,
+        spec: without(model.spec, NOT_IN_PODS),
+        claimName: weights?.claimName,
+        folder: weights?.folder,
         // Facts of the content, and nothing that is computed from it.
-        ...{ files: model.status?.files, sizeBytes: model.status?.sizeBytes },
+        files: model.status?.files,
+        sizeBytes: model.status?.sizeBytes,
         content: contentOf(model.status?.pinned),
       })),
       nodes,

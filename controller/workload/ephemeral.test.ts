@@ -9,20 +9,32 @@ import { buildWorkload } from "./workload.ts";
 const cpu = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
 const cuda = { ...cpu, hardware: { accelerator: "cuda" } };
 const fetch = {
-  ...{ image: "registry.example/metalbridge:1", imagePullSecrets: [], cacheSize: "1Gi", allowNetworks: [] },
-  ...{ hfEndpoint: "https://huggingface.co", allowLoopback: false, allowPrivate: false },
+  image: "registry.example/metalbridge:1",
+  imagePullSecrets: [],
+  cacheSize: "1Gi",
+  allowNetworks: [],
+  hfEndpoint: "https://huggingface.co",
+  allowLoopback: false,
+  allowPrivate: false,
   cacheAccessMode: "ReadWriteOnce" as const,
 };
 const filledByPods = (claimName: string) => ({
-  ...{ phase: "Pending", reason: "DownloadedByPods", message: "" },
-  ...{ claimName, folder: "f", filledBy: "Pods" as const },
+  phase: "Pending",
+  reason: "DownloadedByPods",
+  message: "",
+  claimName,
+  folder: "f",
+  filledBy: "Pods" as const,
 });
 
 /** The pods of a service with the Model `m`, whose claim they fill. */
 function filling(wish: Partial<WorkloadOptions>) {
   return buildWorkload(
     inputOf({
-      ...{ service: {}, model: cpu, replicas: 1, settings: { fetch } },
+      service: {},
+      model: cpu,
+      replicas: 1,
+      settings: { fetch },
       status: { files: ["m.gguf"], cache: filledByPods("m-model-cache") },
       ...wish,
     }),
@@ -83,7 +95,9 @@ test("two Models of one source in one pod are both downloaded, under different n
   const [main, draft] = ["Q8_0", "Q4_0"].map((quantization) => filled("m", { source, quantization }).inPod);
   if (main === undefined || draft === undefined) throw new Error("no weights");
   const { spec } = filling({
-    ...{ weights: main, draftWeights: draft, status: {} },
+    weights: main,
+    draftWeights: draft,
+    status: {},
     service: { speculativeDecoding: { type: "draft", draftModelRef: "draft" } },
   }).template;
   const links = spec.initContainers?.map(({ args = [] }) => args.find((one) => one.startsWith("--link=")));

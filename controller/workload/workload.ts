@@ -88,7 +88,14 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     replicas,
   });
   const template = podTemplateOf({
-    ...{ service, pod, gpus, resourceClaims, files, container, settings, nodes },
+    service,
+    pod,
+    gpus,
+    resourceClaims,
+    files,
+    container,
+    settings,
+    nodes,
     isAlone: strategy.type === "Recreate" && isOnlyService,
   });
   return {

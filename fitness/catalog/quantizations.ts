@@ -22,10 +22,18 @@ export interface Quantization {
 }
 
 const gguf = (name: string, bits: number, penalty: number, isOnLadder = true): Quantization => ({
-  ...{ name, family: "gguf", bits, penalty, isOnLadder },
+  name,
+  family: "gguf",
+  bits,
+  penalty,
+  isOnLadder,
 });
 const mlx = (name: string, bits: number, penalty: number, isOnLadder = true): Quantization => ({
-  ...{ name, family: "mlx", bits, penalty, isOnLadder },
+  name,
+  family: "mlx",
+  bits,
+  penalty,
+  isOnLadder,
 });
 
 /** GGUF: as the quantizer of llama.cpp prints them for Llama-3.1-8B. MLX: groups of 64 with a 16-bit scale and bias. */

@@ -111,7 +111,11 @@ test("lying speeds are not taken", () => {
 });
 
 const condition = (type: string, status: "True" | "False", message: string) => ({
-  ...{ type, status, message, reason: "R", lastTransitionTime: "2026-01-01T00:00:00Z" },
+  type,
+  status,
+  message,
+  reason: "R",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
 });
 
 test("a silent host is shown as stale, says why, and comes last however good it is", () => {
@@ -206,7 +210,12 @@ test("nodes of the cluster are scored by the memory of their GPUs, or their own"
 });
 
 const held = (gib: number, more: object = {}) => ({
-  ...{ namespace: "team", service: "chat", phase: "Ready", bytes: gib * GIB, gpus: 0, ...more },
+  namespace: "team",
+  service: "chat",
+  phase: "Ready",
+  bytes: gib * GIB,
+  gpus: 0,
+  ...more,
 });
 
 test("a simulation counts what is placed, and the quantization and context that are asked for", () => {
@@ -269,8 +278,14 @@ test("cost is what replicas hold, by service and node, and by namespace", () => 
     models: [
       { name: "big", namespace: "other", placedNode: "gpu", gpu: 2, memoryRequiredGb: 40, fitnessScore: 0 },
       {
-        ...{ name: "qwen", namespace: "team", placedNode: "mac", phase: "Starting", gpu: 0, replicas: 2 },
-        ...{ memoryRequiredGb: 12, utilizationPct: 25 },
+        name: "qwen",
+        namespace: "team",
+        placedNode: "mac",
+        phase: "Starting",
+        gpu: 0,
+        replicas: 2,
+        memoryRequiredGb: 12,
+        utilizationPct: 25,
       },
     ],
     namespaces: [

@@ -101,7 +101,9 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
       const { name: _, measured: __, ...rest } = machine;
       const key = JSON.stringify(rest);
       const known = classes.get(key) ?? {
-        ...{ key, machine: { ...rest, name: "", measured: [] }, members: 0 },
+        key,
+        machine: { ...rest, name: "", measured: [] },
+        members: 0,
         fits: emptyTable(records.length),
       };
       known.members += 1;
@@ -167,9 +169,11 @@ function kept({ machine, fits }: MachineClass, position: number, record: Catalog
     record,
     score: fits.scores[position] ?? 0,
     level: fitLevel(claimBytes / budgetBytes),
-    ...{ family: quantization.family, quantization: quantization.name },
+    family: quantization.family,
+    quantization: quantization.name,
     tokensPerSecond: fits.speeds[position] ?? 0,
-    ...{ claimBytes, budgetBytes },
+    claimBytes,
+    budgetBytes,
   };
 }
 
@@ -199,7 +203,12 @@ export function fitOn(record: CatalogRecord, machine: Machine, wish: SizingOptio
 function brief(fitness: BriefFitness): Omit<Fit, "record"> {
   const { level, family, quantization, claimBytes, budgetBytes } = fitness;
   return {
-    ...{ score: fitness.score.total, tokensPerSecond: fitness.tokensPerSecond.value },
-    ...{ level, family, quantization, claimBytes, budgetBytes },
+    score: fitness.score.total,
+    tokensPerSecond: fitness.tokensPerSecond.value,
+    level,
+    family,
+    quantization,
+    claimBytes,
+    budgetBytes,
   };
 }

@@ -100,7 +100,8 @@ function replacementOf(density: Density, row: CostRow, now: Moment): string | un
       : undefined;
   if (why === undefined) return undefined;
   const { rows, total } = rank(groupSites(density, now), record === undefined ? [] : [record], {
-    ...{ least: "marginal", sort: "score" },
+    least: "marginal",
+    sort: "score",
   });
   const better = rows(0, total).find(
     ({ nodeName, stale, schedulable, fitsNow }) =>

@@ -32,8 +32,12 @@ function systemBoth({ system, node }: DensityMachine, report: NodeReport): Syste
 /** A machine by its report alone: all of it, whether a cluster knows it or not. */
 export function machineFromReport(name: string, report: NodeReport): DensityMachine {
   return {
-    ...{ name, kind: "Node", isSchedulable: true, wholeGpus: 0 },
-    ...{ system: systemOfReport(report), machine: nodeMachine(nodeOnlyReported(name, report)) },
+    name,
+    kind: "Node",
+    isSchedulable: true,
+    wholeGpus: 0,
+    system: systemOfReport(report),
+    machine: nodeMachine(nodeOnlyReported(name, report)),
     ...installedBy(report),
   };
 }
@@ -42,7 +46,8 @@ function installedBy({ runtimes, models }: NodeReport): Pick<DensityMachine, "ru
   return {
     runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
     models: models.map(({ name, runtime, sizeBytes }) => ({
-      ...{ source: name, runtime },
+      source: name,
+      runtime,
       ...(sizeBytes === undefined ? {} : { sizeBytes }),
     })),
   };

@@ -366,13 +366,16 @@ function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
     const fit = record === undefined ? undefined : density.fitOf(site, record);
     return [
       {
-        ...{ name, namespace: first.namespace, placedNode: site.place.name },
+        name,
+        namespace: first.namespace,
+        placedNode: site.place.name,
         phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
         gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
         memoryRequiredGb: gibOf(bytes) ?? 0,
         utilizationPct: percent(bytes, budget),
         fitnessScore: fit === undefined ? 0 : round(fit.score, 1),
-        ...{ service: first.service, replicas: all.length },
+        service: first.service,
+        replicas: all.length,
       },
     ];
   });
@@ -391,10 +394,5 @@ function byScore(a: Fit, b: Fit): number {
   return b.score - a.score || compareNames(a.record.name, b.record.name);
 }
 
-function bySpeed(a: Fit, b: Fit): number {
-  return b.tokensPerSecond - a.tokensPerSecond || byScore(a, b);
-}
-
-function byMemory(a: Fit, b: Fit): number {
-  return a.claimBytes - b.claimBytes || byScore(a, b);
-}
+const bySpeed = (a: Fit, b: Fit) => b.tokensPerSecond - a.tokensPerSecond || byScore(a, b);
+const byMemory = (a: Fit, b: Fit) => a.claimBytes - b.claimBytes || byScore(a, b);

@@ -15,7 +15,11 @@ const now = { wallMs: 0, monotonicMs: 0 };
 const QWEN_7B = "Qwen/Qwen2.5-7B-Instruct";
 
 const held = (gib: number) => ({
-  ...{ namespace: "team", service: "chat", phase: "Ready", bytes: gib * GIB, gpus: 0 },
+  namespace: "team",
+  service: "chat",
+  phase: "Ready",
+  bytes: gib * GIB,
+  gpus: 0,
 });
 
 const siteOf = (density: Density, name: string) => {

@@ -17,7 +17,9 @@ const record = (name: string, more: object = {}): CatalogRecord => {
   return { ...found, ...more };
 };
 const mac = (chip: string, vramGb: number): LlmfitSystem => ({
-  ...{ availableRamGb: vramGb * 0.9, cpuCores: 10, isArm: true },
+  availableRamGb: vramGb * 0.9,
+  cpuCores: 10,
+  isArm: true,
   gpu: { name: chip, vramGb, isUnified: true, backend: "Metal" },
 });
 
@@ -55,14 +57,22 @@ test("Llama-70B on an RTX 4090, from a record without shapes: 46.045 GB, 7.858 t
 test("Qwen3.5-27B on 32 GB of Metal is perfect at 94.6 %: the quantization grows, the recommendation does not", () => {
   const qwen = record("Qwen/Qwen3.5-27B", { parameters_raw: 27_780_000_000 });
   expect(llmfitRow(qwen, mac("Apple M4", 32), { now })).toMatchObject({
-    ...{ best_quant: "mlx-8bit", memory_required_gb: 30.28, memory_available_gb: 32 },
-    ...{ utilization_pct: 94.6, fit_level: "perfect", runtime: "mlx", run_mode: "gpu" },
+    best_quant: "mlx-8bit",
+    memory_required_gb: 30.28,
+    memory_available_gb: 32,
+    utilization_pct: 94.6,
+    fit_level: "perfect",
+    runtime: "mlx",
+    run_mode: "gpu",
   });
 });
 
 test("Qwen3-8B on an M1 with 8 GB takes 6.13 GB and is perfect", () => {
   expect(llmfitRow(record("Qwen/Qwen3-8B"), mac("Apple M1", 8), { now })).toMatchObject({
-    ...{ memory_required_gb: 6.13, memory_available_gb: 8, fit_level: "perfect", best_quant: "mlx-4bit" },
+    memory_required_gb: 6.13,
+    memory_available_gb: 8,
+    fit_level: "perfect",
+    best_quant: "mlx-4bit",
   });
 });
 

@@ -31,7 +31,11 @@ const MOST_CORES = 65_536;
 /** What llmfit takes for free of memory that it is given by hand. */
 const FREE_SHARE = 0.9;
 export const WITHOUT_GPU = {
-  ...{ has_gpu: false, gpu_vram_gb: null, gpu_name: null, gpu_count: 0, unified_memory: false },
+  has_gpu: false,
+  gpu_vram_gb: null,
+  gpu_name: null,
+  gpu_count: 0,
+  unified_memory: false,
   gpus: [],
 };
 
@@ -81,7 +85,11 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
   };
   return {
     ...base,
-    ...{ has_gpu: true, gpu_vram_gb, gpu_name: gpu.name, gpu_count: 1, unified_memory: true },
+    has_gpu: true,
+    gpu_vram_gb,
+    gpu_name: gpu.name,
+    gpu_count: 1,
+    unified_memory: true,
     backend: gpu.backend,
     gpus: [{ ...gpu, vram_gb: gpu_vram_gb }],
   };

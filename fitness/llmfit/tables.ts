@@ -11,7 +11,10 @@ export interface QuantizationRow {
 }
 
 const row = (memory: number, speed: number, factor: number, penalty: number): QuantizationRow => ({
-  ...{ memory, speed, factor, penalty },
+  memory,
+  speed,
+  factor,
+  penalty,
 });
 const ROWS: Readonly<Record<string, QuantizationRow>> = {
   F32: row(4, 0.5, 1, -5),

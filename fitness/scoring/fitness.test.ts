@@ -23,7 +23,11 @@ const find = (name: string) => {
 const machine = (budgetGiB: number, more: Partial<Machine> = {}): Machine => {
   const bytes = budgetGiB * GIB;
   const read = readMachine({
-    ...{ name: "m", chip: "Apple M4 Pro", accelerator: "metal", memoryBytes: bytes, budgetBytes: bytes },
+    name: "m",
+    chip: "Apple M4 Pro",
+    accelerator: "metal",
+    memoryBytes: bytes,
+    budgetBytes: bytes,
   });
   if (read.at !== "known") throw new Error(read.why);
   return { ...read.machine, ...more };

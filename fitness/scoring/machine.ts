@@ -98,7 +98,11 @@ export function readMachine(input: MachineInput): MachineRead {
   const { name, chip, accelerator, measured = [] } = input;
   const diskGBs = sensible(input.diskGBs, MOST_GBS);
   const machine = {
-    ...{ name, chip, accelerator, budgetBytes, memoryBytes: memoryBytes ?? budgetBytes },
+    name,
+    chip,
+    accelerator,
+    budgetBytes,
+    memoryBytes: memoryBytes ?? budgetBytes,
     cpuCores: sensible(input.cpuCores, MOST_CORES) ?? DEFAULT_CPU_CORES,
     ...chipFigures(input),
     ...(diskGBs === undefined ? {} : { diskGBs }),

@@ -34,10 +34,7 @@ const weights = (
   fit: number,
   context: number,
   enough: readonly [number, number],
-) => ({
-  ...{ quality, speed, fit, context },
-  ...{ enoughPerSecond: enough[0], enoughContext: enough[1] },
-});
+) => ({ quality, speed, fit, context, enoughPerSecond: enough[0], enoughContext: enough[1] });
 
 /** In parts of one; each row adds up to 1. */
 const WEIGHTS: Readonly<Record<UseCase, Weights>> = {

@@ -8,15 +8,23 @@ import { readMachine } from "./machine.ts";
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const bytes = 48 * 1024 ** 3;
 const read = readMachine({
-  ...{ name: "m", chip: "Apple M4 Pro", accelerator: "metal", memoryBytes: bytes, budgetBytes: bytes },
+  name: "m",
+  chip: "Apple M4 Pro",
+  accelerator: "metal",
+  memoryBytes: bytes,
+  budgetBytes: bytes,
 });
 
 function judge(name: string, quantization: string, draft?: string) {
   const step = quantizationOf(quantization);
   if (read.at !== "known" || step === undefined) throw new Error("unknown");
   const wish: FitRequest = {
-    ...{ useCase: "general", contextSize: 8192, cacheType: "f16", families: ["gguf", "mlx"] },
-    ...{ quantization: step, draft: draft === undefined ? undefined : { record: find(draft), tokens: 3 } },
+    useCase: "general",
+    contextSize: 8192,
+    cacheType: "f16",
+    families: ["gguf", "mlx"],
+    quantization: step,
+    draft: draft === undefined ? undefined : { record: find(draft), tokens: 3 },
   };
   const found = bestFit(find(name), read.machine, wish);
   if (found === undefined) throw new Error(name);

@@ -126,8 +126,12 @@ function recordOf(name: string): CatalogRecord {
 function machineWith(chip: string, gpuCores: number): Machine {
   const bytes = 64 * 1024 ** 3;
   const read = readMachine({
-    ...{ name: "m", chip: `Apple ${chip}`, accelerator: "metal", gpuCores },
-    ...{ memoryBytes: bytes, budgetBytes: bytes },
+    name: "m",
+    chip: `Apple ${chip}`,
+    accelerator: "metal",
+    gpuCores,
+    memoryBytes: bytes,
+    budgetBytes: bytes,
   });
   if (read.at !== "known") throw new Error(read.why);
   return read.machine;

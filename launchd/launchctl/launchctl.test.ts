@@ -32,8 +32,11 @@ const RECORDED = `gui/501/com.x = {
 
 test("print's own lines are read, nested blocks are not", () => {
   expect(parsePrint(RECORDED)).toEqual({
-    ...{ path: "/Users/me/Library/LaunchAgents/com.x.plist", state: "running" },
-    ...{ pid: 16090, runs: 2, lastExit: "0" },
+    path: "/Users/me/Library/LaunchAgents/com.x.plist",
+    state: "running",
+    pid: 16090,
+    runs: 2,
+    lastExit: "0",
   });
 });
 
@@ -63,23 +66,24 @@ test("disabled labels are found in both formats", () => {
 });
 
 const facts: BootstrapFacts = {
-  ...{
-    exitCode: 5,
-    said: "Bootstrap failed: 5: Input/output error",
-    definition: "/d.plist",
-    domain: "system",
-  },
-  ...{
-    job: { at: "absent", isDisabled: false },
-    plistFault: undefined,
-    file: { uid: 0, mode: 0o644 },
-    ownerUid: 0,
-    euid: 0,
-  },
+  exitCode: 5,
+  said: "Bootstrap failed: 5: Input/output error",
+  definition: "/d.plist",
+  domain: "system",
+  job: { at: "absent", isDisabled: false },
+  plistFault: undefined,
+  file: { uid: 0, mode: 0o644 },
+  ownerUid: 0,
+  euid: 0,
 };
 const loaded = {
   at: "loaded" as const,
-  ...{ isDisabled: false, path: "/d.plist", state: "running", pid: 1, runs: 1, lastExit: undefined },
+  isDisabled: false,
+  path: "/d.plist",
+  state: "running",
+  pid: 1,
+  runs: 1,
+  lastExit: undefined,
   isLeaving: false,
 };
 
@@ -148,7 +152,13 @@ async function bed() {
   };
   write();
   return {
-    ...{ launchd, supervisor, write, definition, run, domain, calls: commands.calls },
+    launchd,
+    supervisor,
+    write,
+    definition,
+    run,
+    domain,
+    calls: commands.calls,
     [Symbol.asyncDispose]: async () => {
       await launchd.stopAll();
       await commands[Symbol.asyncDispose]();

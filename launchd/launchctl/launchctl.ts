@@ -115,7 +115,10 @@ async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandRes
   return {
     exitCode: result.exitCode,
     said: commandFailure(result),
-    ...{ definition, job, domain, euid },
+    definition,
+    job,
+    domain,
+    euid,
     plistFault:
       lint.exitCode === 1 ? commandFailure({ ...lint, stderr: lint.stdout + lint.stderr }) : undefined,
     file: found === undefined ? undefined : { uid: found.uid, mode: found.mode & 0o7777 },

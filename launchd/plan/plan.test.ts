@@ -14,8 +14,14 @@ const entries = entriesOf({ layout, drainSeconds: 30 });
 const wanted = entries.map((entry) => ({ entry, state: { is: "as wanted" } as const }));
 const missing = entries.map((entry) => ({ entry, state: { is: "missing" } as const }));
 const loaded: ManagedJob = {
-  ...{ at: "loaded", isDisabled: false, path: layout.definition, state: "running", pid: 5, runs: 1 },
-  ...{ lastExit: undefined, isLeaving: false },
+  at: "loaded",
+  isDisabled: false,
+  path: layout.definition,
+  state: "running",
+  pid: 5,
+  runs: 1,
+  lastExit: undefined,
+  isLeaving: false,
 };
 const serving = (version: string, troubles: string[] = []): ObservedAgent => ({
   at: "answers",
@@ -25,13 +31,26 @@ const serving = (version: string, troubles: string[] = []): ObservedAgent => ({
   troubles,
 });
 const nothing: ObservedInstallation = {
-  ...{ account: "missing", versions: [], partials: [], proven: [], current: undefined, previous: undefined },
-  ...{ entries: missing, job: { at: "absent", isDisabled: false }, agent: { at: "none" }, engines: 0 },
+  account: "missing",
+  versions: [],
+  partials: [],
+  proven: [],
+  current: undefined,
+  previous: undefined,
+  entries: missing,
+  job: { at: "absent", isDisabled: false },
+  agent: { at: "none" },
+  engines: 0,
 };
 const installed: ObservedInstallation = {
   ...nothing,
-  ...{ account: "present", versions: ["1.0.0"], proven: ["1.0.0"], current: "1.0.0", entries: wanted },
-  ...{ job: loaded, agent: serving("1.0.0") },
+  account: "present",
+  versions: ["1.0.0"],
+  proven: ["1.0.0"],
+  current: "1.0.0",
+  entries: wanted,
+  job: loaded,
+  agent: serving("1.0.0"),
 };
 const names = (steps: readonly { readonly do: string }[]) => steps.map((step) => step.do);
 
@@ -93,7 +112,9 @@ test.each<[string, Partial<ObservedInstallation>, string | undefined]>([
 test("a second upgrade after one that was cut off goes back to the version that served", () => {
   const observed: ObservedInstallation = {
     ...installed,
-    ...{ versions: ["1.0.0", "1.0.1", "1.1.0"], current: "1.1.0", previous: "1.0.0" },
+    versions: ["1.0.0", "1.0.1", "1.1.0"],
+    current: "1.1.0",
+    previous: "1.0.0",
   };
   expect(planRollback(layout, observed, { version: "1.0.1", replaced: [] })).toMatchObject([
     { do: "switch", version: "1.0.0" },

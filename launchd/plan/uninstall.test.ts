@@ -8,12 +8,26 @@ const daemon = layoutFor({ ...at, platform: "darwin", scope: "system" });
 const launchAgent = layoutFor({ ...at, platform: "darwin", scope: "user" });
 const unit = layoutFor({ ...at, platform: "linux", scope: "system" });
 const gone: ObservedInstallation = {
-  ...{ account: "missing", versions: [], partials: [], proven: [], current: undefined, previous: undefined },
-  ...{ entries: [], job: { at: "absent", isDisabled: false }, agent: { at: "none" }, engines: 0 },
+  account: "missing",
+  versions: [],
+  partials: [],
+  proven: [],
+  current: undefined,
+  previous: undefined,
+  entries: [],
+  job: { at: "absent", isDisabled: false },
+  agent: { at: "none" },
+  engines: 0,
 };
 const job: ObservedInstallation["job"] = {
-  ...{ at: "loaded" as const, isDisabled: false, path: undefined, state: "running", pid: 5, runs: 1 },
-  ...{ lastExit: undefined, isLeaving: false },
+  at: "loaded" as const,
+  isDisabled: false,
+  path: undefined,
+  state: "running",
+  pid: 5,
+  runs: 1,
+  lastExit: undefined,
+  isLeaving: false,
 };
 
 /** As an operator reads them. */

@@ -21,7 +21,10 @@ test.runIf(isRoot)(
     expect(machine.systemd.isEnabled(UNIT)).toBe(true);
     expect(statSync(machine.at("var/lib/metalbridge")).uid).toBe(990);
     expect(await machine.service()).toMatchObject({
-      ...{ manager: "systemd", current: "1.0.0", differing: [], logs: "journalctl -u metalbridge-agent" },
+      manager: "systemd",
+      current: "1.0.0",
+      differing: [],
+      logs: "journalctl -u metalbridge-agent",
       agent: { pid, version: "1.0.0", phase: "serving" },
     });
     expect((await machine.run(make("1.0.0"), ["install", ...PATIENT])).out).toBe(

@@ -129,7 +129,8 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
     running.delete(name);
   };
   const apiServer = describeApiServer(options.parts, layout, {
-    ...{ address, port },
+    address,
+    port,
     moreArgs: options.apiServerArgs,
   });
   const ready = () =>

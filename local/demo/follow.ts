@@ -88,7 +88,12 @@ class Following {
     const { name, namespace = "default" } = applied.service.metadata;
     const onChange = () => this.#look();
     const watched = {
-      ...{ connection, namespace, clock: systemClock, log: silentLog, signal, onChange },
+      connection,
+      namespace,
+      clock: systemClock,
+      log: silentLog,
+      signal,
+      onChange,
       fieldSelector: `metadata.name=${name}`,
     };
     const { fieldSelector: _, ...labelled } = watched;

@@ -138,7 +138,10 @@ async function untilAnswered(question: Question, appliedAt: number, timeoutMs: n
   const deadline = appliedAt + timeoutMs;
   for (;;) {
     const { endpoint } = await followUntilReady({
-      ...{ connection, applied, screen, signal },
+      connection,
+      applied,
+      screen,
+      signal,
       startedAtMs: appliedAt,
       timeoutMs: deadline - performance.now(),
     });

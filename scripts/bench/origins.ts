@@ -140,7 +140,8 @@ async function startRegistry(
   const layer = await push(file, `sha256:${sha256}`);
   const emptyConfig = await push(empty, `sha256:${emptySha256}`);
   const manifest = {
-    ...{ schemaVersion: 2, mediaType },
+    schemaVersion: 2,
+    mediaType,
     config: { mediaType: "application/vnd.oci.empty.v1+json", ...emptyConfig },
     layers: [{ mediaType: "application/vnd.oci.image.layer.v1.tar", annotations, ...layer }],
   };

@@ -87,7 +87,10 @@ export async function openPlane(
       connection.close();
     });
     return {
-      ...{ dir, controlPlane, connection, ...watchPlane(connection, ending.signal) },
+      dir,
+      controlPlane,
+      connection,
+      ...watchPlane(connection, ending.signal),
       atEnd: (cleanup) => cleanups.push(cleanup),
       [Symbol.asyncDispose]: dispose,
     };
@@ -109,11 +112,12 @@ function endWith(dispose: () => Promise<void>, cleanups: (() => Promise<unknown>
 function watchPlane(connection: KubeConnection, signal: AbortSignal) {
   const client = createClient(connection, { timeoutMs: REQUEST_TIMEOUT_MS });
   const changed = createSignal();
-  const everywhere = { ...{ connection, clock: systemClock, signal, log }, onChange: changed.fire };
+  const everywhere = { connection, clock: systemClock, signal, log, onChange: changed.fire };
   const here = { ...everywhere, namespace: NAMESPACE };
   const models = startReflector<Model>({ ...here, kind: MODELS });
   return {
-    ...{ client, changed },
+    client,
+    changed,
     hosts: startReflector<Host>({ ...everywhere, kind: HOSTS }),
     replicas: startReflector<InferenceReplica>({ ...here, kind: INFERENCE_REPLICAS }),
     slices: startReflector<EndpointSlice>({ ...here, kind: ENDPOINT_SLICES }),

@@ -72,7 +72,8 @@ export async function startScriptedHost(
     expectOk(await client.apply(INFERENCE_REPLICAS, object as InferenceReplica, options));
   };
   return {
-    ...{ name, serve },
+    name,
+    serve,
     renewals: () => renewals,
     lose: () => losing.abort(),
     isLost: () => losing.signal.aborted,

@@ -43,7 +43,9 @@ const curves: readonly Curve[] = [
   {
     title: "One reading lies",
     machine: {
-      ...{ totalGiB: 64, engines, foreign: () => 8 },
+      totalGiB: 64,
+      engines,
+      foreign: () => 8,
       lie: (t, honest) => (t === 100 ? { ...honest, pressure: "Critical" } : honest),
     },
     seconds: 400,
@@ -51,7 +53,9 @@ const curves: readonly Curve[] = [
   {
     title: "All readings fail from the second minute on",
     machine: {
-      ...{ totalGiB: 64, engines, foreign: (t) => (t < 90 ? 8 : 14) },
+      totalGiB: 64,
+      engines,
+      foreign: (t) => (t < 90 ? 8 : 14),
       lie: (t, honest) => (t < 120 ? honest : { at: honest.at, pressure: "Unknown" }),
     },
     seconds: 400,

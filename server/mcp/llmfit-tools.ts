@@ -100,7 +100,10 @@ export function llmfitTools(context: McpContext): readonly Tool[] {
           .optional()
           .describe("A Host or Node of the cluster. Default: the machine this runs on.");
   return OFFERS.map(({ name, description, input = {}, answer }) => ({
-    ...{ name, description, isReadOnly: true, input: z.strictObject({ ...input, node }) },
+    name,
+    description,
+    isReadOnly: true,
+    input: z.strictObject({ ...input, node }),
     answer: async ({ node: wanted, ...args }) => {
       try {
         const asked = await ask(context, wanted as string | undefined, args);
@@ -130,7 +133,9 @@ async function ask(context: McpContext, wanted: string | undefined, args: Args):
     throw invalidArgument(String(typeof body === "string" ? body : body.error));
   };
   return {
-    ...{ site, args, isStale: density.isStale(site, now()) },
+    site,
+    args,
+    isStale: density.isStale(site, now()),
     get: (path, query) => {
       const text = new URLSearchParams();
       for (const [key, value] of Object.entries(query ?? {}))

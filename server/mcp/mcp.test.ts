@@ -317,7 +317,9 @@ test("deploy asks first: only an accepted question creates anything", async () =
   expect((await call(yes, "deploy", { model: wish.model, replicas: "two" })).isError).toBe(true);
   expect(created).toEqual([]);
   expect((await call(yes, "deploy", wish)).json()).toEqual({
-    ...{ created: true, service: "default/tiny", model: "tiny" },
+    created: true,
+    service: "default/tiny",
+    model: "tiny",
   });
   expect(created).toEqual([wish]);
   expect(questions).toEqual(Array(4).fill("Create hf://org/tiny?"));

@@ -22,7 +22,8 @@ function contextOf(objects: Readonly<Record<string, readonly KubeObject[]>>): Mc
     density.setPlace("Host", `mac-${index}`, machineFromHost(aHost(`mac-${index}`)));
   const list = async ({ plural }: { readonly plural: string }) => objects[plural] ?? [];
   return {
-    ...{ now: () => ({ wallMs: 0, monotonicMs: 0 }), density: async () => density },
+    now: () => ({ wallMs: 0, monotonicMs: 0 }),
+    density: async () => density,
     llmfit: createLlmfitRest([]),
     cluster: (use) => use({ namespace: "default", list: list as ClusterObjects["list"] }),
   };
@@ -51,7 +52,10 @@ test("explain_placement shows the nearest hundred hosts, and what would help on 
     metadata: { name: "large", namespace: "default", generation: 1 },
     spec: { source: "https://models.example/large.gguf", hardware: { accelerator: "metal" } },
     status: {
-      ...{ phase: "Ready", observedGeneration: 1, weightsBytes: 40 * GIB, sizeBytes: 40 * GIB },
+      phase: "Ready",
+      observedGeneration: 1,
+      weightsBytes: 40 * GIB,
+      sizeBytes: 40 * GIB,
       gguf: { ...gguf, contextLength: 131_072 },
     },
   } as unknown as Model;

@@ -86,20 +86,23 @@ export function ownTools(context: McpContext): readonly Tool[] {
       name: "fit",
       description:
         "Which machines fit a model, or which models fit a machine: score, memory and tokens per second, from exact memory claims and what was measured.",
-      ...{ input: fitInput, isReadOnly: true },
+      input: fitInput,
+      isReadOnly: true,
       answer: (args) => answerFit(context, args as z.output<typeof fitInput>),
     },
     {
       name: "explain_placement",
       description:
         "Why the replicas of a service are on the hosts that they are on, or why they wait: the scheduler's reasons, which hosts have room now, and what would make it fit on the nearest others.",
-      ...{ input: serviceInput, isReadOnly: true },
+      input: serviceInput,
+      isReadOnly: true,
       answer: (args) => explainPlacement(context, args as z.output<typeof serviceInput>),
     },
     {
       name: "list_services",
       description: "The inference services with model, phase, ready replicas, hosts and address.",
-      ...{ input: listInput, isReadOnly: true },
+      input: listInput,
+      isReadOnly: true,
       answer: (args) => listServices(context, args as z.output<typeof listInput>),
     },
     ...(deploy === undefined
@@ -109,7 +112,8 @@ export function ownTools(context: McpContext): readonly Tool[] {
             name: "deploy",
             description:
               "Creates a Model and an InferenceService for it. The user is asked first, with what would be created.",
-            ...{ input: deployInput, isReadOnly: false },
+            input: deployInput,
+            isReadOnly: false,
             answer: async (args: Readonly<Record<string, unknown>>, ask: AskUser) => {
               const created = await deploy(args as z.output<typeof deployInput>, ask);
               if (created === undefined) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
@@ -221,8 +225,10 @@ async function explainPlacement(
     const { status } = service;
     return {
       ...serviceRow(service, replicas),
-      ...{ queuePosition: status?.queuePosition ?? 0, waitingFor: status?.waitingFor ?? "" },
-      ...{ chosen: status?.placement?.chosen ?? [], misses: status?.placement?.misses ?? [] },
+      queuePosition: status?.queuePosition ?? 0,
+      waitingFor: status?.waitingFor ?? "",
+      chosen: status?.placement?.chosen ?? [],
+      misses: status?.placement?.misses ?? [],
       preempted: status?.placement?.preempted ?? [],
       replicas: replicas.map((replica) => ({
         name: replica.metadata.name,

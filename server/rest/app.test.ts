@@ -41,9 +41,7 @@ function fleet(): Density {
   density.setHeld(
     "team/chat-0",
     { kind: "Host", name: "mac-1" },
-    {
-      ...{ namespace: "team", service: "chat", phase: "Ready", bytes: 8 * 1024 ** 3, gpus: 0 },
-    },
+    { namespace: "team", service: "chat", phase: "Ready", bytes: 8 * 1024 ** 3, gpus: 0 },
   );
   return density;
 }
@@ -55,7 +53,9 @@ function start({ density = fleet(), notReady = () => undefined as string | undef
     app.inject({ url, headers: { ...headers, ...more } });
   const post = (body: string) =>
     app.inject({
-      ...{ method: "POST", url: "/api/v1/density/simulate", body },
+      method: "POST",
+      url: "/api/v1/density/simulate",
+      body,
       headers: { ...headers, "content-type": "application/x-www-form-urlencoded" },
     });
   return { app, density, get, post };
@@ -102,7 +102,12 @@ test("with a certificate it answers by TLS alone", async () => {
   const tls = selfSigned();
   const density = fleet();
   const app = createApp({
-    ...{ density, clock: systemClock, log: quietLog, authorize: tokens, notReady: () => undefined, tls },
+    density,
+    clock: systemClock,
+    log: quietLog,
+    authorize: tokens,
+    notReady: () => undefined,
+    tls,
   });
   open.push(app);
   await app.listen({ port: 0, host: "127.0.0.1" });

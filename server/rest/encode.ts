@@ -49,7 +49,9 @@ export function createEncode(): Encode {
     }
     close();
     return {
-      ...{ chunks, bytes, tag: `W/"${tag.digest("base64url").slice(0, 27)}"` },
+      chunks,
+      bytes,
+      tag: `W/"${tag.digest("base64url").slice(0, 27)}"`,
       release: () => {
         for (const one of taken.splice(0))
           if (one.length === CHUNK_BYTES && free.length < MAX_FREE) free.push(one);

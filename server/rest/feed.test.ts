@@ -142,7 +142,9 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
         const ownQueries = new Set(own.map((one) => one.query));
         const queries = new Set(open.map((one) => one.query));
         const opened = watches.open({
-          ...{ query, user, isStillAllowed: async () => true },
+          query,
+          user,
+          isStillAllowed: async () => true,
           source: { answer: () => ({ status: 200, body: {} }), rowsOf: () => new Map() },
         });
         const isFull =

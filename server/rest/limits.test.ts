@@ -96,7 +96,10 @@ test("a page of hosts holds at most 10,000 models or one host, and pages join wi
 async function listen(authorize: AuthorizeRequest = async (user) => ({ at: "allowed", user })) {
   const calls = new EventEmitter();
   const app = createApp({
-    ...{ density: createDensity(createFitIndex([])), clock: systemClock, log: quietLog, authorize },
+    density: createDensity(createFitIndex([])),
+    clock: systemClock,
+    log: quietLog,
+    authorize,
     notReady: () => undefined,
     mcp: async () => void calls.emit("call"),
   });

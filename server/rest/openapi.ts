@@ -67,7 +67,10 @@ function refusalsOf({ refusals }: RestRoute): object {
 
 function pathParameters({ path }: RestRoute): readonly object[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    ...{ name, in: "path", required: true, schema: { type: "string" } },
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
   }));
 }
 
@@ -79,7 +82,9 @@ interface ObjectSchema {
 function queryParameters({ query }: RestRoute): readonly object[] {
   const { properties = {}, required = [] } = schemaOf(query, "input") as ObjectSchema;
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
-    ...{ name, in: "query", required: required.includes(name) },
+    name,
+    in: "query",
+    required: required.includes(name),
     ...(description === undefined ? {} : { description }),
     schema,
   }));

@@ -103,7 +103,7 @@ export function boundedReport(found: NodeReport, mostModels = MAX_REPORTED_MODEL
     cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
     gpus,
     runtimes: runtimes.slice(0, MAX_REPORTED_RUNTIMES).map(({ name, version }) => ({
-      ...{ name: cut(name) },
+      name: cut(name),
       ...(version === undefined ? {} : { version: cut(version) }),
     })),
     models: models.slice(0, mostModels).map(boundedModel),

@@ -85,7 +85,8 @@ test("content of the Model makes a revision, and spec.modelRevision brings an ea
     template: { revision: now.template.revision },
   });
   expect(resolve(at("m2"), { modelRevision: "m0" }, [], { earlier })).toMatchObject({
-    ...{ at: "blocked", code: "ModelRevisionNotFound" },
+    at: "blocked",
+    code: "ModelRevisionNotFound",
     message: expect.stringContaining("remove spec.modelRevision"),
   });
   const moved = earlier.map((one) => ({ ...one, source: "https://elsewhere.example/tiny.gguf" }));

@@ -79,7 +79,9 @@ describe("repairs", () => {
   it("are offered for the user's own files only", () => {
     const files = (uid: number) => [{ ...file, mode: 0o664, uid }];
     expect(repairOf("ConfigWritable", { stateDir, files: files(501) })).toEqual({
-      ...{ do: "chmod", path: file.path, mode: 0o644 },
+      do: "chmod",
+      path: file.path,
+      mode: 0o644,
     });
     expect(repairOf("ConfigWritable", { stateDir, files: files(0) })).toBeUndefined();
   });

@@ -53,7 +53,11 @@ test("a server whose port is taken listens once the port is free", async () => {
   const lines: LogLine[] = [];
   const bound = await new Promise<number>((onListening) => {
     retryListen(() => listenOn(server, place), place, {
-      ...{ clock: systemClock, log: keepLines(lines), what: "the test", retryMs: 1, onListening },
+      clock: systemClock,
+      log: keepLines(lines),
+      what: "the test",
+      retryMs: 1,
+      onListening,
       onFailed: ({ message }) => {
         failures.push(message);
         if (failures.length === 12) squatter.close();

@@ -88,7 +88,10 @@ describe("the work queue", () => {
     const runs: string[] = [];
     const finish = new Map<string, () => void>();
     const queue = createQueue<string>({
-      ...{ clock: time.clock, log: quietLog, signal: new AbortController().signal, concurrency: 6 },
+      clock: time.clock,
+      log: quietLog,
+      signal: new AbortController().signal,
+      concurrency: 6,
       groups: { of: (key) => key.split("/")[0] ?? "", limit: 2 },
       reconcile: async (key) => {
         runs.push(key);
@@ -116,7 +119,10 @@ describe("the work queue", () => {
           const stop = new AbortController();
           const groupOf = (key: string) => key.split("/")[0] ?? "";
           const queue = createQueue<string>({
-            ...{ clock: time.clock, log: quietLog, signal: stop.signal, concurrency },
+            clock: time.clock,
+            log: quietLog,
+            signal: stop.signal,
+            concurrency,
             groups: { of: groupOf, limit },
             reconcile: async (key) => {
               await new Promise<void>((resolve) => running.set(key, resolve));
@@ -153,7 +159,10 @@ describe("the work queue", () => {
         const running: string[] = [];
         const stop = new AbortController();
         const queue = createQueue<string>({
-          ...{ clock: time.clock, log: quietLog, signal: stop.signal, concurrency },
+          clock: time.clock,
+          log: quietLog,
+          signal: stop.signal,
+          concurrency,
           groups: { of: (key) => key.split("/")[0] ?? "", limit },
           reconcile: (key) => {
             running.push(key);

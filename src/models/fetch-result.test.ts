@@ -71,7 +71,8 @@ const names = fc.string({ unit: "binary", minLength: 1, maxLength: 1000 });
 
 test("any result fits a termination message, and is read back from it", () => {
   const failures = fc.record({
-    ...{ code: fc.constant("SourceNotFound" as const), isRetryable: fc.boolean() },
+    code: fc.constant("SourceNotFound" as const),
+    isRetryable: fc.boolean(),
     message: fc.oneof(
       fc.string({ unit: "binary" }),
       // What JSON writes with two or with six characters.
@@ -79,7 +80,9 @@ test("any result fits a termination message, and is read back from it", () => {
     ),
   });
   const results = fc.record({
-    ...{ code: fc.constant("Fetched" as const), sizeBytes: fc.maxSafeNat(), file: names },
+    code: fc.constant("Fetched" as const),
+    sizeBytes: fc.maxSafeNat(),
+    file: names,
     files: fc.array(names, { maxLength: 512 }),
   });
   fc.assert(

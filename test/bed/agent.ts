@@ -60,7 +60,9 @@ export function startAgent(options: AgentOptions): TestAgent {
     );
   let part = start();
   return {
-    ...{ hostName, stateDir, part: () => part },
+    hostName,
+    stateDir,
+    part: () => part,
     restart: (change) => {
       part = start(change);
       return part;

@@ -127,8 +127,15 @@ function nodeObject({ name, labels = {}, taints = [], capacity = {} }: Simulated
       capacity: resources,
       allocatable: resources,
       nodeInfo: {
-        ...{ architecture: "amd64", operatingSystem: "linux", kubeletVersion: version, kubeProxyVersion: "" },
-        ...{ bootID: "", machineID: "", systemUUID: "", kernelVersion: "kwok", osImage: "kwok" },
+        architecture: "amd64",
+        operatingSystem: "linux",
+        kubeletVersion: version,
+        kubeProxyVersion: "",
+        bootID: "",
+        machineID: "",
+        systemUUID: "",
+        kernelVersion: "kwok",
+        osImage: "kwok",
         containerRuntimeVersion: "kwok",
       },
     },
@@ -191,13 +198,18 @@ async function direct(
     },
   };
   const binding = {
-    ...{ apiVersion, kind: "MutatingAdmissionPolicyBinding", metadata: { name }, spec: { policyName: name } },
+    apiVersion,
+    kind: "MutatingAdmissionPolicyBinding",
+    metadata: { name },
+    spec: { policyName: name },
   };
   await kubectl(["apply", "-f", "-"], { input: listOf([policy, binding]) });
   // Passes the restricted level, which the namespace may enforce.
   const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
   const pod = {
-    ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace, labels } },
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace, labels },
     spec: {
       securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
       containers: [{ name: "probe", image: "probe", securityContext }],

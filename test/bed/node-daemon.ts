@@ -59,7 +59,9 @@ export function startNodeDaemon(kubeconfig: string, hostRoot: string, nodeName: 
   };
   const running = runNode({
     config: parseNodeConfig({ kubeconfig, hostRoot, nodeName }),
-    ...{ log: quietLog, signal: stop.signal, clock },
+    log: quietLog,
+    signal: stop.signal,
+    clock,
     onAnswer: (verb, status) => seen.answers.push(`${verb} ${status}`),
     onPass: (isWritten) => {
       seen.passes += 1;

@@ -67,7 +67,9 @@ export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeN
   });
   const kept = stack.move();
   return {
-    ...{ nodeName, namespace: station.namespace, hostAddress: network.gateway },
+    nodeName,
+    namespace: station.namespace,
+    hostAddress: network.gateway,
     curlInside: curlIn(station),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

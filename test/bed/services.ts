@@ -18,8 +18,16 @@ export type Services = ReturnType<typeof servicesOf>;
 /** All in the default namespace of the farm's cluster. */
 export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   return {
-    ...{ untilHostsReady, applyService, untilReady, serviceStatus, replicaOf, sliceIsReady },
-    ...{ clusterIp, chat, post, ask },
+    untilHostsReady,
+    applyService,
+    untilReady,
+    serviceStatus,
+    replicaOf,
+    sliceIsReady,
+    clusterIp,
+    chat,
+    post,
+    ask,
   };
 
   /** Until replicas can be placed on every host: its agent has reported an engine, and the controller has seen the agent. */

@@ -23,7 +23,10 @@ export async function startSystem(
   const farm = stack.use(await startFleet({ ...options, kubeconfig, address: network.hostAddress }));
   const kept = stack.move();
   return {
-    ...{ cluster, network, farm, services: servicesOf(farm, network) },
+    cluster,
+    network,
+    farm,
+    services: servicesOf(farm, network),
     apply: async (...items) => {
       const list = { apiVersion: "v1", kind: "List", items };
       await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });

@@ -96,8 +96,14 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
     return agent;
   };
   return {
-    ...{ dir, kubeconfig, modelsDir, agents, addAgent, join },
-    ...{ kubectl: kubectlFor(kubeconfig), objects },
+    dir,
+    kubeconfig,
+    modelsDir,
+    agents,
+    addAgent,
+    join,
+    kubectl: kubectlFor(kubeconfig),
+    objects,
     controller: () => controller,
     restartController: () => {
       controller = startController();

@@ -22,8 +22,13 @@ export async function watchSlices(
   const ready = new Set<string>();
   await new Promise<void>((resolve) => {
     startReflector({
-      ...{ connection, clock: systemClock, log: quietLog, signal: ending.signal },
-      ...{ kind: ENDPOINT_SLICES, namespace, labelSelector: `kubernetes.io/service-name=${service}` },
+      connection,
+      clock: systemClock,
+      log: quietLog,
+      signal: ending.signal,
+      kind: ENDPOINT_SLICES,
+      namespace,
+      labelSelector: `kubernetes.io/service-name=${service}`,
       onChange: (key, slice) => {
         const isReady = slice?.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
         if (isReady) ready.add(key);

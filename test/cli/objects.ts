@@ -35,7 +35,9 @@ export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<
     return must(await client.jsonPatch(kind, { name, ...place }, operations, { subresource: "status" }));
   };
   return {
-    ...{ cluster, client, status },
+    cluster,
+    client,
+    status,
     kubeconfig: cluster.kubeconfig,
     namespace: namespace.name,
     host: async (fields = {}) => {

@@ -30,7 +30,8 @@ export async function setup(project: TestProject): Promise<void> {
     dir,
     parts,
     port: await freePort(),
-    ...{ isThrowaway: true, log: quietLog },
+    isThrowaway: true,
+    log: quietLog,
   });
   await waitUntilServed(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);

@@ -258,7 +258,9 @@ async function makeModel(
           files: ["tiny.gguf"],
           cache: {
             ...({ phase: "Ready", reason: "Downloaded", message: "" } as const),
-            ...{ claimName: "metalbridge-model-cache", folder: name, file: "tiny.gguf" },
+            claimName: "metalbridge-model-cache",
+            folder: name,
+            file: "tiny.gguf",
           },
         }
       : {}),

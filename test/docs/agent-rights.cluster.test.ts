@@ -36,7 +36,10 @@ test.skipIf(llamaServer === undefined)(
       input: JSON.stringify(withFields(manifest("Host", hostName), { "spec.addresses": [bench.address] })),
     });
     await using agent = await startAgent({
-      ...{ kubeconfig, hostName, modelRoots: [root], llamaServer: [llamaServer ?? ""] },
+      kubeconfig,
+      hostName,
+      modelRoots: [root],
+      llamaServer: [llamaServer ?? ""],
       addresses: [bench.address],
     });
     await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 60_000);

@@ -155,7 +155,11 @@ async function watchRenewals(kubeconfigPath: string, host: string) {
   const ending = new AbortController();
   const moments: number[] = [];
   startReflector({
-    ...{ connection, clock: systemClock, log: silentLog, signal: ending.signal, kind: LEASES },
+    connection,
+    clock: systemClock,
+    log: silentLog,
+    signal: ending.signal,
+    kind: LEASES,
     namespace: "metalbridge-hosts",
     fieldSelector: `metadata.name=${host}`,
     onChange: () => moments.push(performance.now()),

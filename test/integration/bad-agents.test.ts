@@ -230,7 +230,9 @@ describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
     // No host can be added to a cluster without CRDs: its agent registers it later.
     const { kubeconfig } = cluster;
     await using farm = await startFleet({
-      ...{ kubeconfig, controllerKubeconfig: kubeconfig, address: network.hostAddress },
+      kubeconfig,
+      controllerKubeconfig: kubeconfig,
+      address: network.hostAddress,
       agents: [{ kubeconfig, args: ["--register"] }],
     });
     await writeTinyGguf(path.join(farm.modelsDir, "good.gguf"));

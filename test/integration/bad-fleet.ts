@@ -51,7 +51,9 @@ export async function startBadFleet(): Promise<BadFleet> {
   const watch = watchService(services, stack);
   const kept = stack.move();
   return {
-    ...{ ...system, origin, get: farm.objects.read },
+    ...system,
+    origin,
+    get: farm.objects.read,
     dir: farm.dir,
     realEngine: findLlamaServer(readPartsConfig()) ?? "",
     replicasOf: (service, namespace) =>

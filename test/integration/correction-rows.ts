@@ -1,3 +1,4 @@
+// biome-ignore-all lint/style/noExcessiveLinesPerFile: one table, read from top to bottom.
 /** One row for each kind of correction that a condition asks for: what is wrong, where it shows, and what a user does. */
 import {
   chmodSync,
@@ -46,11 +47,16 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       good(),
       {},
       {
-        ...{ runtime: "generic", command: [path.join(programs(), command)] },
-        ...{ args: ["{{port}}", "{{address}}"], resources: { memory } },
-        ...{ contextSize: undefined, promptCacheMiB: undefined, extraArgs: undefined },
+        runtime: "generic",
+        command: [path.join(programs(), command)],
+        args: ["{{port}}", "{{address}}"],
+        resources: { memory },
+        contextSize: undefined,
+        promptCacheMiB: undefined,
+        extraArgs: undefined,
         probeOverrides: { liveness: { httpGet: { path: "/health" } } },
-        ...{ inFlightProbe: { gauges: ["held"] }, rollout: { drainSeconds: 1 } },
+        inFlightProbe: { gauges: ["held"] },
+        rollout: { drainSeconds: 1 },
       },
       "native",
     );
@@ -82,13 +88,17 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
 
   const rows: readonly Row[] = [
     {
-      ...{ name: "source-secret", kind: "Model", reason: "SourceSecretInvalid" },
+      name: "source-secret",
+      kind: "Model",
+      reason: "SourceSecretInvalid",
       break: () =>
         bad.apply(model("source-secret", `${origin.url}/open.gguf`, { sourceSecretRef: { name: "late" } })),
       correct: () => bad.apply(secret("late", { HF_TOKEN: "good" })),
     },
     {
-      ...{ name: "token", kind: "Model", reason: "SourceUnauthorized" },
+      name: "token",
+      kind: "Model",
+      reason: "SourceUnauthorized",
       break: () =>
         bad.apply(
           secret("token", { HF_TOKEN: "bad" }),
@@ -97,22 +107,30 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(secret("token", { HF_TOKEN: "good" })),
     },
     {
-      ...{ name: "edited", kind: "Model", reason: "SourceNotFound" },
+      name: "edited",
+      kind: "Model",
+      reason: "SourceNotFound",
       break: () => bad.apply(model("edited", `${origin.url}/nothing.gguf`)),
       correct: () => bad.apply(model("edited", `${origin.url}/open.gguf`)),
     },
     {
-      ...{ name: "no-model", kind: "InferenceService", reason: "ModelNotFound" },
+      name: "no-model",
+      kind: "InferenceService",
+      reason: "ModelNotFound",
       break: () => bad.apply(service("no-model", bad.farm.hostName)),
       correct: () => bad.apply(model("no-model", good())),
     },
     {
-      ...{ name: "no-file", kind: "InferenceReplica", reason: "SourceNotFound" },
+      name: "no-file",
+      kind: "InferenceReplica",
+      reason: "SourceNotFound",
       break: () => served("no-file", file("no-file")),
       correct: async () => copyFileSync(good(), file("no-file")),
     },
     {
-      ...{ name: "no-gguf", kind: "InferenceReplica", reason: "SourceIsNotAModel" },
+      name: "no-gguf",
+      kind: "InferenceReplica",
+      reason: "SourceIsNotAModel",
       break: () => {
         writeFileSync(file("no-gguf"), "<html>not here</html>".repeat(10));
         return served("no-gguf", file("no-gguf"));
@@ -120,12 +138,16 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: async () => copyFileSync(good(), file("no-gguf")),
     },
     {
-      ...{ name: "no-key", kind: "InferenceReplica", reason: "SecretMissing" },
+      name: "no-key",
+      kind: "InferenceReplica",
+      reason: "SecretMissing",
       break: () => served("no-key", good(), {}, { ...gate, auth: { secretRef: { name: "no-key" } } }),
       correct: () => bad.apply(secret("no-key", { apiKey: "k" })),
     },
     {
-      ...{ name: "half-key", kind: "InferenceReplica", reason: "SecretIncomplete" },
+      name: "half-key",
+      kind: "InferenceReplica",
+      reason: "SecretIncomplete",
       break: async () => {
         await bad.apply(secret("half-key", { other: "k" }));
         await served("half-key", good(), {}, { ...gate, auth: { secretRef: { name: "half-key" } } });
@@ -133,7 +155,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(secret("half-key", { apiKey: "k" })),
     },
     {
-      ...{ name: "no-engine", kind: "InferenceService", reason: "HostRuntimeMissing" },
+      name: "no-engine",
+      kind: "InferenceService",
+      reason: "HostRuntimeMissing",
       break: async () => {
         await bad.agent("no-engine", { llamaServer: path.join(bad.dir, "late-server") });
         await served("no-engine", good(), {}, {}, "no-engine");
@@ -141,7 +165,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: async () => symlinkSync(bad.realEngine, path.join(bad.dir, "late-server")),
     },
     {
-      ...{ name: "elsewhere", kind: "Host", reason: "AddressNotRegistered" },
+      name: "elsewhere",
+      kind: "Host",
+      reason: "AddressNotRegistered",
       break: async () => {
         await bad.apply(host("elsewhere", { addresses: ["192.0.2.7"] }));
         await bad.agent("elsewhere");
@@ -150,7 +176,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(host("elsewhere", { addresses: [address()] })),
     },
     {
-      ...{ name: "no-port", kind: "InferenceReplica", reason: "PortsExhausted" },
+      name: "no-port",
+      kind: "InferenceReplica",
+      reason: "PortsExhausted",
       break: async () => {
         await new Promise<void>((resolve) => stranger.listen(PORT, "0.0.0.0", resolve));
         await bad.agent("no-port", { portRange: `${PORT}-${PORT}` });
@@ -159,7 +187,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => new Promise((resolve) => stranger.close(resolve)),
     },
     {
-      ...{ name: "no-room", kind: "InferenceReplica", reason: "DiskFull" },
+      name: "no-room",
+      kind: "InferenceReplica",
+      reason: "DiskFull",
       break: async () => {
         await bad.agent("no-room");
         await patchHost("no-room", { disk: { quota: "1Ki" } });
@@ -168,7 +198,10 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => patchHost("no-room", { disk: { quota: "1Gi" } }),
     },
     {
-      ...{ name: "quota", kind: "InferenceService", reason: "QuotaExceeded", namespace: "tight" },
+      name: "quota",
+      kind: "InferenceService",
+      reason: "QuotaExceeded",
+      namespace: "tight",
       break: async () => {
         await bad.apply(quota("0"));
         await untilCounted("0");
@@ -183,7 +216,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       },
     },
     {
-      ...{ name: "foreign", kind: "InferenceService", reason: "ServiceNameTaken" },
+      name: "foreign",
+      kind: "InferenceService",
+      reason: "ServiceNameTaken",
       break: async () => {
         const metadata = { name: "foreign", namespace: "default" };
         await bad.apply({ apiVersion: "v1", kind: "Service", metadata, spec: { ports: [{ port: 80 }] } });
@@ -192,7 +227,10 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.farm.kubectl(["delete", "service", "foreign"]),
     },
     {
-      ...{ name: "taken", kind: "InferenceService", reason: "ObjectNameTaken", becomesWell: false },
+      name: "taken",
+      kind: "InferenceService",
+      reason: "ObjectNameTaken",
+      becomesWell: false,
       break: async () => {
         const [metadata, labels] = [{ name: "taken", namespace: "default" }, { app: "theirs" }];
         const template = { metadata: { labels }, spec: { containers: [{ name: "a", image: "a" }] } };
@@ -201,36 +239,51 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
         await bad.apply(
           model("taken", `${origin.url}/open.gguf`, { hardware: { accelerator: "cpu" } }),
           service("taken", "", {
-            ...{ runtime: "generic", image: "registry.example.com/engine:1", skipModelInit: true },
-            ...{ placement: { on: "Pods" }, contextSize: undefined, promptCacheMiB: undefined },
-            ...{ extraArgs: undefined, resources: { cpu: "10m", memory: "16Mi" } },
+            runtime: "generic",
+            image: "registry.example.com/engine:1",
+            skipModelInit: true,
+            placement: { on: "Pods" },
+            contextSize: undefined,
+            promptCacheMiB: undefined,
+            extraArgs: undefined,
+            resources: { cpu: "10m", memory: "16Mi" },
           }),
         );
       },
       correct: () => bad.farm.kubectl(["delete", "deployment", "taken"]),
     },
     {
-      ...{ name: "claim", kind: "Model", reason: "VolumeClaimNotFound", becomesWell: false },
+      name: "claim",
+      kind: "Model",
+      reason: "VolumeClaimNotFound",
+      becomesWell: false,
       break: () => bad.apply(model("claim", "pvc://late/m.gguf", { hardware: { accelerator: "cpu" } })),
       correct: () =>
         bad.apply({
-          ...{ apiVersion: "v1", kind: "PersistentVolumeClaim" },
+          apiVersion: "v1",
+          kind: "PersistentVolumeClaim",
           metadata: { name: "late", namespace: "default" },
           spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
         }),
     },
     {
-      ...{ name: "no-program", kind: "InferenceReplica", reason: "RuntimeNotInstalled" },
+      name: "no-program",
+      kind: "InferenceReplica",
+      reason: "RuntimeNotInstalled",
       break: () => native("no-program", "late"),
       correct: async () => program("late"),
     },
     {
-      ...{ name: "locked", kind: "InferenceReplica", reason: "RuntimeNotExecutable" },
+      name: "locked",
+      kind: "InferenceReplica",
+      reason: "RuntimeNotExecutable",
       break: () => native("locked", "locked"),
       correct: async () => chmodSync(path.join(programs(), "locked"), 0o755),
     },
     {
-      ...{ name: "no-memory", kind: "InferenceService", reason: "NoHostWithMemory" },
+      name: "no-memory",
+      kind: "InferenceService",
+      reason: "NoHostWithMemory",
       break: async () => {
         await native("holder", "serve", "600Mi");
         const held = async () => (await bad.get(INFERENCE_SERVICES, "holder")).status?.phase;
@@ -243,7 +296,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       },
     },
     {
-      ...{ name: "no-folder", kind: "InferenceReplica", reason: "SourceNotFound" },
+      name: "no-folder",
+      kind: "InferenceReplica",
+      reason: "SourceNotFound",
       break: () => served("no-folder", path.join(bad.farm.modelsDir, "later", "m.gguf")),
       correct: async () => {
         mkdirSync(path.join(bad.farm.modelsDir, "later"));
@@ -251,7 +306,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       },
     },
     {
-      ...{ name: "cut-off", kind: "InferenceReplica", reason: "EngineBadModel" },
+      name: "cut-off",
+      kind: "InferenceReplica",
+      reason: "EngineBadModel",
       break: () => {
         const whole = readFileSync(good());
         writeFileSync(file("cut-off"), whole.subarray(0, whole.length - 4_096));
@@ -260,7 +317,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: async () => copyFileSync(good(), file("cut-off")),
     },
     {
-      ...{ name: "listed", kind: "InferenceReplica", reason: "SourceUnauthorized" },
+      name: "listed",
+      kind: "InferenceReplica",
+      reason: "SourceUnauthorized",
       break: async () => {
         await bad.apply(secret("listed", { HF_TOKEN: "bad" }));
         await served("listed", `${origin.url}/listed.gguf`, { sourceSecretRef: { name: "listed" } });
@@ -268,7 +327,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(secret("listed", { HF_TOKEN: "good" })),
     },
     {
-      ...{ name: "prefetched", kind: "Prefetched", reason: "SourceUnauthorized" },
+      name: "prefetched",
+      kind: "Prefetched",
+      reason: "SourceUnauthorized",
       break: async () => {
         await bad.apply(secret("prefetched", { HF_TOKEN: "bad" }));
         const names = [bad.farm.hostName];
@@ -278,7 +339,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(secret("prefetched", { HF_TOKEN: "good" })),
     },
     {
-      ...{ name: "bad-tls", kind: "InferenceReplica", reason: "CertificateInvalid" },
+      name: "bad-tls",
+      kind: "InferenceReplica",
+      reason: "CertificateInvalid",
       break: async () => {
         await bad.apply(tls("bad-tls", { cert: "garbage", key: "garbage" }));
         await served("bad-tls", good(), {}, { endpoint: { tls: { secretRef: { name: "bad-tls" } } } });
@@ -286,7 +349,9 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(tls("bad-tls", selfSigned())),
     },
     {
-      ...{ name: "many-keys", kind: "InferenceReplica", reason: "ApiKeysTooMany" },
+      name: "many-keys",
+      kind: "InferenceReplica",
+      reason: "ApiKeysTooMany",
       break: async () => {
         const apiKey = Array.from({ length: 1_001 }, (_, index) => `key-${index}`).join("\n");
         await bad.apply(secret("many-keys", { apiKey }));
@@ -295,13 +360,17 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       correct: () => bad.apply(secret("many-keys", { apiKey: "k" })),
     },
     {
-      ...{ name: "no-label", kind: "InferenceService", reason: "NoHostFits" },
+      name: "no-label",
+      kind: "InferenceService",
+      reason: "NoHostFits",
       break: () =>
         served("no-label", good(), {}, { placement: { hostSelector: { matchLabels: { pool: "late" } } } }),
       correct: () => bad.farm.kubectl(["label", "mbhost", bad.farm.hostName, "pool=late"]),
     },
     {
-      ...{ name: "cordoned", kind: "InferenceService", reason: "NoHostFits" },
+      name: "cordoned",
+      kind: "InferenceService",
+      reason: "NoHostFits",
       break: async () => {
         await patchHost("cordoned", { unschedulable: true });
         await served("cordoned", good(), {}, {}, "cordoned");
@@ -313,12 +382,16 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
     name: string,
     { cert, key }: { readonly cert: string | Buffer; readonly key: string | Buffer },
   ) => ({
-    ...{ apiVersion: "v1", kind: "Secret", type: "kubernetes.io/tls" },
+    apiVersion: "v1",
+    kind: "Secret",
+    type: "kubernetes.io/tls",
     metadata: { name, namespace: "default" },
     stringData: { "tls.crt": String(cert), "tls.key": String(key) },
   });
   const quota = (services: string) => ({
-    ...{ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "few", namespace: "tight" } },
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { name: "few", namespace: "tight" },
     spec: { hard: { services } },
   });
   const untilCounted = (services: string) => {

@@ -260,7 +260,8 @@ spec:
     const failed = (text: string) => ({ code: 1, stderr: expect.stringContaining(text) });
     expect(await models("pin", source)).toMatchObject(failed("ModelNotStored"));
     expect(await models("pull", source)).toMatchObject({
-      ...{ code: 0, stdout: expect.stringMatching(/^pulled .*pulled\.gguf \(/) },
+      code: 0,
+      stdout: expect.stringMatching(/^pulled .*pulled\.gguf \(/),
     });
     expect(await models("pin", source)).toMatchObject({ code: 0, stdout: `pinned ${source}\n` });
     expect((await run("models", "list", "-A")).stdout).toMatch(

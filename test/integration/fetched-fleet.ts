@@ -17,10 +17,7 @@ export async function startFetchedFleet(): Promise<FetchedFleet> {
   const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
   const system = stack.use(await startSystem({ agents: [{ config }], controllerArgs: ["--allow-loopback"] }));
   const kept = stack.move();
-  return {
-    ...{ ...system, source: `${origin.url}/good.gguf` },
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
-  };
+  return { ...system, source: `${origin.url}/good.gguf`, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
 async function endlessModel(): Promise<Buffer> {

@@ -81,9 +81,7 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
 
   it("an upgrade fails no request, and keeps every engine", async () => {
     await withoutLoss(async () => ok(await machine.run(releases.make("1.1.0"), ["upgrade", ...PATIENT])));
-    expect(await machine.service()).toMatchObject({
-      ...{ agent: { version: "1.1.0", troubles: [] }, engines: 1 },
-    });
+    expect(await machine.service()).toMatchObject({ agent: { version: "1.1.0", troubles: [] }, engines: 1 });
     // The Lease lasts 40 s.
     expect(awayMs()).toBeLessThan(40_000);
   });

@@ -161,7 +161,9 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
       const folder = path.join(on.farm.modelsDir, "chosen");
       writeTinyMlx(folder);
       const object = (kind: string, spec: object) => ({
-        ...{ apiVersion: "metalbridge.dev/v1alpha1", kind, spec },
+        apiVersion: "metalbridge.dev/v1alpha1",
+        kind,
+        spec,
         metadata: { name: "chosen", namespace: NAMESPACE },
       });
       await on.apply(

@@ -48,8 +48,10 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
     registry = registryProgram === undefined ? undefined : await startOciRegistry({ auth: "token" });
     const library = registry === undefined ? "http://127.0.0.1:9" : `http://${registry.host}`;
     const config = {
-      ...{ disk: { reserve: 0 }, huggingFace: { endpoint: hub.url } },
-      ...{ ollama: { registry: library }, sources: { allowLoopback: true } },
+      disk: { reserve: 0 },
+      huggingFace: { endpoint: hub.url },
+      ollama: { registry: library },
+      sources: { allowLoopback: true },
     };
     farm = await startFleet({
       kubeconfig: cluster.kubeconfig,
@@ -151,7 +153,9 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
       const image = await push?.("your-org/your-model", "v1", [orasLayer("tiny.gguf", content("Q4_0"))]);
       const oci = documented("from-registry", "ghcr.io", host);
       const login = {
-        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "registry-login", namespace: NAMESPACE } },
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata: { name: "registry-login", namespace: NAMESPACE },
         stringData: { username: USERNAME, password: PASSWORD },
       };
       await serve("from-registry", oci, [login]);

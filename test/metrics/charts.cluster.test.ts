@@ -93,8 +93,13 @@ test.skipIf(llamaServer === undefined)(
     await writeTinyGguf(weights);
     await using controller = await startController(kubeconfig);
     await using agent = await startAgent({
-      ...{ kubeconfig, hostName: "mac-1", register: true, stopEngines: true, addresses: [testAddress()] },
-      ...{ modelRoots: [folder], llamaServer: [llamaServer ?? ""] },
+      kubeconfig,
+      hostName: "mac-1",
+      register: true,
+      stopEngines: true,
+      addresses: [testAddress()],
+      modelRoots: [folder],
+      llamaServer: [llamaServer ?? ""],
     });
     const objects = [
       ...manifests("chat", weights, {}),

@@ -81,12 +81,19 @@ export async function startAgentAt(
   });
   const stateDir = join(root, "state");
   const instances = createInstances({
-    ...{ stateDir, clock: changes.clock ?? systemClock, log },
+    stateDir,
+    clock: changes.clock ?? systemClock,
+    log,
     footprintBytes: footprintBytes ?? createHostReader("linux", async () => undefined).footprintBytes,
   });
   const gate = createGateRoutes({
-    ...{ processes: instances.processes, clock: changes.clock ?? systemClock, log },
-    ...{ folder: join(stateDir, GATE_FOLDER), tempDir: tmpdir(), release: "test", env: {} },
+    processes: instances.processes,
+    clock: changes.clock ?? systemClock,
+    log,
+    folder: join(stateDir, GATE_FOLDER),
+    tempDir: tmpdir(),
+    release: "test",
+    env: {},
     ...(gateProgram === undefined ? {} : { program: gateProgram }),
     mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
   });

@@ -47,8 +47,12 @@ const many = (prefix: string) =>
   Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`${prefix}${at}`, {}]));
 const forged = (apiVersion: string) => [
   {
-    ...{ manager: "zz", operation: "Update", apiVersion, time: "2026-01-01T00:00:00Z" },
-    ...{ fieldsType: "FieldsV1", fieldsV1: { "f:metadata": { "f:labels": many("f:x") } } },
+    manager: "zz",
+    operation: "Update",
+    apiVersion,
+    time: "2026-01-01T00:00:00Z",
+    fieldsType: "FieldsV1",
+    fieldsV1: { "f:metadata": { "f:labels": many("f:x") } },
   },
 ];
 const model = (at: number) => ({ source: `https://example.com/${at}/${long(200)}` });

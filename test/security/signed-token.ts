@@ -37,7 +37,9 @@ export async function signToken(
     iss: SERVICE_ACCOUNT_ISSUER,
     aud: [audience],
     sub: `system:serviceaccount:${namespace}:${name}`,
-    ...{ iat: now - issued, nbf: now - issued, exp: now + expires },
+    iat: now - issued,
+    nbf: now - issued,
+    exp: now + expires,
     "kubernetes.io": { namespace, serviceaccount: { name, uid }, ...bound },
   };
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");

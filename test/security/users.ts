@@ -75,7 +75,9 @@ function objectsOf({ name, clusterRole, namespace }: (typeof ACCOUNTS)[Who]): re
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, namespace: NAMESPACE } },
     {
-      ...{ apiVersion: `${RBAC_GROUP}/v1`, kind, metadata },
+      apiVersion: `${RBAC_GROUP}/v1`,
+      kind,
+      metadata,
       subjects: [{ kind: "ServiceAccount", name, namespace: NAMESPACE }],
       roleRef: { apiGroup: RBAC_GROUP, kind: "ClusterRole", name: clusterRole },
     },
@@ -88,8 +90,10 @@ async function untilGranted(connection: KubeConnection, who: Who): Promise<void>
   const probe =
     who === "an operator"
       ? {
-          ...{ method: "PATCH" as const, path: `${services}/chat?dryRun=All` },
-          ...{ contentType: "application/merge-patch+json", body: "{}" },
+          method: "PATCH" as const,
+          path: `${services}/chat?dryRun=All`,
+          contentType: "application/merge-patch+json",
+          body: "{}",
         }
       : get(services);
   for (let left = 600; left > 0; left -= 1) {

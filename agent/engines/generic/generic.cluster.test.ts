@@ -15,8 +15,11 @@ const PATIENT = { timeout: 60_000, interval: 20 };
 const TINY = fileURLToPath(new URL("../testing/tiny-program.ts", import.meta.url));
 const SERVES = `exec '${process.execPath}' '${TINY}' "$@"`;
 const quick = {
-  ...{ firstRestartMs: 20_000, propagationMs: 0, outsideMs: 300 },
-  ...{ liveProbeMs: 200, failedProbeMs: 50 },
+  firstRestartMs: 20_000,
+  propagationMs: 0,
+  outsideMs: 300,
+  liveProbeMs: 200,
+  failedProbeMs: 50,
 };
 
 test(

@@ -8,7 +8,10 @@ import { createPuller } from "./pull.ts";
 
 const pullerFor = (registry?: string) =>
   createPuller({
-    ...{ models: undefined, registry, stallMs: 1_000, reserveBytes: 0 },
+    models: undefined,
+    registry,
+    stallMs: 1_000,
+    reserveBytes: 0,
     during: () => Promise.reject(new Error("nothing is pulled")),
   });
 

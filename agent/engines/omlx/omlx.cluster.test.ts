@@ -158,7 +158,9 @@ test(
     const { metadata } = await create("keyed-0", "tiny", { auth: { secretName: "keyed", key: "apiKey" } });
     const secret = { name: "keyed", namespace: metadata.namespace ?? "" };
     const made = await bench.client.create(SECRETS, {
-      ...{ apiVersion: "v1", kind: "Secret", metadata: secret },
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: secret,
       data: { apiKey: Buffer.from("s3cret").toString("base64") },
     });
     expect(made.ok).toBe(true);

@@ -68,7 +68,9 @@ test("a server without GPUs: memory and processor, and no program is asked", asy
   expect(await read(SERVER)).toEqual({
     memory: { totalBytes: 65_806_196 * 1024, availableBytes: 48_231_128 * 1024 },
     cpu: { name: "Intel(R) Xeon(R) Gold 6330", cores: 4, arch: expect.stringMatching(/^(amd64|arm64)$/) },
-    ...{ gpus: [], leftOut: [], asked: [] },
+    gpus: [],
+    leftOut: [],
+    asked: [],
   });
 });
 

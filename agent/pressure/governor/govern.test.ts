@@ -164,14 +164,12 @@ const standing: fc.Arbitrary<GovernedEngineState> = fc.oneof(
 );
 const engine: fc.Arbitrary<GovernedEngine> = fc.record({
   id: fc.constantFrom("a", "b", "c", "d"),
-  ...{
-    standing,
-    priority,
-    isProtected: fc.boolean(),
-    bytes: fc.nat(64 * GIB),
-    age: fc.nat(9),
-    evictions: fc.nat(5),
-  },
+  standing,
+  priority,
+  isProtected: fc.boolean(),
+  bytes: fc.nat(64 * GIB),
+  age: fc.nat(9),
+  evictions: fc.nat(5),
 });
 const pressure = fc.constantFrom("Normal", "Warning", "Critical", "Unknown" as const);
 const amount = fc.option(fc.nat(64 * GIB), { nil: undefined });

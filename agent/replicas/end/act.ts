@@ -44,7 +44,10 @@ function beginStop(
   if (!isForced(why)) runOf(state)?.instance.leave?.();
   const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
   return persistStop(state, context, {
-    ...{ why, startedAt, deadlineAt, because },
+    why,
+    startedAt,
+    deadlineAt,
+    because,
     ...(latestAt === undefined ? {} : { latestAt }),
     ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
   });

@@ -150,13 +150,11 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
     state.log.warn({ code, message: error.message }, "engine not started");
     const runtime = context.runtimes.state(replicaRuntime(state));
     failed({
-      ...{
-        at: "failed",
-        code,
-        message: describeError(error),
-        transient: !isTerminal(code),
-        retryAt: retryAtOf(code),
-      },
+      at: "failed",
+      code,
+      message: describeError(error),
+      transient: !isTerminal(code),
+      retryAt: retryAtOf(code),
       ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
     });
     return;

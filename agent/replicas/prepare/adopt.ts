@@ -29,9 +29,12 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
   const left = history.backoffUntilMs === undefined ? 0 : history.backoffUntilMs - wallMs;
   const log = createReplicaLog(context.log, uid, () => refOf(state));
   const state: ReplicaState = {
-    ...{ uid, dir, log },
+    uid,
+    dir,
+    log,
     jobs: createJobs({
-      ...{ clock: context.ports.clock, log },
+      clock: context.ports.clock,
+      log,
       signal: context.signal,
       onDone: () => context.enqueue(uid),
       onRetry: (delayMs) => void context.ports.clock.after(delayMs, () => context.enqueue(uid)),

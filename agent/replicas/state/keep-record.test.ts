@@ -14,9 +14,20 @@ import { newEngineRun, type ReplicaState, runOf, setFile } from "./state.ts";
 
 const MOMENT = { wallMs: 1_000_000, monotonicMs: 5_000 };
 const FILE: EngineFile = {
-  ...{ version: 1, runId: "r", uid: "u", namespace: "n", name: "chat-0", service: "chat" },
-  ...{ runtime: "llamacpp", mode: "chat", revision: "1", address: "192.0.2.1", port: 21_000 },
-  ...{ claimBytes: 1, drainSeconds: 0, startedAtMs: 1 },
+  version: 1,
+  runId: "r",
+  uid: "u",
+  namespace: "n",
+  name: "chat-0",
+  service: "chat",
+  runtime: "llamacpp",
+  mode: "chat",
+  revision: "1",
+  address: "192.0.2.1",
+  port: 21_000,
+  claimBytes: 1,
+  drainSeconds: 0,
+  startedAtMs: 1,
 };
 const context = {
   moment: () => MOMENT,

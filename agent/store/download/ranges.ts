@@ -177,7 +177,9 @@ async function fetchRange(
   try {
     checkRange(answer, segment, job);
     await writeResponse(answer.body, {
-      ...{ file: handle, startsAt: segment.at, blockBytes: BLOCK_BYTES },
+      file: handle,
+      startsAt: segment.at,
+      blockBytes: BLOCK_BYTES,
       pace: (bytes) => context.pace?.(bytes, signal),
       limit: () => segment.end,
       onBlock: async (bytes) => {

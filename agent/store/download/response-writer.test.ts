@@ -62,7 +62,8 @@ test.each([
   const before = process.memoryUsage().arrayBuffers;
   let most = 0;
   await writeResponse(response, {
-    ...{ file, startsAt: 0 },
+    file,
+    startsAt: 0,
     onBlock: () => {
       most = Math.max(most, process.memoryUsage().arrayBuffers - before);
     },

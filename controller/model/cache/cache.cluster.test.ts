@@ -57,7 +57,9 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     connection = await connect({ kubeconfigPath: kubeconfig });
     client = createClient(connection);
     const settings = {
-      ...{ image: IMAGE, cacheStorageClass: "manual", allowLoopback: true },
+      image: IMAGE,
+      cacheStorageClass: "manual",
+      allowLoopback: true,
       cacheAccessMode: "ReadWriteMany",
     };
     const config = parseControllerConfig({ kubeconfig, healthPort: 0, ...settings });
@@ -75,7 +77,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
   });
   afterEach(() => namespace[Symbol.asyncDispose]());
 
-  const { apply, get, list, applyModel, volume, finish } = inNamespace(() => ({
+  const { apply, applySecret, get, list, applyModel, volume, finish } = inNamespace(() => ({
     cluster: shared(),
     namespace: namespace.name,
     client,
@@ -104,10 +106,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     });
     await script({ outcome: "ready" });
     await volume(CLAIM);
-    await apply({
-      ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "hub" } },
-      stringData: { HF_TOKEN: "t0ken" },
-    });
+    await applySecret("t0ken");
     const source = `${server.url}/m.gguf`;
     await applyModel("good", { source, sourceSecretRef: { name: "hub" } });
     await statusUntil("good", (status) =>
@@ -182,11 +181,6 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
   });
 
   test("a Job whose credentials were refused is retried within seconds after a change of their Secret", async () => {
-    const secret = (token: string) =>
-      apply({
-        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "hub" } },
-        stringData: { HF_TOKEN: token },
-      });
     const server = await serveModel((request, response) => {
       const isFresh = request.headers.authorization === "Bearer fresh";
       response.writeHead(isFresh ? 200 : 403, { etag: '"v1"' }).end(isFresh ? headerBytes(10) : "");
@@ -194,13 +188,13 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     const message = JSON.stringify({ code: "SourceForbidden", message: "answered 403", isRetryable: false });
     await script({ outcome: "fail", exitCode: 1, message });
     await volume(CLAIM);
-    await secret("stale");
+    await applySecret("stale");
     await applyModel("gated", { source: `${server.url}/m.gguf`, sourceSecretRef: { name: "hub" } });
     await statusUntil("gated", (status) =>
       expect(status).toMatchObject({ phase: "Failed", reason: "SourceForbidden", cache: { attempts: 1 } }),
     );
     await script({ outcome: "complete", message: FETCHED });
-    await secret("fresh");
+    await applySecret("fresh");
     const changedAt = performance.now();
     await statusUntil("gated", (status) => expect(status?.phase).toBe("Ready"));
     // The first delay is a minute.
@@ -267,7 +261,9 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     ["count/persistentvolumeclaims", "create PersistentVolumeClaim metalbridge-model-cache"],
   ])("a ResourceQuota for %s is named", async (resource, message) => {
     await apply({
-      ...{ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "none" } },
+      apiVersion: "v1",
+      kind: "ResourceQuota",
+      metadata: { name: "none" },
       spec: { hard: { [resource]: "0" } },
     });
     await vi.waitFor(async () => {
@@ -350,7 +346,9 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await applyModel("large", { source: `${server.url}/m.gguf`, hardware });
     const service = (replicas: number) =>
       apply({
-        ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "InferenceService", metadata: { name: "chat" } },
+        apiVersion: "metalbridge.dev/v1alpha1",
+        kind: "InferenceService",
+        metadata: { name: "chat" },
         spec: { modelRef: "large", replicas, modelCache: { claimName: "once" } },
       });
     const serviceUntil = (expected: object) =>
@@ -375,7 +373,9 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     ]);
     await service(2);
     await serviceUntil({
-      ...{ phase: "WaitingForCapacity", reason: "UnbindableModelCache", ready: "1/2" },
+      phase: "WaitingForCapacity",
+      reason: "UnbindableModelCache",
+      ready: "1/2",
       message: expect.stringMatching(/1 pod waits for a node: .*use access mode ReadWriteMany or/),
     });
   });

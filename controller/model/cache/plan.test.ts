@@ -58,16 +58,13 @@ function pod(exitCode: number, message: object | string, age = 0): Pod {
 function plan(more: Partial<CacheObservation> = {}) {
   const of = more.model ?? model();
   return planCache({
-    ...{ model: of, wish: wishOf(of), settings, revision: undefined, claim: { at: "present", claim } },
-    ...{
-      claimTrouble: undefined,
-      job: undefined,
-      pods: [],
-      jobTrouble: undefined,
-      progress: undefined,
-      isSourceKnown: true,
-      nowMs: NOW,
-    },
+    model: of,
+    wish: wishOf(of),
+    settings,
+    claim: { at: "present", claim },
+    pods: [],
+    isSourceKnown: true,
+    nowMs: NOW,
     ...more,
   });
 }
@@ -222,14 +219,15 @@ test("a Job whose credentials were refused is replaced once the Secret is anothe
   for (const [same, code] of [["7"], [undefined], ["7", "SourceSecretInvalid"]])
     expect(after(same, code)).toMatchObject({
       steps: [],
-      ...{ recheckAfterMs: 60 * MINUTE, waitsForSecret: true },
+      recheckAfterMs: 60 * MINUTE,
+      waitsForSecret: true,
       state: { status: { attempts: 9 } },
     });
   const replaced = after("8");
   expect(replaced.steps).toMatchObject([{ do: "removeJob", because: "the Secret of the source changed" }]);
-  expect(
-    plan({ model: { ...before, status: { cache: replaced.state.status, observedGeneration: 1 } } }).steps,
-  ).toMatchObject([{ do: "createJob", download: { attempt: 1 } }]);
+  const status = { cache: replaced.state.status, observedGeneration: 1 };
+  const { steps } = plan({ model: { ...before, status } });
+  expect(steps).toMatchObject([{ do: "createJob", download: { attempt: 1 } }]);
   expect(after(undefined, "DiskFull")).toMatchObject({ recheckAfterMs: 60 * MINUTE, waitsForSecret: false });
 });
 
@@ -331,8 +329,11 @@ describe("a volume that one node mounts", () => {
   test("keeps what a Job of an earlier version downloaded, and lets one that runs finish", () => {
     const status = {
       phase: "Ready" as const,
-      ...{ reason: "Downloaded", message: "", claimName: "metalbridge-model-cache" },
-      ...{ folder: wishOf(model()).folder, key },
+      reason: "Downloaded",
+      message: "",
+      claimName: "metalbridge-model-cache",
+      folder: wishOf(model()).folder,
+      key,
     };
     const claimBefore = claimOf("ReadWriteOnce");
     expect(onOneNode({ model: model("u", { cache: status }), claim: claimBefore })).toEqual({

@@ -41,20 +41,20 @@ export interface CacheObservation {
   readonly wish: CacheVolumeSpec;
   readonly settings: CacheSettings;
   /** Commit that the Model is pinned to. */
-  readonly revision: string | undefined;
+  readonly revision?: string | undefined;
   readonly claim: ObservedClaim;
   /** Why a claim that is not bound will not be. */
-  readonly claimTrouble: CacheProblem | undefined;
-  readonly job: Job | undefined;
+  readonly claimTrouble?: CacheProblem | undefined;
+  readonly job?: Job | undefined;
   /** Of this Job. */
   readonly pods: readonly Pod[];
   /** Why the Job has no pod. */
-  readonly jobTrouble: CacheProblem | undefined;
+  readonly jobTrouble?: CacheProblem | undefined;
   /** Current version of the source's Secret, where the Job failed because its credentials were refused. */
   readonly secretVersion?: string | undefined;
   /** The status has what the controller's own reading of the source found, for this spec. */
   readonly isSourceKnown: boolean;
-  readonly progress: DownloadProgress | undefined;
+  readonly progress?: DownloadProgress | undefined;
   readonly nowMs: number;
 }
 
@@ -272,8 +272,10 @@ function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place):
     phase: "Ready" as const,
     reason: "Downloaded",
     message: wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
-    ...{ file, mmproj },
-    ...{ bytes: fetched.sizeBytes, totalBytes: fetched.sizeBytes },
+    file,
+    mmproj,
+    bytes: fetched.sizeBytes,
+    totalBytes: fetched.sizeBytes,
   };
   return { state: { status, fetched }, steps: [] };
 }
@@ -306,7 +308,9 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
   // An attempt that gets no further than the last one fails as that did.
   if (running !== undefined && (failure === undefined || (progress?.bytes ?? 0) > (known.bytes ?? 0))) {
     const status = {
-      ...{ ...place, phase: "Downloading" as const, reason: "Downloading" },
+      ...place,
+      phase: "Downloading" as const,
+      reason: "Downloading",
       message: describeProgress(progress ?? known),
       ...(progress ?? known),
     };

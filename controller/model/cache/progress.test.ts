@@ -22,8 +22,11 @@ function follow(open: () => Readable) {
     return { ok: true, value: opened.at(-1) };
   };
   const progress = createDownloadFollower({
-    ...{ connection: { stream } as unknown as Pick<KubeConnection, "stream">, clock: systemClock },
-    ...{ log: quietLog, signal: new AbortController().signal, onProgress: () => undefined },
+    connection: { stream } as unknown as Pick<KubeConnection, "stream">,
+    clock: systemClock,
+    log: quietLog,
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
   });
   return { opened, progress };
 }

@@ -75,7 +75,14 @@ async function observe(
   const pods = job === undefined ? [] : downloads.podsOf(job);
   const isWithoutPod = job !== undefined && pods.length === 0 && jobEndOf(job) === undefined;
   return {
-    ...{ model, wish, settings, revision, claim, job, pods, nowMs: clock.nowMs() },
+    model,
+    wish,
+    settings,
+    revision,
+    claim,
+    job,
+    pods,
+    nowMs: clock.nowMs(),
     isSourceKnown: isInspected(model),
     claimTrouble: isPending ? await readClaimProblem(client, claim.claim) : undefined,
     jobTrouble: isWithoutPod ? await readJobProblem(client, job) : undefined,

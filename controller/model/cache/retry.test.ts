@@ -33,16 +33,26 @@ function pass(
   if (wish.at !== "volume") throw new Error("not on a volume");
   const message = JSON.stringify({ code, message: "no space left", isRetryable: false });
   const pod = {
-    ...{ metadata: { name: "p" }, spec: { containers: [] } },
+    metadata: { name: "p" },
+    spec: { containers: [] },
     status: {
       phase: "Failed" as const,
       containerStatuses: [{ name: "fetch", state: { terminated: { exitCode: 1, message } } }],
     },
   };
   return planCache({
-    ...{ model, wish, settings, revision: undefined, claim: { at: "present", claim } },
-    ...{ claimTrouble: undefined, job, pods: job === undefined ? [] : [pod], jobTrouble: undefined },
-    ...{ progress: undefined, isSourceKnown: true, nowMs: NOW },
+    model,
+    wish,
+    settings,
+    revision: undefined,
+    claim: { at: "present", claim },
+    claimTrouble: undefined,
+    job,
+    pods: job === undefined ? [] : [pod],
+    jobTrouble: undefined,
+    progress: undefined,
+    isSourceKnown: true,
+    nowMs: NOW,
   });
 }
 

@@ -35,9 +35,18 @@ function wishOf(of: Model): CacheVolumeSpec {
 
 function plan(of: Model, more: Partial<CacheObservation>) {
   return planCache({
-    ...{ model: of, wish: wishOf(of), settings, revision: undefined, claim: { at: "present", claim } },
-    ...{ claimTrouble: undefined, job: undefined, pods: [], jobTrouble: undefined, progress: undefined },
-    ...{ isSourceKnown: true, nowMs: NOW },
+    model: of,
+    wish: wishOf(of),
+    settings,
+    revision: undefined,
+    claim: { at: "present", claim },
+    claimTrouble: undefined,
+    job: undefined,
+    pods: [],
+    jobTrouble: undefined,
+    progress: undefined,
+    isSourceKnown: true,
+    nowMs: NOW,
     ...more,
   });
 }
@@ -52,7 +61,8 @@ function ended(job: Job, failing: readonly string[], nowMs: number): Download {
   const terminated = { exitCode: isFailing ? 1 : 0, message: JSON.stringify(message) };
   const lastTransitionTime = new Date(nowMs).toISOString();
   const pod: Pod = {
-    ...{ metadata: { name: "p" }, spec: { containers: [] } },
+    metadata: { name: "p" },
+    spec: { containers: [] },
     status: {
       phase: isFailing ? "Failed" : "Succeeded",
       containerStatuses: [{ name: "fetch", state: { terminated } }],
@@ -117,7 +127,8 @@ test("a failure stays in the status while the Job of another Model runs, until t
     plan(modelOf("bad", { observedGeneration, cache: status }), { job, nowMs: NOW + MINUTE / 2 });
   for (const job of [theirs, undefined])
     expect(later(1, job)).toMatchObject({
-      ...{ steps: [], recheckAfterMs: MINUTE / 2 },
+      steps: [],
+      recheckAfterMs: MINUTE / 2,
       state: { status, trouble: { code: "SourceNotFound" } },
     });
   expect(later(0).steps).toMatchObject([{ do: "createJob", download: { attempt: 2 } }]);

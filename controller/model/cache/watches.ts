@@ -113,8 +113,10 @@ function createForeignClaims(options: WatchOptions, onChange: (key: string) => v
       const [namespace = "", name = ""] = key.split("/");
       const claims = startReflector<PersistentVolumeClaim>({
         ...options,
-        ...{ signal: AbortSignal.any([options.signal, stop.signal]), kind: PERSISTENT_VOLUME_CLAIMS },
-        ...{ namespace, fieldSelector: `metadata.name=${name}` },
+        signal: AbortSignal.any([options.signal, stop.signal]),
+        kind: PERSISTENT_VOLUME_CLAIMS,
+        namespace,
+        fieldSelector: `metadata.name=${name}`,
         onChange: () => onChange(key),
         onSynced: () => onChange(key),
       });

@@ -73,7 +73,10 @@ function findingsOn(
   const refusal = (host: string, message: string) => ({ host, atMs: moment.monotonicMs, message });
   return {
     findings: {
-      ...{ displaced: refusals.displaced, failing, unsettled, leaving: left.map(({ machine }) => machine) },
+      displaced: refusals.displaced,
+      failing,
+      unsettled,
+      leaving: left.map(({ machine }) => machine),
       notTo: left.flatMap(({ machine, notTo }) =>
         notTo.map((host) => refusal(host, `scores no higher than ${machine}`)),
       ),

@@ -36,9 +36,16 @@ export function noPodsStatus(
   const message = podsDisabled("a service");
   return planPodsStatus(
     {
-      ...{ service, model, pods: readPods([]), obstacle: { at: "none" }, rejections: [] },
+      service,
+      model,
+      pods: readPods([]),
+      obstacle: { at: "none" },
+      rejections: [],
       resolution: { at: "blocked", code: "PodsDisabled", message, isFinal: true },
-      ...{ deployment: undefined, deferral: undefined, offload: undefined, queuePosition: undefined },
+      deployment: undefined,
+      deferral: undefined,
+      offload: undefined,
+      queuePosition: undefined,
     },
     nowIso,
   );

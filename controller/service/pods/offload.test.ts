@@ -7,7 +7,9 @@ import { createOffloadReader } from "./offload.ts";
 
 const pod = (name: string, restartCount?: number, isReady = true): Pod =>
   ({
-    ...{ apiVersion: "v1", kind: "Pod", spec: { containers: [] } },
+    apiVersion: "v1",
+    kind: "Pod",
+    spec: { containers: [] },
     metadata: { name, namespace: "a", uid: name },
     status: {
       conditions: [{ type: "Ready", status: isReady ? "True" : "False" }],
@@ -25,7 +27,9 @@ test("the log of a ready pod is read once for each start of its engine", async (
         return { ok: true, value: "offloaded 10/10" };
       },
     },
-    ...{ clock: systemClock, log: quietLog, signal: new AbortController().signal },
+    clock: systemClock,
+    log: quietLog,
+    signal: new AbortController().signal,
     onRead: () => waiting.shift()?.(),
   });
   const look = async (pods: readonly Pod[], reads: number) => {

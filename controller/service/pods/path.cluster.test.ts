@@ -226,7 +226,9 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await bench.apply(inferenceService(ns, "wide", { modelRef: "cuda", resources: { gpu: 8 } }));
     const npu = { accelerator: "cuda", gpu: { count: 1, resourceName: "example.com/npu" } };
     await bench.apply({
-      ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name: "npu", namespace: ns } },
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "Model",
+      metadata: { name: "npu", namespace: ns },
       spec: { source: "https://models.example/tiny.gguf", hardware: npu },
     });
     await bench.apply(inferenceService(ns, "unknown", { modelRef: "npu" }));
@@ -238,7 +240,8 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await until(ns, "unknown", { phase: "Pending", reason: "ModelNotReady" });
     const cached = { claimName: "metalbridge-model-cache", folder: "npu", file: "tiny.gguf" };
     await bench.markReady(ns, "npu", {
-      ...{ format: "gguf", files: ["tiny.gguf"] },
+      format: "gguf",
+      files: ["tiny.gguf"],
       cache: { phase: "Ready", reason: "Downloaded", message: "", ...cached },
     });
     await until(ns, "unknown", { ...waiting, waitingFor: "example.com/npu: 1", queuePosition: 2 });

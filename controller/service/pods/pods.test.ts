@@ -205,7 +205,10 @@ test("what pods and the scheduler report is cut before it becomes a condition", 
     return Object.fromEntries(names.map((name) => [name, "1"]));
   });
   const shape = fc.record({
-    ...{ state, devices, lastState: fc.constant(killed), failed: fc.boolean() },
+    state,
+    devices,
+    lastState: fc.constant(killed),
+    failed: fc.boolean(),
     message: fc.oneof(text, fc.constant("0/1 nodes are available: preemption is not helpful")),
   });
   fc.assert(
@@ -214,7 +217,8 @@ test("what pods and the scheduler report is cut before it becomes a condition", 
         podWith(
           {
             phase: failed ? "Failed" : "Pending",
-            ...{ reason: "Odd", message },
+            reason: "Odd",
+            message,
             conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }],
             containerStatuses: [{ name: "engine", ...container }],
           },

@@ -228,11 +228,9 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await vi.waitFor(() => expect(observed).toContain(own?.metadata.name), WAIT);
       const to = from === "cpu-1" ? "cpu-2" : "cpu-1";
       await bench.apply({
-        ...{
-          apiVersion: "policy/v1",
-          kind: "PodDisruptionBudget",
-          metadata: { name: "mine", namespace: NS },
-        },
+        apiVersion: "policy/v1",
+        kind: "PodDisruptionBudget",
+        metadata: { name: "mine", namespace: NS },
         spec: { minAvailable: 1, selector: { matchLabels: { "metalbridge.dev/service": "auto" } } },
       });
       // As the chart grants it with controller.liveEviction.
@@ -255,7 +253,9 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const resources = { requests: { memory: to === "cpu-1" ? "127Gi" : "63Gi" } };
       const containers = [{ name: "one", image: "registry.example/one", resources }];
       await bench.apply({
-        ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "filler", namespace: NS } },
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: "filler", namespace: NS },
         spec: { nodeName: to, priorityClassName: "system-node-critical", containers },
       });
       const settled = (await get<Deployment>("deployment/auto")).spec;
@@ -287,9 +287,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       };
       const publish = (totalBytes: number, memoryBytes: number, node = "gpu-1") => {
         const report = {
-          ...{ apiVersion: "v1", kind: "ConfigMap" },
+          apiVersion: "v1",
+          kind: "ConfigMap",
           metadata: {
-            ...{ name: nodeReportName(node), namespace: NAMESPACE_SYSTEM },
+            name: nodeReportName(node),
+            namespace: NAMESPACE_SYSTEM,
             labels: { [LABEL_NODE_REPORT]: "true" },
           },
           data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
@@ -312,7 +314,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         ["rolebinding", "probe-reports", "--role=probe-reports", account],
       ])
         await bench.cluster.kubectl([...probing, ...what]);
-      const nvidia = { ...{ apiVersion: "node.k8s.io/v1", kind: "RuntimeClass" }, handler: "nvidia" };
+      const nvidia = { apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", handler: "nvidia" };
       await bench.apply({ ...nvidia, metadata: { name: "nvidia" } });
       await bench.addNode({ name: "gpu-2", capacity: { "nvidia.com/gpu": "1" } });
       const probe = ["pod/metalbridge-probe-gpu-2", "-n", NAMESPACE_SYSTEM];
@@ -320,7 +322,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await vi.waitFor(async () => expect(await bench.cluster.kubectl(phase)).toBe("Running"), WAIT);
       const message = reportOf(128 * 2 ** 30, 48 * 2 ** 30);
       const terminated = { exitCode: 0, reason: "Completed", message };
-      const one = { ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 } };
+      const one = { name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 };
       const status = { phase: "Succeeded", containerStatuses: [{ ...one, state: { terminated } }] };
       await bench.cluster.kubectl([
         ...["patch", ...probe, "--subresource=status", "--type=merge"],

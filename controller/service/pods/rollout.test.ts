@@ -48,7 +48,8 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
     spec: {
       selector: {},
       strategy: strategyOf({
-        ...{ rollout: service.spec.rollout, replicas: service.spec.replicas },
+        rollout: service.spec.rollout,
+        replicas: service.spec.replicas,
         hasDevices: hasGPUs === true,
       }),
       ...fields,
@@ -105,7 +106,9 @@ function podOf(given: Templated & Partial<PodCase>): Pod {
   const probe = annotated("in-flight", isUnsupported === true ? undefined : "{}");
   return {
     metadata: {
-      ...{ name, ...metadata, annotations: { ...metadata.annotations, ...probe } },
+      name,
+      ...metadata,
+      annotations: { ...metadata.annotations, ...probe },
       ...(created === undefined ? {} : { creationTimestamp: created }),
       ...(isEnding === true ? { deletionTimestamp: "2026-03-01T11:59:00Z" } : {}),
     },

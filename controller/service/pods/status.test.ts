@@ -84,26 +84,22 @@ function statusOf({
   });
   return planPodsStatus(
     {
-      ...{
-        service: serviceWith(spec),
-        model,
-        resolution,
-        offload,
-        pods: readPods(
-          Array.from({ length: template === undefined ? 0 : count }, (_, index) => podOf(index + 1)),
-        ),
-        autoscaler:
-          scaling === undefined
-            ? undefined
-            : ({ status: { conditions: [scaling] } } as unknown as HorizontalPodAutoscaler),
-      },
-      ...{
-        deployment,
-        deferral: undefined,
-        queuePosition: undefined,
-        obstacle: { at: "none" },
-        rejections: [],
-      },
+      service: serviceWith(spec),
+      model,
+      resolution,
+      offload,
+      pods: readPods(
+        Array.from({ length: template === undefined ? 0 : count }, (_, index) => podOf(index + 1)),
+      ),
+      autoscaler:
+        scaling === undefined
+          ? undefined
+          : ({ status: { conditions: [scaling] } } as unknown as HorizontalPodAutoscaler),
+      deployment,
+      deferral: undefined,
+      queuePosition: undefined,
+      obstacle: { at: "none" },
+      rejections: [],
     },
     NOW,
   );

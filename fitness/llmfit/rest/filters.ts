@@ -27,17 +27,32 @@ export interface Filters {
 }
 
 const LEVELS: Readonly<Record<string, LlmfitFitLevel>> = {
-  ...{ perfect: "perfect", good: "good", marginal: "marginal" },
-  ...{ too_tight: "too_tight", tootight: "too_tight", tight: "too_tight" },
+  perfect: "perfect",
+  good: "good",
+  marginal: "marginal",
+  too_tight: "too_tight",
+  tootight: "too_tight",
+  tight: "too_tight",
 };
 const FORCED: Readonly<Record<string, LlmfitRuntime>> = {
-  ...{ mlx: "mlx", llamacpp: "llamacpp", "llama.cpp": "llamacpp", llama_cpp: "llamacpp", vllm: "vllm" },
+  mlx: "mlx",
+  llamacpp: "llamacpp",
+  "llama.cpp": "llamacpp",
+  llama_cpp: "llamacpp",
+  vllm: "vllm",
 };
 const RUNTIMES: Readonly<Record<string, LlmfitRuntime | "any">> = { any: "any", ...FORCED };
 const CATEGORIES: Readonly<Record<string, string>> = {
-  ...{ general: "General", coding: "Coding", code: "Coding", reasoning: "Reasoning", reason: "Reasoning" },
-  ...{ chat: "Chat", multimodal: "Multimodal", vision: "Multimodal" },
-  ...{ embedding: "Embedding", embed: "Embedding" },
+  general: "General",
+  coding: "Coding",
+  code: "Coding",
+  reasoning: "Reasoning",
+  reason: "Reasoning",
+  chat: "Chat",
+  multimodal: "Multimodal",
+  vision: "Multimodal",
+  embedding: "Embedding",
+  embed: "Embedding",
 };
 
 type Compare = Filters["compare"];
@@ -60,9 +75,23 @@ const ORDERS: Readonly<Record<string, Compare>> = {
   use_case: (a, b) => byCategory(a, b) || byScore(a, b),
 };
 const SORTS: Readonly<Record<string, string>> = {
-  ...{ score: "score", tps: "tps", tokens: "tps", throughput: "tps", params: "params", parameters: "params" },
-  ...{ mem: "mem", memory: "mem", mem_pct: "mem", utilization: "mem", ctx: "ctx", context: "ctx" },
-  ...{ date: "date", release: "date", released: "date", use_case: "use_case", use: "use_case" },
+  score: "score",
+  tps: "tps",
+  tokens: "tps",
+  throughput: "tps",
+  params: "params",
+  parameters: "params",
+  mem: "mem",
+  memory: "mem",
+  mem_pct: "mem",
+  utilization: "mem",
+  ctx: "ctx",
+  context: "ctx",
+  date: "date",
+  release: "date",
+  released: "date",
+  use_case: "use_case",
+  use: "use_case",
   usecase: "use_case",
 };
 

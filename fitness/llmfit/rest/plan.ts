@@ -30,9 +30,20 @@ type CacheName = "fp16" | "fp8" | "q8_0" | "q4_0" | "tq";
 const CACHE_BYTES: Readonly<Record<CacheName, number>> = { fp16: 2, fp8: 1, q8_0: 1, q4_0: 0.5, tq: 0.34 };
 const CACHE_NAMES = ["fp16", "fp8", "q8_0", "q4_0", "tq"] as const;
 const CACHE_ALIASES: Readonly<Record<string, CacheName>> = {
-  ...{ fp16: "fp16", f16: "fp16", bf16: "fp16", default: "fp16", fp8: "fp8", f8: "fp8" },
-  ...{ q8: "q8_0", q8_0: "q8_0", int8: "q8_0", q4: "q4_0", q4_0: "q4_0", int4: "q4_0" },
-  ...{ tq: "tq", turboquant: "tq" },
+  fp16: "fp16",
+  f16: "fp16",
+  bf16: "fp16",
+  default: "fp16",
+  fp8: "fp8",
+  f8: "fp8",
+  q8: "q8_0",
+  q8_0: "q8_0",
+  int8: "q8_0",
+  q4: "q4_0",
+  q4_0: "q4_0",
+  int4: "q4_0",
+  tq: "tq",
+  turboquant: "tq",
 };
 /** Layers that attend to everything, and those that do not, of models that have both; by a part of the name. */
 const LAYOUTS: readonly (readonly [name: RegExp, full: number, linear: number])[] = [
@@ -55,7 +66,10 @@ const bodySchema = z.object({
   quant: z.string().max(64).nullish(),
   target_tps: number,
   kv_quant: z.string().max(64).nullish(),
-  ...{ ram_gb: number, ram: number, vram_gb: number, memory: number },
+  ram_gb: number,
+  ram: number,
+  vram_gb: number,
+  memory: number,
   cpu_cores: z.int().min(0).nullish(),
 });
 
@@ -74,7 +88,8 @@ export function readPlanBody(request: { readonly contentType: string; readonly b
     const [issue] = parsed.error.issues;
     const why = `${issue?.path.map(String).join(".") ?? ""}: ${issue?.message ?? "invalid"}`;
     return {
-      ...{ ok: false, status: 422 },
+      ok: false,
+      status: 422,
       why: `Failed to deserialize the JSON body into the target type: ${why}`,
     };
   }
@@ -94,7 +109,11 @@ function wishOf(body: z.output<typeof bodySchema>): PlanRequest {
   const cache = Object.hasOwn(CACHE_ALIASES, alias) ? CACHE_ALIASES[alias] : undefined;
   if (cache === undefined) throw new BadRequest(`invalid kv_quant value: use ${CACHE_NAMES.join("|")}`);
   return {
-    ...{ model, context, quantization, targetTps: targetTps ?? undefined, cache },
+    model,
+    context,
+    quantization,
+    targetTps: targetTps ?? undefined,
+    cache,
     overrides: checkedOverrides({
       ramGb: body.ram_gb ?? body.ram ?? undefined,
       vramGb: body.vram_gb ?? body.memory ?? undefined,
@@ -149,9 +168,14 @@ export function planFor(
   const first = paths.find(({ feasible }) => feasible);
   return {
     estimate_notice: NOTICE,
-    ...{ model_name: record.name, provider: record.provider },
-    ...{ context, quantization, kv_quant: cache, target_tps: wish.targetTps ?? null },
-    ...{ minimum: first?.minimum ?? null, recommended: first?.recommended ?? null },
+    model_name: record.name,
+    provider: record.provider,
+    context,
+    quantization,
+    kv_quant: cache,
+    target_tps: wish.targetTps ?? null,
+    minimum: first?.minimum ?? null,
+    recommended: first?.recommended ?? null,
     run_paths: paths,
     current: currentOf(plan, paths),
     upgrade_deltas: deltasOf(plan, first),
@@ -175,8 +199,12 @@ function offloadPath(plan: Plan): Path {
   const { requiredGb: required, system } = plan;
   if (system.gpu?.isUnified === true)
     return {
-      ...{ path: "cpu_offload", feasible: false, minimum: null, recommended: null },
-      ...{ estimated_tps: null, fit_level: null },
+      path: "cpu_offload",
+      feasible: false,
+      minimum: null,
+      recommended: null,
+      estimated_tps: null,
+      fit_level: null,
       notes: ["CPU offload is skipped on unified-memory systems"],
     };
   return pathOf(plan, {
@@ -220,11 +248,20 @@ function pathOf(plan: Plan, { path, minimum, recommended, fit }: PathInput): Pat
   const cores = leastCores(plan, path);
   if (cores === undefined)
     return {
-      ...{ path, feasible: false, minimum: null, recommended: null, estimated_tps: speedOf(plan, path) },
-      ...{ fit_level: fit, notes: [`No number of cores reaches ${plan.targetTps} tokens/s on this path.`] },
+      path,
+      feasible: false,
+      minimum: null,
+      recommended: null,
+      estimated_tps: speedOf(plan, path),
+      fit_level: fit,
+      notes: [`No number of cores reaches ${plan.targetTps} tokens/s on this path.`],
     };
   return {
-    ...{ path, feasible: true, estimated_tps: speedOf(plan, path), fit_level: fit, notes: [] },
+    path,
+    feasible: true,
+    estimated_tps: speedOf(plan, path),
+    fit_level: fit,
+    notes: [],
     minimum: { ...minimum, cpu_cores: cores },
     recommended: { ...recommended, cpu_cores: Math.max(8, cores) },
   };
@@ -276,16 +313,10 @@ function deltasOf({ record, requiredGb, vramGb, system }: Plan, first: Path | un
   const none = { add_gb: null, add_cores: null, target_fit: null, path };
   const add_gb = minimum.ram_gb - system.availableRamGb;
   if (add_gb > 0)
-    deltas.push({
-      ...{ ...none, resource: "ram_gb", add_gb },
-      description: `${add_gb.toFixed(1)} GB more memory`,
-    });
+    deltas.push({ ...none, resource: "ram_gb", add_gb, description: `${add_gb.toFixed(1)} GB more memory` });
   const add_cores = minimum.cpu_cores - system.cpuCores;
   if (add_cores > 0)
-    deltas.push({
-      ...{ ...none, resource: "cpu_cores", add_cores },
-      description: `${add_cores} more CPU cores`,
-    });
+    deltas.push({ ...none, resource: "cpu_cores", add_cores, description: `${add_cores} more CPU cores` });
   return deltas;
 }
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { hostSchema } from "../../../src/api/host.ts";
 import { type CatalogRecord, readCatalog } from "../../catalog/record.ts";
-import { WITHOUT_GPU } from "../system.ts";
+import { bare, mac, pc } from "./fixtures/machines.ts";
 import { factsOfHost, factsOfNode } from "./host-facts.ts";
 import { createLlmfitRest, type RestFacts, type RestRequest } from "./rest.ts";
 
@@ -11,42 +11,6 @@ const now = Date.UTC(2026, 6, 1);
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const rest = createLlmfitRest(records);
 const GIB = 1024 ** 3;
-
-const mac = factsOfHost({
-  ...hostSchema.parse({ metadata: { name: "mini-1" } }),
-  status: {
-    info: { os: "darwin", chip: "Apple M4 Pro", performanceCores: 8, efficiencyCores: 4, gpuCores: 16 },
-    memory: { totalBytes: 24 * GIB, availableBytes: 15 * GIB, gpuBudgetBytes: 18 * GIB },
-    runtimes: [{ name: "llamacpp", version: "b8123" }, { name: "omlx" }],
-    models: [
-      {
-        source: "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf",
-        tokensPerSecond: 47,
-      },
-    ],
-    installed: [{ source: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 }],
-  },
-});
-const gpu = {
-  name: "NVIDIA GeForce RTX 4090",
-  vram_gb: 24,
-  backend: "CUDA",
-  count: 1,
-  unified_memory: false,
-};
-const pc: RestFacts = {
-  node: { name: "pc-1", os: "linux" },
-  system: {
-    ...{ total_ram_gb: 64, available_ram_gb: 60, cpu_cores: 16, cpu_name: "AMD EPYC" },
-    ...{ has_gpu: true, gpu_vram_gb: 24, gpu_name: gpu.name, gpu_count: 1, unified_memory: false },
-    ...{ backend: "CUDA", gpus: [gpu] },
-  },
-  ...{ runtimes: [], installed: [] },
-};
-const bare: RestFacts = {
-  ...pc,
-  system: { ...pc.system, ...WITHOUT_GPU, backend: "CPU (x86)", available_ram_gb: 12, cpu_cores: 4 },
-};
 
 interface Row {
   readonly [field: string]: unknown;
@@ -88,12 +52,24 @@ test("health, system, runtimes and installed have the original's shapes", () => 
   expect(ask("/api/v1/system").body).toEqual({
     node,
     system: {
-      ...{ total_ram_gb: 24, available_ram_gb: 15, cpu_cores: 12, cpu_name: "Apple M4 Pro", has_gpu: true },
-      ...{ gpu_vram_gb: 18, gpu_available_gb: 18, gpu_name: "Apple M4 Pro", gpu_count: 1 },
-      ...{ unified_memory: true, backend: "Metal" },
+      total_ram_gb: 24,
+      available_ram_gb: 15,
+      cpu_cores: 12,
+      cpu_name: "Apple M4 Pro",
+      has_gpu: true,
+      gpu_vram_gb: 18,
+      gpu_available_gb: 18,
+      gpu_name: "Apple M4 Pro",
+      gpu_count: 1,
+      unified_memory: true,
+      backend: "Metal",
       gpus: [
         {
-          ...{ name: "Apple M4 Pro", vram_gb: 18, backend: "Metal", count: 1, unified_memory: true },
+          name: "Apple M4 Pro",
+          vram_gb: 18,
+          backend: "Metal",
+          count: 1,
+          unified_memory: true,
           memory_bandwidth_gbps: 273,
         },
       ],
@@ -134,9 +110,17 @@ test("a row has all fields of the original, and knows what is installed and meas
       .sort(),
   );
   expect(row).toMatchObject({
-    ...{ provider: "Qwen", fit_label: "Perfect", run_mode_label: "GPU", runtime_label: "MLX" },
-    ...{ installed: true, measured_tps: 47, ollama_name: null, verify_command: null, supports_tp: [1, 2, 4] },
-    ...{ moe_offloaded_gb: null, total_memory_gb: row?.memory_required_gb },
+    provider: "Qwen",
+    fit_label: "Perfect",
+    run_mode_label: "GPU",
+    runtime_label: "MLX",
+    installed: true,
+    measured_tps: 47,
+    ollama_name: null,
+    verify_command: null,
+    supports_tp: [1, 2, 4],
+    moe_offloaded_gb: null,
+    total_memory_gb: row?.memory_required_gb,
     estimate_basis: { method: "gpu_bandwidth_roofline", gpu_bandwidth_gbps: 273, assumed_context: 8192 },
   });
   expect(filters).toMatchObject({ search: "Qwen/Qwen2.5-7B-Instruct", limit: null, top_only: false });
@@ -305,8 +289,12 @@ test("the plan of Qwen2.5-7B on an M4 Pro with 24 GB", () => {
     { kv_quant: "tq", supported: false },
   ]);
   expect(others).toMatchObject({
-    ...{ model_name: "Qwen/Qwen2.5-7B-Instruct", provider: "Qwen", context: 8192 },
-    ...{ quantization: "Q4_K_M", kv_quant: "fp16", target_tps: null },
+    model_name: "Qwen/Qwen2.5-7B-Instruct",
+    provider: "Qwen",
+    context: 8192,
+    quantization: "Q4_K_M",
+    kv_quant: "fp16",
+    target_tps: null,
   });
 });
 
@@ -330,10 +318,7 @@ test("a speed that no number of cores reaches is not feasible on that path", () 
   expect(run_paths).toMatchObject([{ feasible: false }, { feasible: false }, { feasible: false }]);
   expect(upgrade_deltas).toHaveLength(2);
   const slow = plan({ ...wish, target_tps: 3.4 }, bare).body as unknown as Plan;
-  expect(slow.run_paths[2]).toMatchObject({
-    ...{ path: "cpu_only", feasible: true },
-    minimum: { cpu_cores: 8 },
-  });
+  expect(slow.run_paths[2]).toMatchObject({ path: "cpu_only", feasible: true, minimum: { cpu_cores: 8 } });
 });
 
 test.each([

@@ -61,8 +61,11 @@ export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest 
       .filter((record) => isLoadable(record, system))
       .map((record) =>
         restRow(record, system, {
-          ...{ now, maxContext, runtime },
-          ...{ isInstalled: measured.has(record), measured: measured.get(record) },
+          now,
+          maxContext,
+          runtime,
+          isInstalled: measured.has(record),
+          measured: measured.get(record),
         }),
       )
       .filter((row) => isAtLeast(row.fit_level, filters.least) && filters.matches(row))
@@ -135,9 +138,12 @@ function models(query: URLSearchParams, { facts, now, rows }: Call, options: Fil
   return {
     status: 200,
     body: {
-      ...{ node: facts.node, system: systemBody(system) },
-      ...{ total_models: all.length, returned_models: shown.length },
-      ...{ filters: filters.echo, models: shown },
+      node: facts.node,
+      system: systemBody(system),
+      total_models: all.length,
+      returned_models: shown.length,
+      filters: filters.echo,
+      models: shown,
     },
   };
 }

@@ -123,8 +123,12 @@ async function switchPolicies(plane: Plane, host: KubeClient, isOn: boolean): Pr
 
 async function createObjects(client: KubeClient): Promise<void> {
   const template = {
-    ...{ hostName: HOST, serviceName: "bench", serviceUid: crypto.randomUUID(), revision: "0123456789" },
-    ...{ runtime: "llamacpp", model: { source: "file:///models/bench.gguf", format: "gguf" } },
+    hostName: HOST,
+    serviceName: "bench",
+    serviceUid: crypto.randomUUID(),
+    revision: "0123456789",
+    runtime: "llamacpp",
+    model: { source: "file:///models/bench.gguf", format: "gguf" },
     engine: { mode: "chat" },
   };
   const spec = { template, memory: { claimBytes: 1_000_000 } };

@@ -73,7 +73,9 @@ async function measureServer(): Promise<readonly Measurement[]> {
   const authorization = `Bearer ${await createReader(kubeconfig)}`;
   await untilListed(`${api}${ROUTES["nodes, all"]}`, authorization);
   const memory = (when: string): Measurement => ({
-    ...{ name: title(`server's memory ${when}`), unit: "MB", samples: [megabytes(part.pid, "VmRSS")] },
+    name: title(`server's memory ${when}`),
+    unit: "MB",
+    samples: [megabytes(part.pid, "VmRSS")],
     targets: [{ statistic: "max", limit: 120 }],
   });
   const scored = memory("once all is scored");
@@ -139,11 +141,15 @@ async function measureReaders({
   const of30 = `${READERS} readers that watch, ${READER_CHANGES} changes`;
   return [
     {
-      ...{ name: title(`memory added by ${of30}`), unit: "MB", samples: [peakMb - beforeMb] },
+      name: title(`memory added by ${of30}`),
+      unit: "MB",
+      samples: [peakMb - beforeMb],
       targets: [{ statistic: "max", limit: 60 }],
     },
     {
-      ...{ name: title(`another request beside ${of30}`), unit: "ms", samples: latencies },
+      name: title(`another request beside ${of30}`),
+      unit: "ms",
+      samples: latencies,
       targets: [{ statistic: "max", limit: 50 }],
     },
   ];
@@ -217,7 +223,10 @@ async function startWorker(folder: string): Promise<ChildProcess> {
   const outfile = path.join(folder, "worker.mjs");
   await build({
     ...BUNDLE_OPTIONS,
-    ...{ entryPoints: [WORKER], outfile, format: "esm", banner: { js: REQUIRE } },
+    entryPoints: [WORKER],
+    outfile,
+    format: "esm",
+    banner: { js: REQUIRE },
     // The catalog is read beside the fixtures.
     define: {
       "import.meta.url": JSON.stringify(

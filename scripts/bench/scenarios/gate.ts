@@ -92,11 +92,19 @@ async function openGateBed(): Promise<GateBed> {
   const target = { host: "127.0.0.1", port };
   const limits = { idleMs: 2_000 };
   const route: GateRoute = {
-    ...{ id: "bench", service: "bench", model: "m", protocol: "openai", state: "passing" },
-    ...{ listen, target, limits },
+    id: "bench",
+    service: "bench",
+    model: "m",
+    protocol: "openai",
+    state: "passing",
+    listen,
+    target,
+    limits,
   };
   const otherRoute: GateRoute = {
-    ...{ ...route, id: "other", service: "other" },
+    ...route,
+    id: "other",
+    service: "other",
     listen: { address: "127.0.0.1", port: await freePort() },
   };
   let release = 1;

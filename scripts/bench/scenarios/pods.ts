@@ -31,8 +31,12 @@ const LIMIT_MS = 900_000;
 const SETTLE_MS = 20_000;
 /** No engine that would need its weights on a volume first: that is the cost of one Model, and not of a service. */
 const SPEC = {
-  ...{ placement: { on: "Pods" }, resources: { gpu: 1 }, skipModelInit: true },
-  ...{ runtime: "generic", image: "registry.example.com/engine:1", args: ["--context", "{{contextSize}}"] },
+  placement: { on: "Pods" },
+  resources: { gpu: 1 },
+  skipModelInit: true,
+  runtime: "generic",
+  image: "registry.example.com/engine:1",
+  args: ["--context", "{{contextSize}}"],
 };
 
 /** A tenth of the services first, so that the cost of one change can be held against that of a large fleet. */
@@ -154,8 +158,12 @@ function watchServices(plane: Plane) {
   const ending = new AbortController();
   plane.atEnd(async () => ending.abort());
   const shared = {
-    ...{ connection: plane.connection, clock: systemClock, signal: ending.signal, log },
-    ...{ namespace: NAMESPACE, onChange: plane.changed.fire },
+    connection: plane.connection,
+    clock: systemClock,
+    signal: ending.signal,
+    log,
+    namespace: NAMESPACE,
+    onChange: plane.changed.fire,
   };
   const services = startReflector<InferenceService>({ ...shared, kind: INFERENCE_SERVICES });
   const deployments = startReflector<Deployment>({ ...shared, kind: DEPLOYMENTS });

@@ -16,10 +16,7 @@ const AFTER_MS = 5_000;
 /** Each round changes the context size, which needs new engines. */
 export async function measureRollout(): Promise<readonly Measurement[]> {
   await using fleet = await openFleet(REPLICAS);
-  await fleet.createService(SERVICE, {
-    ...{ replicas: REPLICAS, parallelSlots: 2 },
-    rollout: { drainSeconds: 30 },
-  });
+  await fleet.createService(SERVICE, { replicas: REPLICAS, parallelSlots: 2, rollout: { drainSeconds: 30 } });
   await fleet.untilServing(SERVICE, REPLICAS);
   const load = await startLoad(fleet.network.namespace, await fleet.urlOf(SERVICE), REQUESTS_PER_S, TOKENS);
   const took: number[] = [];

@@ -15,7 +15,11 @@ export interface FetchJob {
 
 const job = JSON.parse(process.argv[2] ?? "") as FetchJob;
 const store = await openStore({
-  ...{ dir: job.dir, clock: systemClock, log: pino({ level: "silent" }), allowedRoots: [], reserveBytes: 0 },
+  dir: job.dir,
+  clock: systemClock,
+  log: pino({ level: "silent" }),
+  allowedRoots: [],
+  reserveBytes: 0,
   hfEndpoint: job.hfEndpoint,
   allowLoopback: true,
 });

@@ -15,7 +15,9 @@ function sendFile(request: IncomingMessage, response: ServerResponse, sizeBytes:
   const start = Number(range?.[1] ?? 0);
   const end = Math.min(sizeBytes, range?.[2] ? Number(range[2]) + 1 : sizeBytes);
   response.writeHead(range === null ? 200 : 206, {
-    ...{ "content-length": end - start, "accept-ranges": "bytes", etag: `"${sizeBytes}"` },
+    "content-length": end - start,
+    "accept-ranges": "bytes",
+    etag: `"${sizeBytes}"`,
     ...(range === null ? {} : { "content-range": `bytes ${start}-${end - 1}/${sizeBytes}` }),
   });
   if (request.method === "HEAD") return void response.end();

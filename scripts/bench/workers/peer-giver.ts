@@ -31,7 +31,12 @@ const { signal } = new AbortController();
 const address = "127.0.0.1";
 
 const store = await openStore({
-  ...{ dir, clock, log, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
+  dir,
+  clock,
+  log,
+  allowedRoots: [],
+  reserveBytes: 0,
+  hfEndpoint: "http://127.0.0.1",
   allowLoopback: true,
 });
 const { source, path, sha256 = "" } = await fetchNoise();
@@ -48,7 +53,15 @@ directory.connect({
 });
 const pace = maxRate === undefined ? () => undefined : createRateLimiter(Number(maxRate), clock);
 const port = await startPeerServer({
-  ...{ identity, directory, pace, clock, log, signal, address, port: 0, contents: store.contents },
+  identity,
+  directory,
+  pace,
+  clock,
+  log,
+  signal,
+  address,
+  port: 0,
+  contents: store.contents,
 });
 const raw = createTlsServer({ key: identity.key, cert: identity.cert, minVersion: "TLSv1.3" }, (socket) => {
   socket.on("error", () => undefined);

@@ -91,7 +91,13 @@ async function takeFromPeer(): Promise<void> {
   });
   const peers = createPeerFetcher({ self: "taker", identity: taker, directory, clock, log });
   const store = await openStore({
-    ...{ dir, clock, log, peers, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
+    dir,
+    clock,
+    log,
+    peers,
+    allowedRoots: [],
+    reserveBytes: 0,
+    hfEndpoint: "http://127.0.0.1",
     allowLoopback: true,
   });
   await store.fetch({ source, sha256 }, { signal });

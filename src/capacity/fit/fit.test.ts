@@ -6,15 +6,28 @@ import type { ClaimWith } from "./variants.ts";
 const GIB = 1024 ** 3;
 
 const host: HostFacts = {
-  ...{ name: "mac-1", labels: {}, isLost: false, pressures: [], runtimes: ["llamacpp"], models: [] },
-  ...{ ready: { status: "True" }, reachable: { status: "True" } },
+  name: "mac-1",
+  labels: {},
+  isLost: false,
+  pressures: [],
+  runtimes: ["llamacpp"],
+  models: [],
+  ready: { status: "True" },
+  reachable: { status: "True" },
   budget: { known: true, bytes: 16 * GIB, basis: "test" },
 };
 
 function demandOf(memory: Demand["memory"]): Demand {
   return {
-    ...{ service: "x/1", ordinal: 0, priority: 10_000, since: 0, runtime: "llamacpp", memory },
-    ...{ weights: { source: "file:///models/a.gguf" }, predecessors: [], refusals: [] },
+    service: "x/1",
+    ordinal: 0,
+    priority: 10_000,
+    since: 0,
+    runtime: "llamacpp",
+    memory,
+    weights: { source: "file:///models/a.gguf" },
+    predecessors: [],
+    refusals: [],
     choice: { hosts: [], spread: "Preferred" },
   };
 }

@@ -86,7 +86,10 @@ function preflightCheck(
   reason: string,
 ): Check {
   return defineCheck({
-    ...{ code, title, reason, severity: "error" },
+    code,
+    title,
+    reason,
+    severity: "error",
     needs: ["preflight"],
     judge: ({ preflight }) =>
       preflight.flatMap((check) =>

@@ -14,9 +14,14 @@ export const omlxClaims: ClaimEstimator = {
     return llamacppClaims.estimate(
       summary,
       {
-        ...{ mode, contextSize, parallelSlots, flashAttention: true },
-        ...{ batchSize: PREFILL_STEP, uBatchSize: PREFILL_STEP },
-        ...{ cacheTypeK: cacheType, cacheTypeV: cacheType },
+        mode,
+        contextSize,
+        parallelSlots,
+        flashAttention: true,
+        batchSize: PREFILL_STEP,
+        uBatchSize: PREFILL_STEP,
+        cacheTypeK: cacheType,
+        cacheTypeV: cacheType,
         promptCacheMiB: Math.ceil(hotCacheBytes(settings) / MIB),
       },
       accelerator,

@@ -30,10 +30,7 @@ export const sglangPod: PodRuntime = {
     inFlight: ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
     load: "sglang:num_running_reqs",
   },
-  apiKey: {
-    ...{ by: "variable", variable: KEY_VARIABLE },
-    open: "/health, /metrics and OPTIONS requests",
-  },
+  apiKey: { by: "variable", variable: KEY_VARIABLE, open: "/health, /metrics and OPTIONS requests" },
   sharesMemory: true,
   offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "sglangConfig"],

@@ -13,7 +13,9 @@ export const tgiPod: PodRuntime = {
     load: "tgi_queue_size",
   },
   apiKey: {
-    ...{ by: "variable", variable: "API_KEY", isInArguments: true },
+    by: "variable",
+    variable: "API_KEY",
+    isInArguments: true,
     open: "/health, /info, /ping and /metrics",
   },
   sharesMemory: true,

@@ -32,7 +32,9 @@ export const vllmPod: PodRuntime = {
     load: "vllm:num_requests_running",
   },
   apiKey: {
-    ...{ by: "variable", variable: "VLLM_API_KEY", isInferenceOpen: true },
+    by: "variable",
+    variable: "VLLM_API_KEY",
+    isInferenceOpen: true,
     open: "every path outside of /v1, among them /invocations, /score, /rerank, /tokenize and /metrics",
   },
   sharesMemory: true,

@@ -4,7 +4,10 @@ import type { MetricFamily, MetricSample } from "./family.ts";
 import { renderFamilies } from "./render.ts";
 
 const gauge = (read: () => Iterable<MetricSample>): MetricFamily<object> => ({
-  ...{ name: "metalbridge_test", help: "A test.", type: "gauge", read },
+  name: "metalbridge_test",
+  help: "A test.",
+  type: "gauge",
+  read,
 });
 
 test("a page has each sample once, in order, however many there are", () => {

@@ -41,6 +41,9 @@ export async function resolveSource(
   return {
     files: located,
     projector: projector === undefined ? undefined : await locate(projector.name, projector.at),
-    ...{ format, entry, isChosen, revision: list?.revision },
+    format,
+    entry,
+    isChosen,
+    revision: list?.revision,
   };
 }

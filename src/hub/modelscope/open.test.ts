@@ -29,7 +29,8 @@ async function serveHub(
 test("lists a repository at its revision, and reads files where the hub resolves them", async () => {
   const hub = await serveHub();
   expect(await hub.inspect("modelscope://org/repo@v1.2")).toMatchObject({
-    ...{ files: ["q/model Q4.gguf"], sha256: sha256.toLowerCase() },
+    files: ["q/model Q4.gguf"],
+    sha256: sha256.toLowerCase(),
   });
   expect(hub.requests.map(({ url }) => url)).toEqual([
     "/api/v1/models/org/repo/repo/files?Revision=v1.2&Recursive=true",

@@ -48,7 +48,9 @@ export function openModelScope(
   return {
     shown: `${repo} at ${access.revision ?? asked}`,
     named: file,
-    ...{ rules, authorize, hasCredentials: token !== undefined },
+    rules,
+    authorize,
+    hasCredentials: token !== undefined,
     holds: isBelowUrl(`${base}/models/${repo}/`),
     list: async (signal) => {
       const url = new URL(`${base}/api/v1/models/${repo}/repo/files?Revision=${revision}&Recursive=true`);

@@ -15,7 +15,10 @@ export function openOci(
   const authority = repositoryAuthority({ base, name: repository, rules }, credentials);
   const artifact = { base, name: repository, shown, rules, authority };
   return {
-    ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
+    shown,
+    rules,
+    ...authority,
+    hasCredentials: credentials !== undefined,
     holds: isBelowUrl(`${base}/v2/${repository}/`),
     list: (signal) => listArtifact(artifact, revision ?? reference, filesOfArtifact, signal),
     locate: (name, list) => blobUrl(artifact, name, list),

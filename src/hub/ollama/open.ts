@@ -17,7 +17,10 @@ export function openOllama(
   const authority = repositoryAuthority({ base, name, rules }, credentials);
   const model = { base, name, shown, rules, authority };
   return {
-    ...{ shown, rules, ...authority, hasCredentials: credentials !== undefined },
+    shown,
+    rules,
+    ...authority,
+    hasCredentials: credentials !== undefined,
     holds: isBelowUrl(`${base}/v2/${name}/`),
     list: (signal) => listArtifact(model, revision ?? tag, filesOfOllama, signal),
     locate: (file, list) => blobUrl(model, file, list),

@@ -20,7 +20,12 @@ async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
   signal.addEventListener("abort", connection.close, { once: true });
   const troubles: ApiFailure[] = [];
   const reflector = startReflector({
-    ...{ connection, signal, clock: systemClock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
+    connection,
+    signal,
+    clock: systemClock,
+    log: quietLog,
+    kind: CONFIG_MAPS,
+    namespace: "default",
     onChange: () => {},
     onTrouble: (failure) => troubles.push(failure),
   });

@@ -24,7 +24,12 @@ function watchMaps(
   more: Partial<ReflectorOptions<ConfigMap>> = {},
 ) {
   const reflector = startReflector({
-    ...{ connection, signal, clock: systemClock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
+    connection,
+    signal,
+    clock: systemClock,
+    log: quietLog,
+    kind: CONFIG_MAPS,
+    namespace: "default",
     onChange: () => {},
     ...more,
   });

@@ -49,7 +49,10 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
   const renewals: (number | undefined)[] = [];
   let failures = 0;
   const reflector = startReflector<ConfigMap>({
-    ...{ ...shared, clock: slow, kind: CONFIG_MAPS, namespace: "default" },
+    ...shared,
+    clock: slow,
+    kind: CONFIG_MAPS,
+    namespace: "default",
     onChange: () => {},
   });
   const { replaced } = connection;
@@ -62,8 +65,13 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
     reflectors: () => [reflector],
   });
   keepLease({
-    ...{ ...shared, clock: systemClock, client: createClient(connection, { timeoutMs: 5_000 }) },
-    ...{ name: "mac-1", namespace: "default", holder: "mac-1_a", renewMs },
+    ...shared,
+    clock: systemClock,
+    client: createClient(connection, { timeoutMs: 5_000 }),
+    name: "mac-1",
+    namespace: "default",
+    holder: "mac-1_a",
+    renewMs,
     onTrouble: () => {
       failures += 1;
     },

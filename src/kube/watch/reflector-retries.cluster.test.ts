@@ -41,8 +41,13 @@ it("begins with short waits in each outage, although nothing happened between th
     },
   };
   startReflector({
-    ...{ connection: counted, clock, log: quietLog, signal: ending.signal },
-    ...{ kind: CONFIG_MAPS, namespace: namespace.name, silenceMs: 3_600_000 },
+    connection: counted,
+    clock,
+    log: quietLog,
+    signal: ending.signal,
+    kind: CONFIG_MAPS,
+    namespace: namespace.name,
+    silenceMs: 3_600_000,
     onChange: () => {},
     onTrouble: () => {
       seen.failed += 1;

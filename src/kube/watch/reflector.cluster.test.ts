@@ -89,7 +89,9 @@ describe("a reflector on a healthy API server", () => {
     const warnings: unknown[] = [];
     const log = { ...quietLog, warn: (...said: unknown[]) => void warnings.push(said) };
     using watched = watchMaps(connection, namespace.name, {
-      ...{ silenceMs: 300, log: log as Log, onListed: () => void lists.push(1) },
+      silenceMs: 300,
+      log: log as Log,
+      onListed: () => void lists.push(1),
       fieldSelector: "metadata.name!=kube-root-ca.crt",
     });
     await vi.waitFor(() => expect(opens.length).toBeGreaterThan(5), within);

@@ -34,7 +34,9 @@ function shutOut(user: string): string {
     spec: {
       type: "Limited",
       limited: {
-        ...{ nominalConcurrencyShares: 0, lendablePercent: 0, borrowingLimitPercent: 0 },
+        nominalConcurrencyShares: 0,
+        lendablePercent: 0,
+        borrowingLimitPercent: 0,
         limitResponse: { type: "Reject" },
       },
     },
@@ -57,7 +59,12 @@ function watchMaps(connection: NotedConnection, signal: AbortSignal) {
   const troubles: ApiFailure[] = [];
   const clock = createNotingClock();
   const reflector = startReflector({
-    ...{ connection, signal, clock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
+    connection,
+    signal,
+    clock,
+    log: quietLog,
+    kind: CONFIG_MAPS,
+    namespace: "default",
     onChange: () => {},
     onTrouble: (failure) => troubles.push(failure),
   });
@@ -84,8 +91,12 @@ async function fill(kubeconfig: string): Promise<void> {
 function takeSeat(port: number, token: string, flow: string): Promise<() => void> {
   return new Promise((resolve, reject) => {
     const call = request({
-      ...{ host: "127.0.0.1", port, path: "/api/v1/namespaces/kube-public/configmaps" },
-      ...{ agent: false, rejectUnauthorized: false, headers: { authorization: `Bearer ${token}` } },
+      host: "127.0.0.1",
+      port,
+      path: "/api/v1/namespaces/kube-public/configmaps",
+      agent: false,
+      rejectUnauthorized: false,
+      headers: { authorization: `Bearer ${token}` },
     });
     call.once("response", (response) => {
       response.pause();

@@ -26,8 +26,15 @@ const hurriedBy = (factor: number): Clock => ({
 function watchMaps(connection: KubeConnection, options: Partial<ReflectorOptions<ConfigMap>>) {
   const ending = new AbortController();
   const reflector = startReflector({
-    ...{ connection, clock: systemClock, log: quietLog, signal: ending.signal, kind: CONFIG_MAPS },
-    ...{ namespace: "default", onChange: () => {}, silenceMs: 9e6, ...options },
+    connection,
+    clock: systemClock,
+    log: quietLog,
+    signal: ending.signal,
+    kind: CONFIG_MAPS,
+    namespace: "default",
+    onChange: () => {},
+    silenceMs: 9e6,
+    ...options,
   });
   const dataOf = (name: string) => reflector.get(`default/${name}`)?.data?.x;
   return { reflector, dataOf, signal: ending.signal, [Symbol.dispose]: () => ending.abort() };

@@ -30,7 +30,9 @@ async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceRea
   const processType = await readProcessType(run, fields.get("path"));
   const lastExit = fields.get("last exit code") ?? fields.get("last terminating signal");
   const found = {
-    ...{ name: target, kind: domain === "system" ? ("daemon" as const) : ("loginAgent" as const), state },
+    name: target,
+    kind: domain === "system" ? ("daemon" as const) : ("loginAgent" as const),
+    state,
     ...numberOf("pid", fields.get("pid")),
     ...numberOf("runs", fields.get("runs")),
     ...(lastExit === undefined ? {} : { lastExit }),

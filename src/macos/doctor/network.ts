@@ -71,7 +71,10 @@ function linksOf(kinds: ReadonlyMap<string, Link["kind"]>, ifconfig: string, rou
     const megabits = speedOf(/^\s+media: (.*)$/m.exec(block)?.[1]);
     return [
       {
-        ...{ name, kind, isUp: /status: active/.test(block), isRoute: name === route },
+        name,
+        kind,
+        isUp: /status: active/.test(block),
+        isRoute: name === route,
         ...(address === undefined ? {} : { address }),
         ...(megabits === undefined ? {} : { megabits }),
       },

@@ -125,7 +125,12 @@ function* readTensors(count: number): Parser<Tensors> {
   const weightsBytes = sum.isKnown ? sum.weightsBytes : undefined;
   return {
     headerBytes: measure.bytes,
-    ...{ dataBytes, weightsBytes, parameterCount, blocks, vocabularySize, hasClassifier },
+    dataBytes,
+    weightsBytes,
+    parameterCount,
+    blocks,
+    vocabularySize,
+    hasClassifier,
   };
 }
 

@@ -62,7 +62,11 @@ test("latent attention caches one compressed vector per token", () => {
     moe_intermediate_size: 2048,
     n_shared_experts: 1,
     first_k_dense_replace: 3,
-    ...{ kv_lora_rank: 512, q_lora_rank: 1536, qk_rope_head_dim: 64, qk_nope_head_dim: 128, v_head_dim: 128 },
+    kv_lora_rank: 512,
+    q_lora_rank: 1536,
+    qk_rope_head_dim: 64,
+    qk_nope_head_dim: 128,
+    v_head_dim: 128,
   });
   expect(estimateClaim(summary, { contextSize: 4096 }).kvBytes).toBe(32 * 4096 * 576 * 2);
   expect(summary.sizing).toMatchObject({ expertsUsed: 8, sharedExpertWidth: 2048, denseLayers: 3 });

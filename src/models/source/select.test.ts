@@ -6,7 +6,10 @@ const shown = "org/repo at main";
 test("selects the only model of a repository, without its projector", () => {
   const available = ["README.md", "m.gguf", "mmproj-m.gguf"];
   expect(selectFiles({ shown, available }, {})).toEqual({
-    ...{ format: "gguf", files: ["m.gguf"], entry: "m.gguf", isChosen: false },
+    format: "gguf",
+    files: ["m.gguf"],
+    entry: "m.gguf",
+    isChosen: false,
   });
 });
 
@@ -15,7 +18,8 @@ test("several models are a question that the quantization answers", () => {
   expect(() => selectFiles({ shown, available }, {})).toThrow(/m-Q4_K_M.gguf, m-Q8_0.gguf/);
   expect(() => selectFiles({ shown, available }, { quantization: "Q6_K" })).toThrow(/none is named Q6_K/);
   expect(selectFiles({ shown, available }, { quantization: "q8_0" })).toMatchObject({
-    ...{ files: ["m-Q8_0.gguf"], isChosen: true },
+    files: ["m-Q8_0.gguf"],
+    isChosen: true,
   });
 });
 

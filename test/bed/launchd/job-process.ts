@@ -32,7 +32,10 @@ export async function startJob({ argv, env, uid, gid, output }: Launch): Promise
   const ids = process.getuid?.() === 0 && uid !== undefined ? { uid, gid: gid ?? uid } : {};
   // A session of its own stands for the job's process group.
   const child = spawn(program, args, {
-    ...{ env, cwd: "/", detached: true, stdio: ["ignore", fd ?? "ignore", fd ?? "ignore"] },
+    env,
+    cwd: "/",
+    detached: true,
+    stdio: ["ignore", fd ?? "ignore", fd ?? "ignore"],
     ...ids,
   });
   if (fd !== undefined) closeSync(fd);

@@ -140,7 +140,14 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     // Already loaded, and still booting out, are the same answer; so is a disabled label (unverified).
     if (jobs.has(key) || disabled.has(key)) return FAILED_5;
     const job: Job = {
-      ...{ label, domain, path, plist, state: "not running", process: undefined, runs: 0, timer: undefined },
+      label,
+      domain,
+      path,
+      plist,
+      state: "not running",
+      process: undefined,
+      runs: 0,
+      timer: undefined,
       lastExit: { key: "last exit code", value: "(never exited)" },
     };
     jobs.set(key, job);
@@ -200,7 +207,10 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     },
   };
   const changing: Readonly<Record<string, (rest: readonly string[], euid: number) => Answer>> = {
-    ...{ bootstrap, bootout, kickstart, kill },
+    bootstrap,
+    bootout,
+    kickstart,
+    kill,
     enable: ([target = ""]) => change(() => disabled.delete(target)),
     disable: ([target = ""]) => change(() => disabled.add(target)),
   };

@@ -40,7 +40,10 @@ export function openMacHost(options: MacHostOptions): MacHost {
   const config = machine.at("wanted.yaml");
   machine.directory.add(ACCOUNT, 0);
   const settings = {
-    ...{ hostName: name, addresses: [address], modelRoots: [modelsDir], portRange: enginePorts() },
+    hostName: name,
+    addresses: [address],
+    modelRoots: [modelsDir],
+    portRange: enginePorts(),
     llamaServer: [findLlamaServer(readPartsConfig())],
   };
   writeFileSync(config, JSON.stringify(settings));
@@ -48,7 +51,8 @@ export function openMacHost(options: MacHostOptions): MacHost {
     machine.program(release, ["host", verb, name, "--kubeconfig", kubeconfig, ...args]);
   const place = ["--config", config, "--state-dir", stateDir];
   return {
-    ...{ stateDir, credential: path.join(stateDir, "kubeconfig") },
+    stateDir,
+    credential: path.join(stateDir, "kubeconfig"),
     add: () => admin("add", "--yes", "--address", address),
     remove: () => admin("remove", "--yes"),
     install: () => machine.run(release, ["install", ...place, "--user", ACCOUNT, ...PATIENT]),

@@ -92,7 +92,9 @@ export async function startMachine({
   const systemd = startSystemd({ folder: path.join(root, "etc/systemd/system"), idsOf, ...options });
   const replayed = await replayCommands({
     ...directory.commands,
-    ...{ launchctl: launchd.launchctl, plutil, systemctl: systemd.systemctl },
+    launchctl: launchd.launchctl,
+    plutil,
+    systemctl: systemd.systemctl,
     ...commands,
   });
   const env = { PATH: `${replayed.bin}:/usr/bin:/bin`, HOME: path.join("/", "home", "me") };
@@ -103,8 +105,17 @@ export async function startMachine({
   const at = (file: string) => path.join(root, file);
   const installed = at(`${PREFIX}/current`);
   return {
-    ...{ root, launchd, systemd, directory, program, run, at, calls: replayed.calls, bin: replayed.bin },
-    ...{ installed, current: () => path.basename(readlinkSync(installed)) },
+    root,
+    launchd,
+    systemd,
+    directory,
+    program,
+    run,
+    at,
+    calls: replayed.calls,
+    bin: replayed.bin,
+    installed,
+    current: () => path.basename(readlinkSync(installed)),
     versions: () => readdirSync(at(`${PREFIX}/versions`)).sort(),
     service: async () => JSON.parse((await run(installed, ["service", "--output", "json"])).out),
     files: () =>
@@ -181,8 +192,14 @@ export async function prepareReleases(): Promise<Releases> {
     bundle: async (source) => {
       const outfile = path.join(folder, `${path.parse(source).name}.mjs`);
       await build({
-        ...{ entryPoints: [source], outfile, bundle: true, platform: "node", format: "esm" },
-        ...{ external: ["node-pty"], banner: { js: REQUIRE }, logLevel: "warning" },
+        entryPoints: [source],
+        outfile,
+        bundle: true,
+        platform: "node",
+        format: "esm",
+        external: ["node-pty"],
+        banner: { js: REQUIRE },
+        logLevel: "warning",
       });
       return outfile;
     },

@@ -56,7 +56,8 @@ export async function replayCommands(
     await chmod(join(bin, name), 0o755);
   }
   return {
-    ...{ bin, calls },
+    bin,
+    calls,
     [Symbol.asyncDispose]: async () => {
       server.close();
       await rm(bin, { recursive: true, force: true });

@@ -47,7 +47,12 @@ export function startSystemd(options: SystemdOptions): Systemd {
       return known;
     }
     const fresh: Unit = {
-      ...{ settings, state: "inactive", process: undefined, restarts: 0, lastStatus: 0, timer: undefined },
+      settings,
+      state: "inactive",
+      process: undefined,
+      restarts: 0,
+      lastStatus: 0,
+      timer: undefined,
     };
     units.set(name, fresh);
     return fresh;
@@ -111,7 +116,8 @@ export function startSystemd(options: SystemdOptions): Systemd {
   };
   const onUnit: Readonly<Record<string, (unit: Unit, name: string) => unknown>> = {
     enable: (_, name) => enabled.add(name),
-    ...{ stop, start },
+    stop,
+    start,
     restart: (unit) => stop(unit).then(() => start(unit)),
     kill: ({ process: main }) => main && process.kill(main.pid, "SIGKILL"),
   };

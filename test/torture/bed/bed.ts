@@ -87,7 +87,10 @@ async function build(
   const parts = findClusterParts(readPartsConfig());
   const audit = auditWatches(dir);
   const controlPlane = await startControlPlane({
-    ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
+    dir: path.join(dir, "cluster"),
+    parts,
+    log: quietLog,
+    bindAddress: network.gateway,
     isThrowaway: true,
     controllerManager: true,
     scheduler: nodeCount > 0,
@@ -107,7 +110,10 @@ async function build(
   const controllerKubeconfig = path.join(dir, "controller.kubeconfig");
   await giveControllerIdentity({ kubeconfig }, controllerKubeconfig);
   const controller = controlPart({
-    ...{ name: "controller", dir, inside: [], release: releases[0] },
+    name: "controller",
+    dir,
+    inside: [],
+    release: releases[0],
     args: [
       ...["controller", "--kubeconfig", controllerKubeconfig, "--health-port", "0"],
       ...["--allow-networks", network.cidr, "--image", OUR_IMAGE],

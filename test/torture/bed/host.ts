@@ -55,7 +55,10 @@ export async function prepareHost(options: HostOptions): Promise<TestHost> {
   const ballast = path.join(disk, "ballast");
   let { address } = station;
   return {
-    ...{ name, station, stateDir, agent },
+    name,
+    station,
+    stateDir,
+    agent,
     address: () => address,
     setLink: (state) => setLink(station, state, { gateway: network.gateway, port: apiPort }),
     moveAddress: async () => {

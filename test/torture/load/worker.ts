@@ -63,7 +63,13 @@ async function send({ service, url }: Target): Promise<void> {
   const { localPort, ...rest } = answer;
   const endpoint = await tracking.endpointFor(answer, startedAt);
   const result: Result = {
-    ...{ id, service, isStreamed, isKeptAlive, startedAt, endedAt, ...rest },
+    id,
+    service,
+    isStreamed,
+    isKeptAlive,
+    startedAt,
+    endedAt,
+    ...rest,
     ...(endpoint === undefined ? {} : { endpoint }),
   };
   process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -24,8 +24,12 @@ test("endpoints are what the chains of Services rewrite addresses to", () => {
 test("the audit log says when a watch of kube-proxy begins and ends, and of no other client", () => {
   const line = (stage: string, more: object = {}) =>
     JSON.stringify({
-      ...{ kind: "Event", apiVersion: "audit.k8s.io/v1", level: "Metadata", stage, verb: "watch" },
-      ...{ userAgent: "kube-proxy/v1.36.3 (linux/amd64) kubernetes/0000000" },
+      kind: "Event",
+      apiVersion: "audit.k8s.io/v1",
+      level: "Metadata",
+      stage,
+      verb: "watch",
+      userAgent: "kube-proxy/v1.36.3 (linux/amd64) kubernetes/0000000",
       objectRef: { resource: "endpointslices", apiGroup: "discovery.k8s.io", apiVersion: "v1" },
       sourceIPs: ["10.78.65.13"],
       stageTimestamp: "1970-01-01T00:00:07.250000Z",

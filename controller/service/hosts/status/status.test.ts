@@ -321,7 +321,9 @@ test.each<[string, object, object, object]>([
     status: { ...status, sizeBytes: 5 },
   } as unknown as Model;
   expect(statusOf({ model: read }).model).toEqual({
-    ...{ name: "tiny", source: "file:///models/tiny.gguf", sizeBytes: 5 },
+    name: "tiny",
+    source: "file:///models/tiny.gguf",
+    sizeBytes: 5,
     ...expected,
   });
 });
@@ -334,18 +336,30 @@ test("a slot without a host says who took the last one, and what each host lacks
   const given = { spec: { replicas: 2, mode: "embedding" }, phases: ["Ready"], preempted: [preempted] };
   const { conditions, ...status } = statusOf({ ...given, unplaced: [{ ...unplaced, ordinal: 1, misses }] });
   expect(status).toEqual({
-    ...{ phase: "WaitingForCapacity", reason: "NoHostWithMemory", message: unplaced.message },
-    ...{ observedGeneration: 3, mode: "embedding", runtime: "llamacpp" },
-    ...{ currentRevision: status.updateRevision, updateRevision: expect.stringMatching(/^\w+$/) },
-    ...{ replicas: 1, readyReplicas: 1, updatedReplicas: 1, desiredReplicas: 2, ready: "1/2" },
-    ...{ selector: "metalbridge.dev/service=chat", endpoint: expect.stringContaining("chat.default") },
+    phase: "WaitingForCapacity",
+    reason: "NoHostWithMemory",
+    message: unplaced.message,
+    observedGeneration: 3,
+    mode: "embedding",
+    runtime: "llamacpp",
+    currentRevision: status.updateRevision,
+    updateRevision: expect.stringMatching(/^\w+$/),
+    replicas: 1,
+    readyReplicas: 1,
+    updatedReplicas: 1,
+    desiredReplicas: 2,
+    ready: "1/2",
+    selector: "metalbridge.dev/service=chat",
+    endpoint: expect.stringContaining("chat.default"),
     placement: {
       chosen: [{ replica: "chat-0-aa", host: "mac-1" }],
       preempted: [preempted],
       misses: [{ host: "mac-1", reason: "HostMemoryShort", message: "needs 41.2 GiB", shortBytes: 5 }],
       reasons: { HostMemoryShort: 1 },
     },
-    ...{ queuePosition: 2, waitingFor: "41.2 GiB of memory", effectivePriority: 10_000 },
+    queuePosition: 2,
+    waitingFor: "41.2 GiB of memory",
+    effectivePriority: 10_000,
     model: { name: "tiny", source: "file:///models/tiny.gguf" },
   });
 });

@@ -103,13 +103,27 @@ test("whether there is room is what a plan without the others says, and asking c
 
 test("room that a slot ahead in the queue takes does not count", () => {
   const host = (name: string, bytes: number): HostFacts => ({
-    ...{ name, labels: {}, ready: { status: "True" }, reachable: { status: "True" }, isLost: false },
-    ...{ pressures: [], runtimes: ["llamacpp"], models: [] },
+    name,
+    labels: {},
+    ready: { status: "True" },
+    reachable: { status: "True" },
+    isLost: false,
+    pressures: [],
+    runtimes: ["llamacpp"],
+    models: [],
     budget: { known: true, bytes, basis: "test" },
   });
   const demandOf = (service: string, bytes: number, more: Partial<Demand> = {}): Demand => ({
-    ...{ service, ordinal: 0, priority: 10_000, since: 5, mayPreempt: false, runtime: "llamacpp" },
-    ...{ memory: { known: true, bytes }, weights: { source: service }, predecessors: [], refusals: [] },
+    service,
+    ordinal: 0,
+    priority: 10_000,
+    since: 5,
+    mayPreempt: false,
+    runtime: "llamacpp",
+    memory: { known: true, bytes },
+    weights: { source: service },
+    predecessors: [],
+    refusals: [],
     choice: { hosts: [], spread: "Preferred" },
     ...more,
   });

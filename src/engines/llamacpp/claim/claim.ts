@@ -58,9 +58,7 @@ interface CacheTypes {
   readonly k: string;
   readonly v: string;
 }
-const AS_LAID_OUT: ComputeTable = {
-  ...{ source: "", factor: 1, inputCopies: 0, extraBytes: 0, isMeasured: true },
-};
+const AS_LAID_OUT: ComputeTable = { source: "", factor: 1, inputCopies: 0, extraBytes: 0, isMeasured: true };
 const F16: CacheTypes = { k: "f16", v: "f16" };
 
 function cacheTypes(settings: ClaimSettings): CacheTypes {

@@ -24,7 +24,11 @@ export function livesOf(recording: Recording, now: number): readonly Life[] {
       const to = end?.at ?? now;
       return [
         {
-          ...{ uid: first.uid, host: first.host, pid: first.pid, from: first.at, to },
+          uid: first.uid,
+          host: first.host,
+          pid: first.pid,
+          from: first.at,
+          to,
           wasKilled: end?.change === "killed",
           paused: pausesOf(events, to),
         },

@@ -39,8 +39,16 @@ test("the table for Metal never claims less than that of the CPU, and says that 
     valueLength: 64,
   };
   const settings = {
-    ...{ tokens: 512, slots: 1, outputs: 1, streams: 1, cellsPerStream: 8192, windowCells: 0 },
-    ...{ hasFlashAttention: true, keyBytes: 2, valueBytes: 2, isPooled: false },
+    tokens: 512,
+    slots: 1,
+    outputs: 1,
+    streams: 1,
+    cellsPerStream: 8192,
+    windowCells: 0,
+    hasFlashAttention: true,
+    keyBytes: 2,
+    valueBytes: 2,
+    isPooled: false,
   };
   const [cpu, metal] = [COMPUTE_TABLES.cpu, COMPUTE_TABLES.metal].map((table) =>
     computeBytes(model, settings, table),
