@@ -22,12 +22,19 @@ import {
 import { waitBeforeRetry } from "../store/download/retry.ts";
 import { choosePeers, type DownloadChoice } from "./choose.ts";
 import { createPeerClient, type PeerClient, PeerProtocolError, type PeerResponse } from "./client.ts";
-import { type ComparisonLimits, createReputation, type Reputation, SourceComparison } from "./comparison.ts";
+import {
+  type ComparisonLimits,
+  createReputation,
+  maxPeerRate,
+  PeerTimeBudget,
+  type PeerTimeLimits,
+  type Reputation,
+  SourceComparison,
+} from "./comparison.ts";
 import type { Directory, PeerHost } from "./directory.ts";
 import { addressDigest } from "./grants.ts";
 import { GrowingFile } from "./growing-file.ts";
 import type { PeerIdentity } from "./identity.ts";
-import { maxPeerRate, PeerTimeBudget, type PeerTimeLimits } from "./time-budget.ts";
 
 export interface PeerFetcherOptions {
   readonly self: string;
@@ -56,21 +63,11 @@ const MOST_STUCK = 3;
 
 export function createPeerFetcher(options: PeerFetcherOptions): PeerFetcher {
   const reputation = createReputation(options.clock);
-  return {
-    begin: (file, since) => {
-      const done = options.directory.use();
-      const flight = new Flight(file, since, reputation, options);
-      return {
-        take: (part, context) => flight.take(part, context),
-        verified: (isContent) => flight.verified(isContent),
-        whileOrigin: () => flight.whileOrigin(),
-        end: done,
-      };
-    },
-  };
+  return { begin: (file, since) => new Flight(file, since, reputation, options) };
 }
 
-class Flight implements Omit<PeerFetch, "end"> {
+class Flight implements PeerFetch {
+  readonly end: () => void;
   readonly #file: SharedFile;
   readonly #since: string;
   readonly #options: PeerFetcherOptions;
@@ -79,7 +76,7 @@ class Flight implements Omit<PeerFetch, "end"> {
   readonly #dropped = new Set<string>();
   readonly #used = new Set<string>();
   /** Of the lanes of each peer, whatever it offers and withdraws meanwhile. */
-  readonly #patiences = new Map<string, PeerTimeBudget[]>();
+  readonly #budgets = new Map<string, PeerTimeBudget[]>();
   /** Peers whose offers ended a download from the source, and that have given nothing since. */
   readonly #owing = new Set<string>();
   readonly #reputation: Reputation;
@@ -95,6 +92,7 @@ class Flight implements Omit<PeerFetch, "end"> {
     this.#reputation = reputation;
     this.#options = options;
     this.#limits = { ...LIMITS, ...options.limits };
+    this.end = options.directory.use();
     const { clock } = options;
     const drop = (name: string) => this.#drop(name, "it is slower than the source", true);
     const world = { clock, reputation, drop };
@@ -155,10 +153,10 @@ class Flight implements Omit<PeerFetch, "end"> {
 
   verified(isContent: boolean): void {
     const peers = [...this.#used];
-    if (isContent)
-      return this.#options.log.info({ file: this.#file.name, peers }, "model file taken from peers");
+    if (isContent) this.#options.log.info({ file: this.#file.name, peers }, "model file taken from peers");
     // Some of them lied in agreement; the origin decides.
-    for (const name of peers) this.#drop(name, "it gave other content than its checksum says", true);
+    for (const name of isContent ? [] : peers)
+      this.#drop(name, "it gave other content than its checksum says", true);
   }
 
   /** Whole chunks alone are kept of what is there: prefixes of other lengths have no digest. */
@@ -220,19 +218,17 @@ class Flight implements Omit<PeerFetch, "end"> {
     const lanes = clients.length === 1 ? [...clients, ...clients] : clients;
     try {
       const runs = lanes.map((client, index) =>
-        this.#lane(client, growing, this.#patienceWith(client.name, index), signal).catch(
-          (error: unknown) => {
-            const isOurs = signal.aborted;
-            over.abort();
-            if (isOurs) return;
-            if (error instanceof SlowPeer) {
-              this.#patiences.delete(client.name);
-              return this.#comparison.compare(client.name, error.rate);
-            }
-            if (!(error instanceof PeerFailure || error instanceof PeerProtocolError)) throw error;
-            this.#drop(client.name, error.message, error instanceof PeerProtocolError);
-          },
-        ),
+        this.#lane(client, growing, this.#budgetOf(client.name, index), signal).catch((error: unknown) => {
+          const isOurs = signal.aborted;
+          over.abort();
+          if (isOurs) return;
+          if (error instanceof SlowPeer) {
+            this.#budgets.delete(client.name);
+            return this.#comparison.compare(client.name, error.rate);
+          }
+          if (!(error instanceof PeerFailure || error instanceof PeerProtocolError)) throw error;
+          this.#drop(client.name, error.message, error instanceof PeerProtocolError);
+        }),
       );
       const failed = (await Promise.allSettled(runs)).find((run) => run.status === "rejected");
       if (failed !== undefined) throw failed.reason;
@@ -242,18 +238,18 @@ class Flight implements Omit<PeerFetch, "end"> {
     }
   }
 
-  #patienceWith(peer: string, lane: number): PeerTimeBudget {
-    const lanes = this.#patiences.get(peer) ?? [];
-    this.#patiences.set(peer, lanes);
-    const patience = lanes[lane] ?? new PeerTimeBudget(this.#limits);
-    lanes[lane] = patience;
-    return patience;
+  #budgetOf(peer: string, lane: number): PeerTimeBudget {
+    const lanes = this.#budgets.get(peer) ?? [];
+    this.#budgets.set(peer, lanes);
+    const budget = lanes[lane] ?? new PeerTimeBudget(this.#limits);
+    lanes[lane] = budget;
+    return budget;
   }
 
   async #lane(
     client: PeerClient,
     growing: GrowingFile,
-    patience: PeerTimeBudget,
+    budget: PeerTimeBudget,
     signal: AbortSignal,
   ): Promise<void> {
     const { clock } = this.#options;
@@ -264,13 +260,13 @@ class Flight implements Omit<PeerFetch, "end"> {
       if (chunk === undefined) return;
       const { rate } = this.#comparison;
       const startedMs = clock.monotonicMs();
-      const answer = await within(patience.deadlineMs(rate), { clock, signal }, (inTime) =>
+      const answer = await within(budget.deadlineMs(rate), { clock, signal }, (inTime) =>
         this.#ask(client, chunk, buffer, inTime),
       ).catch((error: unknown) => {
-        patience.waste(clock.monotonicMs() - startedMs);
+        budget.waste(clock.monotonicMs() - startedMs);
         throw error;
       });
-      patience.spend(clock.monotonicMs() - startedMs, rate);
+      budget.spend(clock.monotonicMs() - startedMs, rate);
       this.#used.add(client.name);
       await growing.append(chunk, buffer.subarray(0, answer.bytes), answer.prefix, signal);
       this.#owing.delete(client.name);
@@ -313,7 +309,7 @@ class Flight implements Omit<PeerFetch, "end"> {
 /** What makes a peer useless for a content. */
 class PeerFailure extends Error {}
 
-/** A peer used up the patience with it. */
+/** A peer used up its time budget. */
 class SlowPeer extends Error {
   /** The most that it can have given, in bytes per second. */
   readonly rate: number;

@@ -1,4 +1,5 @@
 /** What a host gives: to hosts of the cluster alone, what the cluster wants on them, and to strangers not even a moment. */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { readdir, readlink, realpath } from "node:fs/promises";
 import { request } from "node:https";
@@ -9,9 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { fetchOptions } from "../store/fixtures/store.ts";
-import { disconnection } from "./fixtures/disconnection.ts";
 import { createPeerFleet, type Member, type MemberOptions, type PeerFleet } from "./fixtures/peer-fleet.ts";
-import { type AssignedModel, addressDigest, createGrants, mayFetch } from "./grants.ts";
 import { createPeerIdentity, type PeerIdentity } from "./identity.ts";
 import { PEER_CONNECTION_LIMITS } from "./peer-connections.ts";
 import { chunkStart } from "./peer-server.ts";
@@ -67,6 +66,18 @@ function ask(
     asked.on("error", reject);
     asked.end();
   });
+}
+
+/** What a client that does not read cannot see. Resolves when the server at this port, in this process, closes the next connection that it accepts. */
+function disconnection(port: number): Promise<void> {
+  const gone = Promise.withResolvers<void>();
+  const see = (message: unknown): void => {
+    const { socket } = message as { readonly socket: Socket };
+    if (socket.localPort === port) socket.once("close", () => gone.resolve());
+  };
+  subscribe("net.server.socket", see);
+  onTestFinished(() => void unsubscribe("net.server.socket", see));
+  return gone.promise;
 }
 
 test("who is no host of the cluster gets nothing", PATIENCE, async () => {
@@ -189,45 +200,6 @@ test(
     expect(source).not.toBe(gated);
   },
 );
-
-const all = { sources: ["hf://org/m"], addresses: ["https://hub/org/m/m.gguf"] };
-const here = addressDigest("https://hub/org/m/m.gguf");
-const elsewhere = addressDigest("https://evil/m.gguf");
-
-test.each<[string, AssignedModel[], boolean, string | undefined, boolean]>([
-  ["public, named by source", [{ source: "hf://org/m" }], true, undefined, true],
-  ["public, named by checksum", [{ source: "hf://mirror/m", sha256: "ab" }], true, elsewhere, true],
-  ["public, not named", [{ source: "hf://mirror/m", sha256: "cd" }], true, here, false],
-  ["nothing is wanted", [], true, here, false],
-  ["with credentials, named by source", [{ source: "hf://org/m" }], false, here, true],
-  ["with credentials, from elsewhere", [{ source: "hf://org/m" }], false, elsewhere, false],
-  ["with credentials, from an unknown place", [{ source: "hf://org/m" }], false, undefined, false],
-  ["with credentials, named by checksum", [{ source: "https://evil/m", sha256: "ab" }], false, here, false],
-])("who may have content: %s", (_, wanted, isPublic, askedFrom, isGiven) => {
-  expect(mayFetch(wanted, "ab", { ...all, isPublic }, askedFrom)).toBe(isGiven);
-});
-
-test("a host that asks for much has its replicas read once in two seconds", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 3_000 }), { maxLength: 40 }), async (pauses) => {
-      let nowMs = 0;
-      const reads: number[] = [];
-      const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, after: () => () => undefined };
-      const grants = createGrants(async () => {
-        reads.push(nowMs);
-        return [];
-      }, clock);
-      const host = { metadata: { name: "member" }, spec: {} } as Parameters<typeof grants.mayHave>[0]["host"];
-      for (const pauseMs of pauses) {
-        nowMs += pauseMs;
-        const provenance = { ...all, isPublic: true };
-        expect(await grants.mayHave({ host, sha256: "ab", provenance, askedFrom: here })).toBe(false);
-      }
-      for (const [index, atMs] of reads.entries())
-        if (index > 0) expect(atMs - (reads[index - 1] ?? 0)).toBeGreaterThanOrEqual(2_000);
-    }),
-  );
-});
 
 test("for a stranger no Host is watched, and one is looked up once in a while", PATIENCE, async () => {
   const { farm } = await begin();

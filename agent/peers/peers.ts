@@ -2,6 +2,7 @@
 import type { Host, HostPeer } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
@@ -35,8 +36,6 @@ export interface Peers {
   readonly giveOn: (address: string | undefined, contents: ContentLookup) => void;
 }
 
-const RETRY_MS = 10_000;
-
 export function createPeers(options: PeersOptions): Peers {
   const { hostName, clock, log, signal } = options;
   const identity = createPeerIdentity(hostName);
@@ -46,29 +45,7 @@ export function createPeers(options: PeersOptions): Peers {
   let address: string | undefined;
   let listening: AbortController | undefined;
   let port: number | undefined;
-  let said: string | undefined;
 
-  const listen = async (on: string, given: ContentLookup, stop: AbortSignal): Promise<void> => {
-    try {
-      const shared = { identity, directory, pace, clock, log, signal: stop };
-      const bound = await startPeerServer({ ...shared, address: on, port: options.port, contents: given });
-      if (stop.aborted) return;
-      port = bound;
-      said = undefined;
-      log.info({ address: on, port }, "listening for other hosts that fetch weights");
-    } catch (err) {
-      if (stop.aborted) return;
-      const message = err instanceof Error ? err.message : String(err);
-      if (message !== said)
-        log.warn({ err, address: on }, "cannot give weights to other hosts yet; retrying");
-      said = message;
-      const cancel = clock.after(RETRY_MS, () => {
-        stop.removeEventListener("abort", cancel);
-        void listen(on, given, stop);
-      });
-      stop.addEventListener("abort", cancel, { once: true });
-    }
-  };
   return {
     taker: createPeerFetcher({ self: hostName, identity, directory, clock, log }),
     status: () => {
@@ -88,7 +65,14 @@ export function createPeers(options: PeersOptions): Peers {
       listening?.abort();
       if (next === undefined || signal.aborted) return;
       listening = new AbortController();
-      void listen(next, given, AbortSignal.any([signal, listening.signal]));
+      const stop = AbortSignal.any([signal, listening.signal]);
+      const place = { address: next, port: options.port, signal: stop };
+      const attempt = () =>
+        startPeerServer({ identity, directory, pace, clock, log, contents: given, ...place });
+      const onListening = (bound: number): void => {
+        if (!stop.aborted) port = bound;
+      };
+      retryListen(attempt, place, { clock, log, what: "other hosts that fetch weights", onListening });
     },
   };
 }

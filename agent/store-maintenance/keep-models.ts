@@ -5,9 +5,11 @@ import type { Host, HostModels, PrefetchOrder } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
 import { defaultFormat, parseSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
+import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { ObservedHost } from "../registration/host-status.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
@@ -15,9 +17,10 @@ import type { ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
 import { createPrefetcher, type Prefetcher } from "./prefetcher.ts";
 import { serveModelCommands } from "./socket.ts";
-import { verifyInBackground } from "./verifier.ts";
 
 const RETRY_MS = 60_000;
+const DAY_MS = 86_400_000;
+const VERIFY_LOOK_MS = 600_000;
 /** Slow enough that engines that read their weights do not notice. */
 const VERIFY_BYTES_PER_SECOND = 8 * 1024 ** 2;
 
@@ -161,20 +164,39 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
 }
 
 async function keepModels(options: KeepModelsOptions & WhenDamaged): Promise<void> {
-  const { config, runner, hasMemory, onDamaged } = options;
-  void verifyInBackground({
-    ...options,
-    everyDays: config.disk.verifyDays,
-    bytesPerSecond: VERIFY_BYTES_PER_SECOND,
-    mayRun: hasMemory,
-    onDamaged,
-  });
+  const { config, runner, onDamaged } = options;
+  void verifyInBackground(options);
   await serveModelCommands({
     ...{ ...options, stateDir: config.stateDir, onDamaged },
     replicas: () => runner.snapshot(),
     onDone: options.onChange,
     mayRemove: () => runner.hasInspectedAll(),
   });
+}
+
+/** Each file once in `disk.verifyDays`, slowly, oldest first. Resolves once the signal is aborted. */
+async function verifyInBackground(options: KeepModelsOptions & WhenDamaged): Promise<void> {
+  const { clock, log, signal, config, hasMemory } = options;
+  while (config.disk.verifyDays > 0 && !signal.aborted) {
+    await waitMs(clock, msToAlignedTime(clock.monotonicMs(), VERIFY_LOOK_MS), signal);
+    // Reading fills the file cache of the machine.
+    if (signal.aborted || !hasMemory()) continue;
+    await verifyDue(options).catch((err: unknown) => {
+      if (!signal.aborted) log.warn({ err }, "cannot verify stored models");
+    });
+  }
+}
+
+async function verifyDue(options: KeepModelsOptions & WhenDamaged): Promise<void> {
+  const { store, clock, log, signal, config, hasMemory, onDamaged } = options;
+  const files = await store.verify({
+    signal,
+    beforeMs: clock.nowMs() - config.disk.verifyDays * DAY_MS,
+    bytesPerSecond: VERIFY_BYTES_PER_SECOND,
+    onDamaged,
+    mayContinue: hasMemory,
+  });
+  if (files.length > 0) log.info({ files: files.length }, "stored models verified");
 }
 
 function damageNote(file: VerifiedFile): string {

@@ -1,22 +1,20 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { readMark } from "../../src/hub/inspect/change-marker.ts";
 import { openSource } from "../../src/hub/inspect/open.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/inspect/resolve.ts";
-import type { OpenSource } from "../../src/hub/remote-source.ts";
+import type { Access, OpenSource } from "../../src/hub/remote-source.ts";
 import { isUnchanged } from "../../src/hub/validator.ts";
-import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
 import { isRemote, publicSource } from "../../src/models/source/parse.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import { type Content, forgetFinished } from "./content/finished-downloads.ts";
 import { contentKey, fileKey, type StoreLayout, viewKey } from "./content/layout.ts";
 import type { ContentOrigins } from "./content/origins.ts";
 import type { ReportBytes, StoreFile } from "./download/context.ts";
-import { type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
+import { type ContentAsk, type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
 import { type RetryLimits, withRetries } from "./download/retry.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
@@ -25,12 +23,8 @@ export interface ModelFetcher {
   readonly layout: StoreLayout;
   readonly refs: Refs;
   readonly clock: Clock;
-  readonly log: Log;
-  readonly rules: HttpRules;
   readonly limits: RetryLimits;
-  readonly hfEndpoint: string;
-  readonly ollamaRegistry: string | undefined;
-  readonly machineCredentials: SourceCredentials | undefined;
+  readonly access: Omit<Access, "credentials" | "revision">;
   readonly fetchContent: FetchContent;
   readonly origins: ContentOrigins;
   /** Puts content that is on disk into use by an owner. */
@@ -47,7 +41,9 @@ export async function fetchModel(
   const { signal } = options;
   const owner = options.owner ?? "";
   const ask: Ask = {
-    ...{ source: openRemote(source, request, fetcher), signal, name: publicSource(request.source) },
+    source: openRemote(source, request, fetcher),
+    signal,
+    name: publicSource(request.source),
     secret: request.secret,
     tenant: options.tenant ?? "",
     sparesPrefetched: options.sparesPrefetched === true,
@@ -65,8 +61,8 @@ export async function fetchModel(
     .reduce<Ref | undefined>((last, ref) => (last && last.fetchedAt > ref.fetchedAt ? last : ref), undefined);
   for (const file of listing.files) {
     const kept = await keptFile(file, before, listing, ask, fetcher);
-    files.push(kept ?? (await fetchFile(file, ask, progress.during(file), fetcher)));
-    progress.finished(file, files.at(-1)?.sizeBytes ?? 0);
+    files.push(kept ?? (await fetchFile(file, ask, progress.during, fetcher)));
+    progress.finished(files.at(-1)?.sizeBytes ?? 0);
   }
   // It may have changed while it was fetched.
   await checkMarker(request, resolved, ask, fetcher);
@@ -99,11 +95,7 @@ async function fetchFile(
 ): Promise<RefFile> {
   const { sha256, sizeBytes, validator } = await fetcher.fetchContent(file, { ...ask, onProgress });
   const { etag, lastModified } = validator;
-  const said = {
-    etag,
-    lastModified,
-  };
-  return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), ...said };
+  return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), etag, lastModified };
 }
 
 /** The file as it is stored, if the source has the same one. */
@@ -139,8 +131,7 @@ async function isStillThere(
     return mayReuseContent(origin, file, { ...fetcher.limits, clock: fetcher.clock, source, signal });
   }
   if (old.etag === undefined && old.lastModified === undefined) return false;
-  const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
-  const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
+  const validator = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const isSame = () => isUnchanged(source, file.url, validator, signal);
   return withRetries(isSame, fetcher.limits, { ...fetcher, signal });
 }
@@ -170,15 +161,7 @@ async function publish(
   return ref;
 }
 
-interface Ask {
-  readonly source: OpenSource;
-  readonly name: string;
-  readonly secret: string | undefined;
-  readonly tenant: string;
-  readonly signal: AbortSignal;
-  readonly sparesPrefetched: boolean;
-  readonly take: Parameters<FetchContent>[1]["take"];
-}
+type Ask = Omit<ContentAsk, "onProgress">;
 
 interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
   /** The weights, then the projector. */
@@ -191,11 +174,11 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
 export function openRemote(
   source: ModelSource,
   { credentials, revision }: ModelRequest,
-  { rules, hfEndpoint, ollamaRegistry, machineCredentials }: ModelFetcher,
+  { access }: Pick<ModelFetcher, "access">,
 ): OpenSource {
   if (!isRemote(source))
     throw new MetalbridgeError("SourceNotSupported", `hosts cannot fetch ${source.kind}:// sources`);
-  return openSource(source, { rules, hfEndpoint, ollamaRegistry, credentials, machineCredentials, revision });
+  return openSource(source, { ...access, credentials, revision });
 }
 
 /** A stated checksum is that of the main file. */
@@ -207,7 +190,7 @@ function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing 
     const isListed = stated !== undefined && stated === file.sha256;
     return { ...file, sha256: stated, isListed, isGguf: format === "gguf" };
   });
-  return { files: all, entry, revision, mmproj: projector === undefined ? undefined : projector.name };
+  return { files: all, entry, revision, mmproj: projector?.name };
 }
 
 function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
@@ -217,18 +200,15 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
     ? sizes.reduce((sum: number, size) => sum + (size ?? 0), 0)
     : undefined;
   const isSingle = listing.files.length === 1;
+  const during: ReportBytes = (bytes, totalBytes, queuedBehind) =>
+    onProgress?.({
+      bytes: before + bytes,
+      totalBytes: isSingle ? (totalBytes ?? known) : known,
+      queuedBehind,
+    });
   return {
-    during:
-      (_file: StoreFile): ReportBytes =>
-      (bytes, totalBytes, queuedBehind) => {
-        const total = isSingle ? (totalBytes ?? known) : known;
-        onProgress?.({
-          bytes: before + bytes,
-          totalBytes: total,
-          queuedBehind,
-        });
-      },
-    finished: (_file: StoreFile, sizeBytes: number) => {
+    during,
+    finished: (sizeBytes: number) => {
       before += sizeBytes;
     },
   };

@@ -7,8 +7,8 @@ import { transient } from "../../src/hub/failure.ts";
 import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
 import { parseSource, publicSource } from "../../src/models/source/parse.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
-import { type ContentSharing, createContentSharing, sweepPrefixes } from "./content/content-sharing.ts";
+import { blobPath, blobSize, publishView, removeBlob, sweepFacts } from "./content/blobs.ts";
+import { type ContentSharing, createContentSharing } from "./content/content-sharing.ts";
 import {
   createDiskAdmission,
   createSpaceReader,
@@ -17,7 +17,7 @@ import {
   type UnevictableModels,
 } from "./content/disk.ts";
 import { makeFolders, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
-import { createOrigins, sweepOrigins } from "./content/origins.ts";
+import { createOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createFetchContent } from "./download/fetch-content.ts";
 import { createDownloadQueue, createRateLimiter } from "./download/host-limits.ts";
@@ -62,17 +62,10 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const refs = await openRefs(layout.refs, log, isReadOnly);
   const keeping = await openModelRetention(layout.pins, log);
   const usage = createUsage(layout, refs, keeping, log);
-  const verification = await openVerification({
-    layout,
-    refs,
-    quarantine: usage.quarantine,
-    clock,
-    log,
-    isReadOnly,
-  });
+  const { quarantine } = usage;
+  const verification = await openVerification({ layout, refs, quarantine, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
-  if (!isReadOnly)
-    await usage.sweep(clock.nowMs()).then(() => Promise.all([sweepPrefixes(layout), sweepOrigins(layout)]));
+  if (!isReadOnly) await usage.sweep(clock.nowMs()).then(() => sweepFacts(layout));
   let quotaBytes = options.quotaBytes;
   const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
   const admission = createDiskAdmission({
@@ -94,9 +87,9 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     contents: giving,
     reconnect: () => {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
-      for (const end of [...(fetcher.rules.underWay ?? [])]) end(reason);
+      for (const end of [...(fetcher.access.rules.underWay ?? [])]) end(reason);
     },
-    list: () => describeModels({ refs, usage, keeping, verification, speeds }),
+    list: () => describeModels(refs, usage, keeping, verification, speeds),
     pin: keeping.pin,
     unpin: keeping.unpin,
     declare: keeping.declare,
@@ -157,19 +150,13 @@ function keptOf(refs: Refs, usage: Usage, keeping: Keep): UnevictableModels {
   return { inUse: kept.length - pinned, pinned, bytes };
 }
 
-async function describeModels({
-  refs,
-  usage,
-  keeping,
-  verification,
-  speeds,
-}: {
-  readonly refs: Refs;
-  readonly usage: Usage;
-  readonly keeping: Keep;
-  readonly verification: Verification;
-  readonly speeds: Speeds;
-}): Promise<readonly StoredModelInfo[]> {
+async function describeModels(
+  refs: Refs,
+  usage: Usage,
+  keeping: Keep,
+  verification: Verification,
+  speeds: Speeds,
+): Promise<readonly StoredModelInfo[]> {
   const verified = await verification.describe();
   return refs.all().map((ref) => {
     const { isDamaged: damaged, verifiedMs } = verified(ref);
@@ -189,46 +176,43 @@ function createFetcher(
     readonly giving: ContentSharing;
   },
 ): ModelFetcher {
-  const { clock, log, hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } =
-    options;
+  const { clock, log, onReceived, peers, allowLoopback = false, allowPrivate = false } = options;
+  const { hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const { allowLoopback = false, allowPrivate = false } = options;
-  const rules: HttpRules = {
-    ...{ allowLoopback, allowPrivate, allowedHosts, allowedNetworks, ...limits },
-    underWay: new Set(),
-  };
-  const { onReceived } = options;
-  // After a boot, bytes that were not synced may be holes.
-  const boot = options.bootId ?? randomUUID();
   const { bytesPerSecond, downloads } = limits;
-  const pace = bytesPerSecond === undefined ? undefined : createRateLimiter(bytesPerSecond, clock);
-  const shared = { ranges: limits, pace, queue: createDownloadQueue(downloads, Math.floor(downloads / 2)) };
-  const settings = { clock, log, ...limits, boot, onReceived, ...shared };
+  const underWay: HttpRules["underWay"] = new Set();
+  const rules = { allowLoopback, allowPrivate, allowedHosts, allowedNetworks, ...limits, underWay };
   const origins = createOrigins(layout, refs);
-  const mismatch = options.neverEvicts === true ? ("remove" as const) : ("keep" as const);
-  const { beginFetch } = parts.usage;
+  const { beginFetch, take } = parts.usage;
+  const mismatch = options.neverEvicts === true ? "remove" : "keep";
   const fetchContent = createFetchContent(
-    { ...parts, layout, beginFetch, origins, mismatch, peers: options.peers },
-    settings,
+    { ...parts, layout, beginFetch, origins, mismatch, peers },
+    {
+      clock,
+      log,
+      onReceived,
+      attempts: limits.attempts,
+      firstBackoffMs: limits.firstBackoffMs,
+      ranges: limits,
+      pace: bytesPerSecond === undefined ? undefined : createRateLimiter(bytesPerSecond, clock),
+      queue: createDownloadQueue(downloads, Math.floor(downloads / 2)),
+      // After a boot, bytes that were not synced may be holes.
+      boot: options.bootId ?? randomUUID(),
+    },
   );
-  const take: ModelFetcher["take"] = (owner, content) =>
-    parts.usage.take(owner, async () => {
-      const sizeBytes = await blobSize(layout, content.sha256);
-      return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
-    });
   return {
     layout,
     refs,
     clock,
-    log,
-    rules,
     limits,
-    hfEndpoint,
-    ollamaRegistry,
-    machineCredentials,
+    access: { rules, hfEndpoint, ollamaRegistry, machineCredentials },
     fetchContent,
     origins,
-    take,
+    take: (owner, content) =>
+      take(owner, async () => {
+        const sizeBytes = await blobSize(layout, content.sha256);
+        return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
+      }),
   };
 }
 

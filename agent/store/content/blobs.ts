@@ -7,7 +7,12 @@ import { listFolder, type StoreLayout } from "./layout.ts";
 
 /** Size of a blob, or undefined when it is not there. */
 export async function blobSize(layout: StoreLayout, sha256: string): Promise<number | undefined> {
-  return sizeOf(blobPath(layout, sha256));
+  try {
+    return (await stat(blobPath(layout, sha256))).size;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 export function blobPath(layout: StoreLayout, sha256: string): string {
@@ -67,6 +72,14 @@ export async function removeView(layout: StoreLayout, view: string): Promise<voi
   await rm(join(layout.views, view), { recursive: true, force: true });
 }
 
+/** Removes digests and origins of content that is gone. */
+export async function sweepFacts(layout: StoreLayout): Promise<void> {
+  const stored = new Set(await listFolder(layout.blobs));
+  for (const folder of [layout.prefixes, layout.origins])
+    for (const name of await listFolder(folder))
+      if (!stored.has(name)) await rm(join(folder, name), { force: true });
+}
+
 /** Every blob with its size and age mark. */
 export async function listBlobs(
   layout: StoreLayout,
@@ -77,13 +90,4 @@ export async function listBlobs(
     if (info !== undefined) found.push({ sha256, sizeBytes: info.size, modifiedMs: info.mtimeMs });
   }
   return found;
-}
-
-async function sizeOf(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

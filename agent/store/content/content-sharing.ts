@@ -1,12 +1,12 @@
 /** What this host can give to other hosts: its blobs, and what it is fetching as far as it has come. */
-import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Refs } from "../refs.ts";
 import { blobPath, blobSize } from "./blobs.ts";
-import { listFolder, type StoreLayout } from "./layout.ts";
+import type { StoreLayout } from "./layout.ts";
 import { createOrigins, type Origin } from "./origins.ts";
 import { CHUNK_BYTES, type PrefixHash } from "./prefix-hash.ts";
 
@@ -101,20 +101,33 @@ export function createContentSharing(
       const growth: Growing = { since, path, from, bytes: 0, prefixes: [], isOver: false, listeners };
       growing.set(sha256, growth);
       onOffers();
+      const notify = (): void => {
+        for (const listener of [...listeners]) listener();
+      };
       return {
         since,
-        ...feed(growth, clock, (isDone) => {
-          if (!isDone && growing.get(sha256) === growth) growing.delete(sha256);
+        stored: ({ hash, bytes, totalBytes }) => {
+          growth.bytes = bytes;
+          growth.totalBytes = totalBytes;
+          growth.prefixes = hash.prefixes;
+          notify();
+        },
+        end: (isPublished) => {
+          if (isPublished) growth.doneAtMs = clock.monotonicMs();
+          else growth.isOver = true;
+          notify();
+          if (!isPublished && growing.get(sha256) === growth) growing.delete(sha256);
           onOffers();
-        }),
+        },
       };
     },
     offers: () => {
       for (const [sha256, { doneAtMs }] of growing)
         if (doneAtMs !== undefined && clock.monotonicMs() - doneAtMs > OFFERED_MS) growing.delete(sha256);
       return [...growing].slice(-MOST_OFFERS).map(([sha256, { since, doneAtMs }]) => ({
-        ...{ sha256, since },
-        ...(doneAtMs === undefined ? {} : { complete: true }),
+        sha256,
+        since,
+        complete: doneAtMs === undefined ? undefined : true,
       }));
     },
     find: async (sha256) => {
@@ -130,30 +143,6 @@ export function createContentSharing(
       // A part of a model that is not complete has no ref yet.
       const sources = [...named.map(({ source }) => publicSource(source)), ...(growth?.from.sources ?? [])];
       return { ...(await origins.of(sha256)), sources };
-    },
-  };
-}
-
-function feed(
-  growth: Growing,
-  clock: Clock,
-  onEnd: (isDone: boolean) => void,
-): Omit<GrowingContent, "since"> {
-  const tell = (): void => {
-    for (const listener of [...growth.listeners]) listener();
-  };
-  return {
-    stored: ({ hash, bytes, totalBytes }) => {
-      growth.bytes = bytes;
-      growth.totalBytes = totalBytes;
-      growth.prefixes = hash.prefixes;
-      tell();
-    },
-    end: (isPublished) => {
-      if (isPublished) growth.doneAtMs = clock.monotonicMs();
-      else growth.isOver = true;
-      tell();
-      onEnd(isPublished);
     },
   };
 }
@@ -206,13 +195,6 @@ export async function keepPrefixes(
 ): Promise<void> {
   if (sizeBytes < MIN_SHARED_BYTES) return;
   await writeFileAtomic(prefixesPath(layout, sha256), prefixes.join(""));
-}
-
-/** Removes those of content that is gone. */
-export async function sweepPrefixes(layout: StoreLayout): Promise<void> {
-  const stored = new Set(await listFolder(layout.blobs));
-  for (const name of await listFolder(layout.prefixes))
-    if (!stored.has(name)) await rm(join(layout.prefixes, name), { force: true });
 }
 
 async function readPrefix(layout: StoreLayout, sha256: string, chunk: number): Promise<string | undefined> {

@@ -1,10 +1,11 @@
 /** Files of a model that is not complete yet: fetched, published, and not to be fetched again after an interruption. */
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Validator } from "../../../src/hub/validator.ts";
-import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { listFolder, type StoreLayout } from "./layout.ts";
+import { readJson } from "./persisted-json.ts";
 
 export interface Content {
   readonly sha256: string;
@@ -34,24 +35,14 @@ export async function forgetFinished(layout: StoreLayout, key: string): Promise<
 
 /** The content that was finished under the key, if any. */
 export async function readFinished(layout: StoreLayout, key: string): Promise<Content | undefined> {
-  return read(pathOf(layout, key));
+  return readJson(pathOf(layout, key), finishedSchema);
 }
 
 /** Checksums of all of them. */
 export async function finishedContents(layout: StoreLayout): Promise<readonly string[]> {
   const names = (await listFolder(layout.partial)).filter((name) => name.endsWith(".finished"));
-  const all = await Promise.all(names.map((name) => read(join(layout.partial, name))));
+  const all = await Promise.all(names.map((name) => readJson(join(layout.partial, name), finishedSchema)));
   return all.flatMap((content) => (content === undefined ? [] : [content.sha256]));
-}
-
-async function read(path: string): Promise<Content | undefined> {
-  try {
-    const parsed = finishedSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
-    return parsed.success ? parsed.data : undefined;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 function pathOf(layout: StoreLayout, key: string): string {

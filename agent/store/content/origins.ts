@@ -1,11 +1,11 @@
 /** Where each content came from, and whether it took credentials to get it: what is stored is not for everyone who knows its checksum. */
-import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import type { Refs } from "../refs.ts";
-import { listFolder, type StoreLayout } from "./layout.ts";
+import type { StoreLayout } from "./layout.ts";
+import { readJson } from "./persisted-json.ts";
 
 const originSchema = z.object({
   version: z.literal(1),
@@ -32,7 +32,8 @@ export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): Con
   return {
     note: (sha256, address, isPublic) =>
       inTurn(async () => {
-        const before = await read(layout, sha256);
+        const path = join(layout.origins, sha256);
+        const before = await readJson(path, originSchema);
         const isKnown = before?.addresses.includes(address) === true;
         if (isKnown && (before.isPublic || !isPublic)) return;
         const others = (before?.addresses ?? []).filter((one) => one !== address);
@@ -41,10 +42,10 @@ export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): Con
           isPublic: isPublic || before?.isPublic === true,
           addresses: [address, ...others].slice(0, MAX_ADDRESSES),
         };
-        await writeFileAtomic(join(layout.origins, sha256), JSON.stringify(origin));
+        await writeFileAtomic(path, JSON.stringify(origin));
       }),
     of: async (sha256) => {
-      const known = await read(layout, sha256);
+      const known = await readJson(join(layout.origins, sha256), originSchema);
       if (known !== undefined) return known;
       const files = refs.all().flatMap((ref) => ref.files);
       return {
@@ -53,21 +54,4 @@ export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): Con
       };
     },
   };
-}
-
-/** Removes those of content that is gone. */
-export async function sweepOrigins(layout: StoreLayout): Promise<void> {
-  const stored = new Set(await listFolder(layout.blobs));
-  for (const name of await listFolder(layout.origins))
-    if (!stored.has(name)) await rm(join(layout.origins, name), { force: true });
-}
-
-async function read(layout: StoreLayout, sha256: string): Promise<Origin | undefined> {
-  try {
-    const parsed = originSchema.safeParse(JSON.parse(await readFile(join(layout.origins, sha256), "utf8")));
-    return parsed.success ? parsed.data : undefined;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }

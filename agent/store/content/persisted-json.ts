@@ -1,4 +1,4 @@
-/** A small JSON file of the store, read once and written through; writes follow one another. */
+/** Small JSON files of the store. */
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { z } from "zod";
@@ -7,6 +7,17 @@ import { makeFolder } from "../../../src/util/folder.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 
+/** Undefined for a file that is not there, or has something else in it. */
+export async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  try {
+    const parsed = schema.safeParse(JSON.parse(await readFile(path, "utf8")));
+    return parsed.success ? parsed.data : undefined;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
 export interface PersistedJson<T> {
   /** As it was on disk; undefined if there was none, or none that can be read. */
   readonly before: T | undefined;
@@ -14,6 +25,7 @@ export interface PersistedJson<T> {
   readonly write: (value: () => T) => Promise<void>;
 }
 
+/** Read once and written through; writes follow one another. */
 export async function openPersistedJson<T>(
   path: string,
   schema: z.ZodType<T>,

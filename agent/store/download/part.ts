@@ -1,6 +1,6 @@
 /** A download that is not complete: its bytes, and what is needed to resume it. */
 import { constants } from "node:fs";
-import { type FileHandle, open, readFile, rm } from "node:fs/promises";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
 import { plainUrl } from "../../../src/hub/failure.ts";
@@ -8,6 +8,7 @@ import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { diskFull, readDiskSpace } from "../content/disk.ts";
 import { validatorSchema } from "../content/finished-downloads.ts";
+import { readJson } from "../content/persisted-json.ts";
 import { CHUNK_BYTES, PrefixHash } from "../content/prefix-hash.ts";
 
 const metaSchema = z.strictObject({
@@ -55,7 +56,7 @@ export async function openPart(
   { boot, signal }: { readonly boot: string; readonly signal: AbortSignal },
   wholeChunks = false,
 ): Promise<OpenPart> {
-  const meta = await readMeta(part);
+  const meta = await readJson(part.metaPath, metaSchema);
   const file = await open(part.path, constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
     const isSame = meta?.url === plainUrl(url);
@@ -110,16 +111,6 @@ export async function writeMeta(part: DownloadPart, meta: z.infer<typeof metaSch
 export async function dropPart(part: DownloadPart): Promise<void> {
   await rm(part.path, { force: true });
   await rm(part.metaPath, { force: true });
-}
-
-async function readMeta(part: DownloadPart): Promise<z.infer<typeof metaSchema> | undefined> {
-  try {
-    const parsed = metaSchema.safeParse(JSON.parse(await readFile(part.metaPath, "utf8")));
-    return parsed.success ? parsed.data : undefined;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 /** Removes what may have holes, and then the note of it: what the next attempt appends is contiguous. */

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
-import { chunkTimeoutMs, isPeerTooSlow, maxPeerRate, PeerTimeBudget } from "./time-budget.ts";
+import { chunkTimeoutMs, isPeerTooSlow, maxPeerRate, PeerTimeBudget } from "./comparison.ts";
 
 const limits = { chunkMs: 500, reserveMs: 8_000 };
 const MB = 1e6;
