@@ -4,7 +4,7 @@ import { AGENT_REPORTER } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { createEventRecorder } from "../src/kube/events.ts";
+import { createEventRecorder } from "../src/kube/event/events.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp } from "../src/kube/watch/catch-up.ts";
 import type { Agent, AgentInputs } from "./agent.ts";

@@ -6,7 +6,7 @@ import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agent/config/schema.ts";
-import { type CheckResult, runChecks } from "../src/doctor/check.ts";
+import { type CheckResult, runChecks } from "../src/doctor/checks/check.ts";
 import { valueOfReading } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/util/command.ts";

@@ -3,8 +3,6 @@ import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { Argument, type Command, InvalidArgumentError } from "commander";
 import { createProgramFinder } from "../agent/engines/llamacpp/program.ts";
-import { agentEnvironment } from "../launchd/agent-command.ts";
-import { createCommand } from "../launchd/command.ts";
 import {
   type EngineStore,
   installEngine as install,
@@ -13,10 +11,11 @@ import {
 } from "../launchd/engines/engines.ts";
 import { changesOf, type InstalledEngine, listEngines, versionPlaces } from "../launchd/engines/store.ts";
 import { explainDiskFull } from "../launchd/install.ts";
+import { agentEnvironment } from "../launchd/layout/agent-command.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPrograms } from "../src/macos/doctor/programs.ts";
-import { createRunTool } from "../src/util/command.ts";
+import { createCommand, createRunTool } from "../src/util/command.ts";
 import { type OutputFormat, outputFlag } from "./cluster/flags.ts";
 import { readLinuxPrograms } from "./doctor/linux.ts";
 import {

@@ -4,13 +4,13 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
-import { createCommand } from "../launchd/command.ts";
 import { explainDiskFull, install as installService } from "../launchd/install.ts";
-import { placesBelow } from "../launchd/layout.ts";
+import { placesBelow } from "../launchd/layout/layout.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
 import { type ReleaseSource, sourceFromArchive, sourceFromFolder } from "../launchd/release/stage.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { createCommand } from "../src/util/command.ts";
 import {
   addInstallScopeFlags,
   type ChoiceOverrides,

@@ -7,8 +7,8 @@ import { healthRoutes, listen, type RouteHandler, readyRoute } from "../src/http
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { createEventRecorder } from "../src/kube/events.ts";
-import { type LeaderElectionOptions, runLeaderElection } from "../src/kube/leader.ts";
+import { createEventRecorder } from "../src/kube/event/events.ts";
+import { type LeaderElectionOptions, runLeaderElection } from "../src/kube/lease/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";

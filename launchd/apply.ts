@@ -9,7 +9,7 @@ import {
   replaceFile,
   temporaryOf,
 } from "./account-files.ts";
-import { type InstallLayout, placesBelow, socketOf } from "./layout.ts";
+import { type InstallLayout, placesBelow, socketOf } from "./layout/layout.ts";
 import { uidOf } from "./observe.ts";
 import type { InstallEntry } from "./plan/entries.ts";
 import type { InstallStep } from "./plan/steps.ts";

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { placesBelow } from "./layout.ts";
+import { placesBelow } from "./layout/layout.ts";
 import type { Choices } from "./plan/entries.ts";
 
 const optional = z.string().optional();

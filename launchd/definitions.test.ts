@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import fc from "fast-check";
 import { parse } from "plist";
 import { expect, test } from "vitest";
-import { type LayoutInput, layoutFor } from "./layout.ts";
+import { type LayoutInput, layoutFor } from "./layout/layout.ts";
 import { definitionOf } from "./plan/entries.ts";
 import { renderPlistXml } from "./plist/xml.ts";
 

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { asOwnerOf } from "./account-files.ts";
 import { queryAgent } from "./agent-socket.ts";
-import { type InstallLayout, socketOf } from "./layout.ts";
+import { type InstallLayout, socketOf } from "./layout/layout.ts";
 import {
   assessHealth,
   type ExpectedAgent,

@@ -6,7 +6,7 @@ import { accountControlling } from "./account-files.ts";
 import { type ApplyInstallStep, createApply } from "./apply.ts";
 import { readChoices } from "./choices.ts";
 import { awaitHealthy, type HealthOutcome, tailOfLogs } from "./health.ts";
-import { placesBelow } from "./layout.ts";
+import { placesBelow } from "./layout/layout.ts";
 import {
   listFolderOrUndefined,
   observeInstallation,

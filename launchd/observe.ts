@@ -6,7 +6,7 @@ import { readPlainFile } from "../src/util/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
 import { asOwnerOf } from "./account-files.ts";
 import { queryAgent } from "./agent-socket.ts";
-import { placesBelow, socketOf } from "./layout.ts";
+import { placesBelow, socketOf } from "./layout/layout.ts";
 import { type Choices, entriesOf, type InstallEntry, type ProvidedFiles } from "./plan/entries.ts";
 import type { EntryState, ObservedInstallation } from "./plan/observed.ts";
 import type { InstallPorts } from "./ports.ts";

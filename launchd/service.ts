@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { createApply } from "./apply.ts";
 import { awaitHealthy, tailOfLogs } from "./health.ts";
 import { applyAll, printSteps } from "./install.ts";
-import type { InstallLayout } from "./layout.ts";
+import type { InstallLayout } from "./layout/layout.ts";
 import { listFolderOrUndefined, observeInstallation } from "./observe.ts";
 import type { Choices } from "./plan/entries.ts";
 import { type ObservedInstallation, runsOf } from "./plan/observed.ts";

@@ -2,9 +2,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { agentCommand, agentEnvironment } from "./agent-command.ts";
 import { queryAgent } from "./agent-socket.ts";
-import type { InstallLayout } from "./layout.ts";
+import { agentCommand, agentEnvironment } from "./layout/agent-command.ts";
+import type { InstallLayout } from "./layout/layout.ts";
 import type { InstallPorts } from "./ports.ts";
 import { pollUntil } from "./wait.ts";
 

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { bundleInto } from "./bundle.ts";
+import { bundleInto } from "./bundle/bundle.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const started = performance.now();

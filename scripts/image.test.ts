@@ -18,12 +18,12 @@ test.each(["--help", "-h"])("%s prints how it is used", (flag) => {
 });
 
 test.each([
-  [["--bogus"], /^image: Unknown option '--bogus'.*\n {2}→ Usage: /],
-  [["a.example/b:1", "c"], /^image: name one image.*\n {2}→ Usage: /],
-  [["org/metalbridge:1"], /^image: "org\/metalbridge:1" is not an image reference\n {2}→ write HOST/],
-])("%j is refused without a stack", (args, message) => {
+  [["--bogus"], 2, /^image: Unknown option '--bogus'.*\n {2}→ Usage: /],
+  [["a.example/b:1", "c"], 1, /^image: name one image.*\n {2}→ Usage: /],
+  [["org/metalbridge:1"], 1, /^image: "org\/metalbridge:1" is not an image reference\n {2}→ write HOST/],
+])("%j is refused without a stack", (args, exitCode, message) => {
   const { status, stdout, stderr } = image(...args);
-  expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+  expect({ status, stdout }).toEqual({ status: exitCode, stdout: "" });
   expect(stderr).toMatch(message);
   expect(stderr).not.toMatch(/^ +at /m);
 });

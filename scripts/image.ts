@@ -2,13 +2,13 @@
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { bundleInto } from "./bundle.ts";
+import { bundleInto } from "./bundle/bundle.ts";
 import { pushLayout } from "./images/push.ts";
 import { parseReference } from "./images/registry.ts";
 import { writeImage } from "./images/release.ts";
-import { readProject } from "./release/project.ts";
-import { ReleaseError, readArguments, runCommand } from "./release/release-error.ts";
-import { originOf, readSource } from "./release/source.ts";
+import { readProject } from "./project/project.ts";
+import { ReleaseError, readArguments, runCommand } from "./project/release-error.ts";
+import { originOf, readSource } from "./project/source-tree.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const out = path.join(root, "dist.image");

@@ -4,7 +4,7 @@ import path from "node:path";
 import { build } from "esbuild";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { BUNDLE_OPTIONS, REQUIRE } from "./bundle.ts";
+import { BUNDLE_OPTIONS, REQUIRE } from "./bundle/bundle.ts";
 
 it("a bundle that imports node:http does not load undici", async () => {
   await using folder = await temporaryFolder();

@@ -1,13 +1,13 @@
 /** `npm run release`: every artifact of a release into release/, from the commit that is checked out. */
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { PLATFORMS, pinnedNode } from "./project/node.ts";
+import { readProject } from "./project/project.ts";
+import { ReleaseError, readArguments, runCommand } from "./project/release-error.ts";
+import { readSource } from "./project/source-tree.ts";
 import { buildRelease } from "./release/build-release.ts";
 import { writeImageAndChart } from "./release/images.ts";
-import { PLATFORMS, pinnedNode } from "./release/node.ts";
-import { readProject } from "./release/project.ts";
 import { verifyRelease } from "./release/rebuild.ts";
-import { ReleaseError, readArguments, runCommand } from "./release/release-error.ts";
-import { readSource } from "./release/source.ts";
 
 const USAGE = `Usage: npm run release [-- OPTIONS]
   --out FOLDER            where to (release)

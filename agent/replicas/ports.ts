@@ -1,6 +1,6 @@
 /** What the replica runner needs from the rest of the agent. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";

@@ -3,7 +3,7 @@ import { chmod, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { withProcessLock } from "../../src/util/process-lock.ts";
+import { waitForLock } from "../../src/util/process-lock.ts";
 import { existingSocketPath, isStrangers, makePrivate, socketPathFor, unusable } from "./socket-path.ts";
 
 const ANSWER_MS = 10_000;
@@ -30,28 +30,39 @@ export async function lockStateDir(
   await closeToOthers(stateDir);
   const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
   // One at a time: a socket found dead must not be removed after another starter has put its own there.
-  const server = await withProcessLock(socketPath, async () => {
-    const first = await listen(socketPath, () => answer());
-    if (first !== undefined) return first;
-    const pid = await askPid(socketPath);
-    if (pid !== undefined) {
-      throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
-    }
-    // Nothing listens: a killed agent left the socket behind.
-    await rm(socketPath, { force: true });
-    return listen(socketPath, () => answer());
-  });
-  if (server === undefined) {
-    throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
+  const release = await waitForLock(socketPath);
+  if (release === undefined)
+    throw new MetalbridgeError(
+      "StateDirInUse",
+      `another agent has been starting at ${socketPath} for too long`,
+    );
+  try {
+    const server = await takeSocket(stateDir, socketPath, () => answer());
+    await chmod(socketPath, 0o600);
+    return {
+      socketPath,
+      answerWith: (next) => {
+        answer = next;
+      },
+      release: () => closeServer(server),
+    };
+  } finally {
+    await release();
   }
-  await chmod(socketPath, 0o600);
-  return {
-    socketPath,
-    answerWith: (next) => {
-      answer = next;
-    },
-    release: () => closeServer(server),
-  };
+}
+
+/** Throws StateDirInUse. */
+async function takeSocket(stateDir: string, socketPath: string, answer: () => string): Promise<Server> {
+  const first = await listen(socketPath, answer);
+  if (first !== undefined) return first;
+  const pid = await askPid(socketPath);
+  if (pid !== undefined)
+    throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
+  // Nothing listens: a killed agent left the socket behind.
+  await rm(socketPath, { force: true });
+  const server = await listen(socketPath, answer);
+  if (server !== undefined) return server;
+  throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
 }
 
 /** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */

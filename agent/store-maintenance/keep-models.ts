@@ -3,7 +3,7 @@ import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostModels, PrefetchOrder } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { defaultFormat, parseSource } from "../../src/models/source/parse.ts";

@@ -2,7 +2,7 @@
 import { chmod, rm } from "node:fs/promises";
 import { dirname, sep } from "node:path";
 import { lockStateDir } from "../../agent/state-dir/lock.ts";
-import type { CheckResult, Repair } from "../../src/doctor/check.ts";
+import type { CheckResult, Repair } from "../../src/doctor/checks/check.ts";
 import type { RunTool } from "../../src/util/command.ts";
 
 export interface Fixed {

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { defaultRemedy, MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_HOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
-import type { CheckResult } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { DEPLOYMENTS, ENDPOINT_SLICES, PODS } from "../../src/kube/kinds.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";

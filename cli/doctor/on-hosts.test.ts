@@ -2,7 +2,7 @@ import { type IncomingMessage, request, type ServerResponse } from "node:http";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { CheckResult } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { serveModel } from "../../test/fixtures/model-server.ts";
 import { type HostReport, parseReport, readReport } from "./on-hosts.ts";
 import { exitCodeOfHosts, hostFields, renderHostReports } from "./render-hosts.ts";

@@ -6,7 +6,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import type { CheckResult } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { readApiBody } from "../../src/kube/client/transport.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findHost, listAll } from "../cluster/find.ts";

@@ -1,6 +1,6 @@
 /** Reports of several hosts, errors first. Pure. */
 import { describeError, type MetalbridgeError } from "../../src/api/errors.ts";
-import type { CheckResult } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import type { HostReport } from "./on-hosts.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { CheckResult } from "../../src/doctor/check.ts";
+import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { doctorExitCode, renderDoctorReport } from "./render.ts";
 
 const result = (status: CheckResult["status"], code: CheckResult["code"] = "SleepEnabled"): CheckResult => ({

@@ -1,5 +1,5 @@
 /** doctor's report as text and as JSON. Pure. */
-import type { CheckResult, Status } from "../../src/doctor/check.ts";
+import type { CheckResult, Status } from "../../src/doctor/checks/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
 import type { Fixed } from "./fix.ts";

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { enginePlaces } from "../../launchd/engines/store.ts";
-import { placesBelow } from "../../launchd/layout.ts";
+import { placesBelow } from "../../launchd/layout/layout.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { packageRoot } from "../../local/package-root.ts";

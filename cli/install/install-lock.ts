@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { InstallLayout } from "../../launchd/layout.ts";
+import type { InstallLayout } from "../../launchd/layout/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
 import { requireRoot } from "../../launchd/plan/refuse.ts";
 import type { InstallPorts } from "../../launchd/ports.ts";

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import { agentEnvironment } from "../../launchd/agent-command.ts";
+import { agentEnvironment } from "../../launchd/layout/agent-command.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type InstallScopeFlags, installedChoices } from "./context.ts";
 

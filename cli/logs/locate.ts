@@ -6,7 +6,7 @@ import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
 import { becomeAgentUser } from "../install/installed-agent.ts";
-import { findLocalAgent } from "../program/local-agent.ts";
+import { findLocalAgent } from "../install/local-agent.ts";
 import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
 import { explainNotLocal, type LookupTarget } from "./not-local.ts";
 

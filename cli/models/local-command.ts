@@ -11,8 +11,8 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { becomeAgentUser } from "../install/installed-agent.ts";
+import { findLocalAgent } from "../install/local-agent.ts";
 import { createJsonLog } from "../program/json-log.ts";
-import { findLocalAgent } from "../program/local-agent.ts";
 import { writeErr } from "../program/output.ts";
 
 export interface LocalAgentFlags {

@@ -3,7 +3,7 @@
 import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { createDeletions } from "../host/deletions.ts";

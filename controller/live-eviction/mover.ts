@@ -3,9 +3,9 @@
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Fitness, MoveJudge, MoveSettings } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { objectPath } from "../../src/kube/client/paths.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import { PODS } from "../../src/kube/kinds.ts";
+import { objectPath } from "../../src/kube/paths.ts";
 import { createQueue } from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ControllerMetrics } from "../metrics.ts";

@@ -17,7 +17,7 @@ import {
   type MarkSource,
   withinMs,
 } from "../../src/hub/inspect/inspect.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";

@@ -1,5 +1,5 @@
 /** Events about our objects. */
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 
 export interface ReportedEvent {

@@ -1,6 +1,6 @@
 /** What every reconciler of the controller works with. */
 import type { Fitness } from "../../src/capacity/fitness.ts";
-import type { RecordEvent } from "../../src/kube/events.ts";
+import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { MoveTracker } from "../live-eviction/move-tracker.ts";

@@ -1,6 +1,6 @@
 /** The account on macOS, in the local directory. Hidden from the login screen. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, commandFailure } from "../command.ts";
+import { type Command, commandFailure } from "../../src/util/command.ts";
 import { type AccountState, type Accounts, FULL_NAME } from "./account.ts";
 
 /** Numbers of service accounts: below 500, which is where people's begin. */

@@ -1,6 +1,6 @@
 /** The account on Linux. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, commandFailure } from "../command.ts";
+import { type Command, commandFailure } from "../../src/util/command.ts";
 import { type AccountState, type Accounts, FULL_NAME } from "./account.ts";
 
 const USER_MISSING = 6;

@@ -5,9 +5,9 @@ import { mkdir, realpath, rm, stat, symlink } from "node:fs/promises";
 import { basename, join, relative } from "node:path/posix";
 import { pipeline } from "node:stream/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Command } from "../../src/util/command.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
 import { replaceLink } from "../apply.ts";
-import type { Command } from "../command.ts";
 import { partialName, replaceFolder, syncTree } from "../release/stage.ts";
 import { platformsOf } from "./platform.ts";
 import {

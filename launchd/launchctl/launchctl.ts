@@ -1,9 +1,9 @@
 /** The agent's job in launchd. */
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { type Command, type CommandResult, commandFailure } from "../command.ts";
-import { type InstallLayout, LABEL } from "../layout.ts";
+import { type InstallLayout, LABEL } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 import { pollUntil } from "../wait.ts";

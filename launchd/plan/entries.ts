@@ -1,6 +1,6 @@
 /** Every folder, file and link of an installation besides its versions. Pure. */
 import { dirname } from "node:path/posix";
-import { type InstallLayout, placesBelow } from "../layout.ts";
+import { type InstallLayout, placesBelow } from "../layout/layout.ts";
 import { renderAgentPlist } from "../plist/agent-plist.ts";
 import { renderUnit } from "../systemd/unit.ts";
 

@@ -1,5 +1,5 @@
 /** What is left to do until a version is installed and runs. Pure and total: an interrupted install is planned again. */
-import { type InstallLayout, placesBelow } from "../layout.ts";
+import { type InstallLayout, placesBelow } from "../layout/layout.ts";
 import type { InstallEntry } from "./entries.ts";
 import type { EntryState, ObservedInstallation } from "./observed.ts";
 import type { InstallStep } from "./steps.ts";

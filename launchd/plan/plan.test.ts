@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { layoutFor } from "../layout.ts";
+import { layoutFor } from "../layout/layout.ts";
 import { entriesOf } from "./entries.ts";
 import { assessHealth } from "./health.ts";
 import { planCleanup, planInstall, planRollback } from "./install.ts";

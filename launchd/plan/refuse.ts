@@ -1,6 +1,6 @@
 /** What install and upgrade do not do, decided before anything is changed. Pure. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import type { InstallLayout } from "../layout.ts";
+import type { InstallLayout } from "../layout/layout.ts";
 import type { ObservedInstallation } from "./observed.ts";
 import { MODEL_STORE } from "./uninstall.ts";
 import { compareReleases, isVersion } from "./version.ts";

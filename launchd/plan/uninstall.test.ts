@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { layoutFor } from "../layout.ts";
+import { layoutFor } from "../layout/layout.ts";
 import type { ObservedInstallation } from "./observed.ts";
 import { planUninstall } from "./uninstall.ts";
 

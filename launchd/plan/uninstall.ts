@@ -1,6 +1,6 @@
 /** What is left to remove. Pure. */
 import { dirname } from "node:path/posix";
-import { type InstallLayout, placesBelow } from "../layout.ts";
+import { type InstallLayout, placesBelow } from "../layout/layout.ts";
 import type { ObservedInstallation } from "./observed.ts";
 import type { InstallStep } from "./steps.ts";
 

@@ -1,6 +1,6 @@
 /** The agent's launchd job. Pure; every key has its reason, and docs/install-a-mac.md says it to users. */
-import { agentCommand, agentPath, stopSeconds } from "../agent-command.ts";
-import { type InstallLayout, LABEL } from "../layout.ts";
+import { agentCommand, agentPath, stopSeconds } from "../layout/agent-command.ts";
+import { type InstallLayout, LABEL } from "../layout/layout.ts";
 import { type PlistDict, renderPlistXml } from "./xml.ts";
 
 /** Between two starts; launchd has no limit on their number, so this alone slows a crash loop. */

@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { createCommand } from "../../src/util/command.ts";
 import {
   archiveOf,
   isRoot,
@@ -15,7 +16,6 @@ import {
 } from "../../test/bed/launchd/machine.ts";
 import { packEntries } from "../../test/fixtures/engine-archive.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { createCommand } from "../command.ts";
 import { MANIFEST } from "./manifest.ts";
 import { readArchive } from "./stage.ts";
 

@@ -3,7 +3,7 @@ import { chmodSync, constants, copyFileSync, mkdirSync, statSync } from "node:fs
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, type CommandResult, commandFailure } from "../command.ts";
+import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import {
   checkFiles,
   checkPlatform,

@@ -1,8 +1,8 @@
 /** The agent's unit in systemd. */
 import { rm } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type Command, commandFailure } from "../command.ts";
-import { UNIT } from "../layout.ts";
+import { type Command, commandFailure } from "../../src/util/command.ts";
+import { UNIT } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 

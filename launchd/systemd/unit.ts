@@ -1,6 +1,6 @@
 /** The agent's systemd unit. Pure. */
-import { agentCommand, stopSeconds } from "../agent-command.ts";
-import type { InstallLayout } from "../layout.ts";
+import { agentCommand, stopSeconds } from "../layout/agent-command.ts";
+import type { InstallLayout } from "../layout/layout.ts";
 
 export function renderUnit(layout: InstallLayout, drainSeconds: number): string {
   const { account } = layout;

@@ -5,7 +5,6 @@ import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
-import { objectPath } from "../../src/kube/client/paths.ts";
 import {
   ADMISSION_POLICIES,
   ADMISSION_POLICY_BINDINGS,
@@ -14,6 +13,7 @@ import {
   PRIORITY_CLASSES,
   PRIORITY_LEVELS,
 } from "../../src/kube/kinds.ts";
+import { objectPath } from "../../src/kube/paths.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { truncate } from "../../src/util/text.ts";
 import { type ApiAccess, callApi } from "./request.ts";

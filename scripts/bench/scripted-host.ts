@@ -9,7 +9,7 @@ import { API_VERSION, MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { keepLease } from "../../src/kube/lease.ts";
+import { keepLease } from "../../src/kube/lease/lease.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { expectOk } from "./plane.ts";

@@ -1,6 +1,6 @@
 /** Part of docs/doctor.md: every check, as the program has it. */
 import { defaultRemedy } from "../../src/api/errors.ts";
-import type { Check } from "../../src/doctor/check.ts";
+import type { Check } from "../../src/doctor/checks/check.ts";
 import { checkGroups } from "../../src/doctor/table.ts";
 
 /** One table for each group. */

@@ -1,7 +1,7 @@
 /** Pages and manifests that show a version, or where a release is: both follow package.json. */
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Project, readProject } from "../release/project.ts";
+import { type Project, readProject } from "../project/project.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
-import { ReleaseError } from "../release/release-error.ts";
+import { ReleaseError } from "../project/release-error.ts";
 import { run } from "../setup/command.mjs";
 import { download } from "../setup/download.mjs";
 import { findDebianMirror, readAptSources } from "../setup/llama/apt-sources.mjs";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { bundleInto } from "../bundle.ts";
+import { bundleInto } from "../bundle/bundle.ts";
 import { bundleIsFresh } from "../setup/bundle.mjs";
 import { cacheKey, imagesCache, removeOld } from "./cache.ts";
 import { DEBIAN_ARCHITECTURES, type DebianArchitecture } from "./debian-lock.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { bundleInto } from "../bundle.ts";
+import { bundleInto } from "../bundle/bundle.ts";
 import { findOnPath } from "../setup/command.mjs";
 import { imagesCache } from "./cache.ts";
 import { DEBIAN_ARCHITECTURES, type DebianArchitecture } from "./debian-lock.ts";

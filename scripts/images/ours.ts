@@ -1,7 +1,7 @@
 /** The image of the controller, the density API and `metalbridge node`: Debian's C libraries, Node and the bundle; no shell, no package manager. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { pinnedNode } from "../release/node.ts";
+import { pinnedNode } from "../project/node.ts";
 import { cacheKey, imagesCache, removeOld } from "./cache.ts";
 import { type DebianArchitecture, fetchLocked, readLock } from "./debian-lock.ts";
 import { stripped } from "./elf.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { buffer, text } from "node:stream/consumers";
 import { extract } from "tar-stream";
-import { ReleaseError } from "../release/release-error.ts";
+import { ReleaseError } from "../project/release-error.ts";
 import { findOnPath } from "../setup/command.mjs";
 import { type LayerEntry, textEntry } from "./entries.ts";
 

@@ -10,7 +10,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { CHART, helmIn, helmProgram } from "../../test/chart/helm.ts";
 import { PASSWORD, registryProgram, startOciRegistry, USERNAME } from "../../test/fixtures/oci-registry.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { readProject } from "../release/project.ts";
+import { readProject } from "../project/project.ts";
 import { textEntry } from "./entries.ts";
 import { cachedLayer } from "./layer.ts";
 import { INDEX_TYPE, packImage, writeFolder } from "./layout.ts";

@@ -2,7 +2,7 @@
 import { openAsBlob, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { ReleaseError, runCommand } from "../release/release-error.ts";
+import { ReleaseError, runCommand } from "../project/release-error.ts";
 import { type ImageDescriptor, INDEX_TYPE } from "./layout.ts";
 import {
   credentialsFor,

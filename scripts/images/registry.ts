@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { z } from "zod";
 import { registryAt } from "../../src/models/source/kinds/oci.ts";
-import { ReleaseError } from "../release/release-error.ts";
+import { ReleaseError } from "../project/release-error.ts";
 
 const TIMEOUT_MS = 60_000;
 /** An upload may be as slow as that: 2 Mbit/s. */

@@ -1,5 +1,5 @@
 /** CHANGELOG.md: the section of a version, and how Unreleased becomes one. Pure. */
-import { ReleaseError } from "./release-error.ts";
+import { ReleaseError } from "../project/release-error.ts";
 
 const UNRELEASED = "## Unreleased\n";
 

@@ -1,7 +1,7 @@
 /** The image and the chart of a release, as scripts/images writes them, and where they will be published. */
 import { type Artifact, writeChart, writeImage } from "../images/release.ts";
+import { originOf } from "../project/source-tree.ts";
 import type { ImagesInput } from "./build-release.ts";
-import { originOf } from "./source.ts";
 
 type Digests = Readonly<Record<string, string>>;
 

@@ -4,14 +4,14 @@ import path from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { followProject } from "../generate/version.ts";
+import { pinnedNode } from "../project/node.ts";
+import { projectOf, readProject } from "../project/project.ts";
+import { ReleaseError } from "../project/release-error.ts";
+import { readSource } from "../project/source-tree.ts";
 import { buildRelease, type ReleaseOptions } from "./build-release.ts";
 import { releaseSection, sectionOf } from "./changelog.ts";
 import { commit, git } from "./fixtures/clones.ts";
 import { writeChartOnly } from "./images.ts";
-import { pinnedNode } from "./node.ts";
-import { projectOf, readProject } from "./project.ts";
-import { ReleaseError } from "./release-error.ts";
-import { readSource } from "./source.ts";
 
 const REPOSITORY = "git+https://github.com/Example/metalbridge.git";
 const project = projectOf("1.2.3", REPOSITORY);

@@ -3,10 +3,9 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { checkVersion, readProject } from "../project/project.ts";
+import { ReleaseError, readArguments, runCommand, UsageError } from "../project/release-error.ts";
 import { releaseSection } from "./changelog.ts";
-import { checkVersion, readProject } from "./project.ts";
-import { ReleaseError, runCommand } from "./release-error.ts";
 
 const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 
@@ -17,12 +16,10 @@ Read the changes (git diff), then:
   git push
   git tag --annotate vVERSION --message vVERSION && git push origin vVERSION   # once CI has passed`;
 
-const { positionals } = parseArgs({ allowPositionals: true });
-
 await runCommand(() => {
-  const [version = "", ...more] = positionals;
-  if (version === "" || more.length > 0)
-    throw new ReleaseError("name one version", "npm run release:prepare -- X.Y.Z");
+  const usage = "npm run release:prepare -- X.Y.Z";
+  const [version = "", ...more] = readArguments({ allowPositionals: true }, usage).positionals;
+  if (version === "" || more.length > 0) throw new UsageError("name one version", usage);
   checkVersion(version, "the command line");
   const before = readProject(root).version;
   if (order(version) < order(before))

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { ReleaseError } from "./release-error.ts";
+import { ReleaseError } from "../project/release-error.ts";
 
 /** What must not matter: a clock ahead of UTC by 14 hours, and another sorting of names. */
 const OTHER_ENVIRONMENT = { TZ: "Pacific/Kiritimati", LC_ALL: "C", LANG: "C" };

@@ -26,7 +26,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/util/", imports: [], isPure: true },
   ...["atomic-file.ts", "command.ts", "folder.ts", "plain-file.ts", "process-lock.ts"].map((file) => ({
     folder: `src/util/${file}`,
-    imports: ["src/util/", "src/api/errors.ts"],
+    imports: ["src/util/"],
   })),
   { folder: "src/api/", imports: ["src/util/", "src/models/source/kinds/"], isPure: true },
   { folder: "src/crypto/", imports: ["src/util/"], isPure: true },
@@ -66,7 +66,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "server/", imports: ["src/", FITNESS] },
   { folder: "launchd/", imports: ["src/"] },
-  ...["layout.ts", "agent-command.ts", "plist/", "systemd/unit.ts"].map((part) => ({
+  ...["layout/", "plist/", "systemd/unit.ts"].map((part) => ({
     folder: `launchd/${part}`,
     imports: [...PURE_CORE, "launchd/"],
     isPure: true,

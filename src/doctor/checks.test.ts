@@ -1,7 +1,7 @@
 /** Every check finds what it is for, and nothing where there is nothing; what cannot be read is never passed. */
 import { describe, expect, it } from "vitest";
 import { errorCatalog } from "../api/errors.ts";
-import { type CheckResult, type Platform, runChecks } from "./check.ts";
+import { type CheckResult, type Platform, runChecks } from "./checks/check.ts";
 import type { TakenReadings } from "./readings.ts";
 import { allChecks } from "./table.ts";
 import { agentCases } from "./testing/agent-cases.ts";

@@ -1,7 +1,7 @@
 /** Which findings are conditions of the Host: those that whoever wonders about a host cannot see from the cluster. */
 import type { ConditionUpdate } from "../api/conditions.ts";
 import type { ErrorCode } from "../api/errors.ts";
-import { type CheckResult, type Platform, runChecks } from "./check.ts";
+import { type CheckResult, type Platform, runChecks } from "./checks/check.ts";
 import { machineChecks } from "./checks/machine.ts";
 import { networkChecks } from "./checks/network.ts";
 import { powerChecks } from "./checks/power.ts";

@@ -1,5 +1,5 @@
 /** Every check, in the order in which they are shown. */
-import type { Check } from "./check.ts";
+import type { Check } from "./checks/check.ts";
 import { clusterChecks } from "./checks/cluster.ts";
 import { engineChecks } from "./checks/engines.ts";
 import { fileChecks } from "./checks/files.ts";

@@ -5,7 +5,6 @@ import { open, readFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { MetalbridgeError } from "../api/errors.ts";
 
 export type Release = () => Promise<void>;
 
@@ -15,13 +14,11 @@ const GIVE_UP_MS = 10_000;
 const O_EXLOCK = 0x20;
 const isLinux = process.platform === "linux";
 
-/** Runs `work` while no other process runs under the same name (a path). Throws StateDirInUse when it takes too long. */
-export async function withProcessLock<T>(name: string, work: () => Promise<T>): Promise<T> {
-  const release = await acquire(name);
-  try {
-    return await work();
-  } finally {
-    await release();
+/** Waits for its turn; undefined when that takes too long. */
+export async function waitForLock(name: string): Promise<Release | undefined> {
+  for (const until = performance.now() + GIVE_UP_MS; ; await pause(TRY_AGAIN_MS)) {
+    const release = await tryLock(name);
+    if (release !== undefined || performance.now() > until) return release;
   }
 }
 
@@ -35,16 +32,6 @@ export async function holderOf(name: string): Promise<string | undefined> {
   const said = isLinux ? text(connect(abstractName(name))) : readFile(`${name}.lock`, "utf8");
   const pid = (await said.catch(() => "")).trim();
   return pid === "" ? undefined : pid;
-}
-
-async function acquire(name: string): Promise<Release> {
-  for (const until = performance.now() + GIVE_UP_MS; ; await pause(TRY_AGAIN_MS)) {
-    const release = await tryLock(name);
-    if (release !== undefined) return release;
-    if (performance.now() > until) {
-      throw new MetalbridgeError("StateDirInUse", `another agent has been starting at ${name} for too long`);
-    }
-  }
 }
 
 /** Linux: a name in the kernel's own table of sockets, with no file behind it. */

@@ -10,7 +10,6 @@ import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/gr
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
-import { collectionPath, objectPath } from "../../src/kube/client/paths.ts";
 import { writeHostAccess } from "../../src/kube/host-access.ts";
 import {
   CLUSTER_ROLE_BINDINGS,
@@ -20,6 +19,7 @@ import {
   ROLES,
   SERVICE_ACCOUNTS,
 } from "../../src/kube/kinds.ts";
+import { collectionPath, objectPath } from "../../src/kube/paths.ts";
 import { requestToken } from "../../src/kube/token.ts";
 import type { ApiResult, Kind, KubeObject } from "../../src/kube/types.ts";
 import { poll } from "./poll.ts";

@@ -3,7 +3,7 @@
  * makes the API server answer a handshake and its schemas each time; what tests kubectl itself still runs it.
  */
 import { connect, type RawRequest } from "../../src/kube/client/connect.ts";
-import { collectionPath, objectPath } from "../../src/kube/client/paths.ts";
+import { collectionPath, objectPath } from "../../src/kube/paths.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 
 const TIMEOUT_MS = 60_000;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { priorityClasses } from "../../controller/workload/priorities.ts";
-import { bundleInto } from "../../scripts/bundle.ts";
+import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";

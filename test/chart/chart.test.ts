@@ -8,7 +8,7 @@ import { parse } from "yaml";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
 import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
-import { bundleInto } from "../../scripts/bundle.ts";
+import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { configKeys } from "../../scripts/generate/configuration.ts";
 import { root } from "../docs/pages.ts";

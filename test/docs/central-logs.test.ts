@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { createJsonLog } from "../../cli/program/json-log.ts";
-import { layoutFor } from "../../launchd/layout.ts";
+import { layoutFor } from "../../launchd/layout/layout.ts";
 import { allPages } from "./pages.ts";
 
 interface Configuration {

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { bundleInto } from "../../scripts/bundle.ts";
+import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { allKinds, lostOf, startClients } from "../bed/load/clients.ts";

@@ -2,7 +2,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import path from "node:path";
-import { parseArgs } from "node:util";
 import {
   SERVED,
   TEMPLATE,
@@ -12,6 +11,7 @@ import {
 import { checkInterop, type InteropFacts } from "../../controller/workload/fixtures/interop-facts.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import { readArguments, runCommand, UsageError } from "../../scripts/project/release-error.ts";
 import { run } from "../../scripts/setup/command.mjs";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { parseCapabilities } from "../../src/engines/llamacpp/capabilities.ts";
@@ -24,37 +24,42 @@ import { observe, type Subject } from "./observe.ts";
 import { inFolder, KEY } from "./pod-process.ts";
 import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
 
-const { values } = parseArgs({
-  options: { only: { type: "string" }, write: { type: "boolean", default: false } },
-});
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
 
-const tried = Object.keys(PODS) as TriedRuntime[];
-const chosen = tried.filter((runtime) => values.only === undefined || values.only === runtime);
-if (chosen.length === 0)
-  process.stderr.write(`interop: --only ${values.only}: no such engine; choose one of ${tried.join(", ")}\n`);
+await runCommand(main, "interop");
 
-// Other work on this machine goes first.
-setPriority(10);
-let differences = 0;
-for (const runtime of chosen) {
-  const facts = runtime === "vllm" ? await vllmFacts() : await llamacppFacts();
-  if (typeof facts === "string") process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
-  else report(runtime, facts);
+async function main(): Promise<void> {
+  const options = { only: { type: "string" }, write: { type: "boolean", default: false } } as const;
+  const { only, write } = readArguments({ options }, "npm run interop -- [--only ENGINE] [--write]").values;
+  const tried = Object.keys(PODS) as TriedRuntime[];
+  const chosen = tried.filter((runtime) => only === undefined || only === runtime);
+  if (chosen.length === 0)
+    throw new UsageError(`--only ${only}: no such engine`, `choose one of ${tried.join(", ")}`);
+  // Other work on this machine goes first.
+  setPriority(10);
+  let differences = 0;
+  for (const runtime of chosen) {
+    const facts = runtime === "vllm" ? await vllmFacts() : await llamacppFacts();
+    if (typeof facts === "string") process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
+    else differences += report(runtime, facts, write);
+  }
+  if (differences > 0) process.exitCode = 1;
 }
-process.exitCode = differences === 0 && chosen.length > 0 ? 0 : 1;
 
-function report(runtime: TriedRuntime, facts: InteropFacts): void {
+/** Prints each point; returns how many differ. */
+function report(runtime: TriedRuntime, facts: InteropFacts, write: boolean): number {
+  let differences = 0;
   const expected = { pod: PODS[runtime], served: SERVED, commands: triedCommands(runtime) };
   for (const { point, differs } of checkInterop(facts, expected)) {
     if (differs !== undefined) differences += 1;
     const verdict = differs === undefined ? "ok" : `differs: ${differs}`;
     process.stdout.write(`| ${runtime} ${facts.version} | ${point} | ${verdict} |\n`);
   }
-  if (!values.write) return;
+  if (!write) return differences;
   const file = new URL(`../../src/engines/${runtime}/fixtures/interop.json`, import.meta.url);
   writeFileSync(file, `${JSON.stringify(facts, null, 2)}\n`);
+  return differences;
 }
 
 async function llamacppFacts(): Promise<InteropFacts | string> {

@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
-import { bundleInto } from "../../scripts/bundle.ts";
+import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { startPart } from "../bed/part.ts";
 import { installRelease } from "../bed/release.ts";
 import { parseExposition } from "./exposition.ts";

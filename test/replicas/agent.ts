@@ -18,7 +18,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
-import { createEventRecorder } from "../../src/kube/events.ts";
+import { createEventRecorder } from "../../src/kube/event/events.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { quietLog } from "../cluster/quiet-log.ts";

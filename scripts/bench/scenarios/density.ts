@@ -14,7 +14,7 @@ import { HOSTS as HOST_KIND } from "../../../src/api/kinds.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type Part, startPart } from "../../../test/bed/part.ts";
 import { installRelease } from "../../../test/bed/release.ts";
-import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle.ts";
+import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle/bundle.ts";
 import { BENCH_VERSION } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 import { expectOk, openPlane, type Plane } from "../plane.ts";

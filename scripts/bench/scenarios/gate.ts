@@ -13,7 +13,7 @@ import type { GateRoute } from "../../../agent/gate/routes.ts";
 import { createInstances } from "../../../agent/instances/instances.ts";
 import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
-import { bundleInto } from "../../bundle.ts";
+import { bundleInto } from "../../bundle/bundle.ts";
 import { type BenchTarget, figuresOf, type Measurement } from "../measurement.ts";
 
 const BLOCKS = 10;

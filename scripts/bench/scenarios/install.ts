@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { queryAgent } from "../../../launchd/agent-socket.ts";
-import { socketOf } from "../../../launchd/layout.ts";
+import { socketOf } from "../../../launchd/layout/layout.ts";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";

@@ -4,8 +4,8 @@
  */
 import path from "node:path";
 import { pushLayout } from "../../images/push.ts";
-import { readProject } from "../project.ts";
-import { ReleaseError, runCommand } from "../release-error.ts";
+import { readProject } from "../../project/project.ts";
+import { ReleaseError, runCommand } from "../../project/release-error.ts";
 
 await runCommand(async () => {
   const folder = process.argv[2];

@@ -1,5 +1,5 @@
 /** How a release was made: an in-toto statement with the predicate SLSA provenance v1, unsigned. Pure. */
-import type { Project } from "../project.ts";
+import type { Project } from "../../project/project.ts";
 import { type Locked, productionPackages, type SbomPart, toNpmPackage } from "./sbom.ts";
 
 /** Development packages that decide the bytes of a release. */

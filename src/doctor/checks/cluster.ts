@@ -1,7 +1,7 @@
 /** The way to the API server and back, and the credential for it. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { type Check, type CheckFinding, defineCheck } from "../check.ts";
 import type { ApiAnswer, CredentialReading, Readings } from "../readings.ts";
+import { type Check, type CheckFinding, defineCheck } from "./check.ts";
 
 const DAY_MS = 24 * 3_600_000;
 /** The Date header has whole seconds. */

@@ -3,7 +3,7 @@ import type { InterferingApp } from "../../engines/contract/description.ts";
 import { ENGINES } from "../../engines/registry.ts";
 import { ENGINE_PROGRAMS, TRACES } from "../../engines/traces.ts";
 import { compareVersions } from "../../util/compare-versions.ts";
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 /** Programs of engines by the name of their executable. */
 const ENGINE = new RegExp(

@@ -1,6 +1,7 @@
 /** The files of the agent: whose they are, and what was left behind. */
-import { type Check, type CheckFinding, defineCheck } from "../check.ts";
+
 import type { FileReading } from "../readings.ts";
+import { type Check, type CheckFinding, defineCheck } from "./check.ts";
 import { quoted } from "./machine.ts";
 
 export const fileChecks: readonly Check[] = [

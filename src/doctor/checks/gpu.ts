@@ -1,5 +1,5 @@
 /** GPUs of Linux hosts. */
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 const linux = ["linux"] as const;
 

@@ -1,5 +1,5 @@
 /** The machine itself: system, chip, heat, crashes. */
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 const OLDEST_MACOS = 14;
 const WEEK_MS = 7 * 24 * 3_600_000;

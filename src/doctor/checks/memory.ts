@@ -1,6 +1,6 @@
 /** Memory, and how much of it the GPU gets. */
 import { formatBytes } from "../../util/bytes.ts";
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 const MIB = 2 ** 20;
 const darwin = ["darwin"] as const;

@@ -1,6 +1,7 @@
 /** The network of the host: its links, its neighbors, its firewall. */
-import { type Check, type CheckFinding, defineCheck } from "../check.ts";
+
 import type { Firewall, Link, Neighbors } from "../readings.ts";
+import { type Check, type CheckFinding, defineCheck } from "./check.ts";
 import { quoted } from "./machine.ts";
 
 const darwin = ["darwin"] as const;

@@ -1,5 +1,5 @@
 /** Staying awake, and coming back after a power failure. */
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 const darwin = ["darwin"] as const;
 

@@ -1,5 +1,5 @@
 /** How the agent is kept running. */
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 
 const FEWEST_FILES = 1_024;
 const RESTART_LOOP = 10;

@@ -1,6 +1,6 @@
 /** Where models are stored. */
 import { formatBytes } from "../../util/bytes.ts";
-import { type Check, defineCheck } from "../check.ts";
+import { type Check, defineCheck } from "./check.ts";
 import { quoted } from "./machine.ts";
 
 const SLOW = 200e6;

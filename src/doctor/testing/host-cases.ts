@@ -1,5 +1,5 @@
 /** One case for each check of the machine, its power, memory, storage and network. */
-import type { Platform } from "../check.ts";
+import type { Platform } from "../checks/check.ts";
 import type { Link, Readings } from "../readings.ts";
 
 export type Given = Partial<Readings>;

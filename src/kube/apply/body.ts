@@ -1,6 +1,6 @@
 /** The body of a server-side apply: what a manager wants, without the fields that the server sets. */
 import { GROUP } from "../../api/group.ts";
-import { apiVersionOf } from "../client/paths.ts";
+import { apiVersionOf } from "../paths.ts";
 import type { Kind, KubeObject } from "../types.ts";
 
 export type ApplyBody = Record<string, unknown> & { readonly metadata: Record<string, unknown> };

@@ -3,6 +3,7 @@
 import { bodyOfApply, textOfApply } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
+import { apiVersionOf, collectionPath, objectPath } from "../paths.ts";
 import type {
   ApiFailure,
   ApiResult,
@@ -18,7 +19,6 @@ import type {
 } from "../types.ts";
 import type { KubeConnection, RawRequest } from "./connect.ts";
 import { listPages } from "./list-pages.ts";
-import { apiVersionOf, collectionPath, objectPath } from "./paths.ts";
 
 export interface ClientOptions {
   /** For each request, body included. */

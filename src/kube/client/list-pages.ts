@@ -1,9 +1,8 @@
 /** Complete lists, page by page, so that neither side holds more than a page of JSON at a time. */
 import { failureOfBadBody } from "../errors.ts";
+import { apiVersionOf, collectionPath, selectorQuery } from "../paths.ts";
 import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
-import { isNamed } from "../watch/parse-event.ts";
 import type { KubeConnection } from "./connect.ts";
-import { apiVersionOf, collectionPath, selectorQuery } from "./paths.ts";
 import { CODE_TOO_LONG } from "./transport.ts";
 
 export interface ListCall extends ListOptions {
@@ -114,4 +113,16 @@ function parsePage(text: string): Page | undefined {
 // The server leaves apiVersion and kind out of list items; everywhere else objects carry them.
 function withType<T extends KubeObject>(item: T, kind: Kind<T>): T {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...item };
+}
+
+/** What every object of a list or watch has at least. */
+export function isNamed(object: unknown): boolean {
+  return hasVersion(object) && "name" in object.metadata && typeof object.metadata.name === "string";
+}
+
+export function hasVersion(object: unknown): object is { metadata: { resourceVersion: string } } {
+  if (typeof object !== "object" || object === null || !("metadata" in object)) return false;
+  const { metadata } = object;
+  if (typeof metadata !== "object" || metadata === null || !("resourceVersion" in metadata)) return false;
+  return typeof metadata.resourceVersion === "string";
 }

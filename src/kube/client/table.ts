@@ -2,9 +2,9 @@
 import { z } from "zod";
 import type { ObjectMeta } from "../../api/metadata.ts";
 import { failureOfBadBody } from "../errors.ts";
+import { collectionPath, selectorQuery } from "../paths.ts";
 import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
 import type { KubeConnection } from "./connect.ts";
-import { collectionPath, selectorQuery } from "./paths.ts";
 
 const tableSchema = z.object({
   columnDefinitions: z.array(z.object({ name: z.string(), priority: z.number().default(0) })),

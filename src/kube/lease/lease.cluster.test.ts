@@ -8,13 +8,13 @@ import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import type { Clock } from "../../util/ports.ts";
 import { connect } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
-import { createEventRecorder } from "../events.ts";
+import { createEventRecorder } from "../event/events.ts";
 import { EVENTS, LEASES } from "../kinds.ts";
-import { runLeaderElection } from "../leader.ts";
-import { type KeepLeaseOptions, keepLease } from "../lease.ts";
 import type { KubeEvent } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import type { KubeClient } from "../types.ts";
+import { runLeaderElection } from "./leader.ts";
+import { type KeepLeaseOptions, keepLease } from "./lease.ts";
 
 const within = { timeout: 60_000, interval: 20 };
 const ownCluster = oneCluster({ crds: false });

@@ -7,7 +7,7 @@ import { connectNoted, type NotedConnection } from "../../../test/fixtures/noted
 import type { Clock } from "../../util/ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
-import { keepLease } from "../lease.ts";
+import { keepLease } from "../lease/lease.ts";
 import type { ConfigMap } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import { createCatchUp } from "./catch-up.ts";

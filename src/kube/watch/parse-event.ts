@@ -1,4 +1,5 @@
 /** One line of a watch as a value. */
+import { hasVersion, isNamed } from "../client/list-pages.ts";
 import { failureOfStatus } from "../errors.ts";
 import type { ApiFailure, KubeObject } from "../types.ts";
 
@@ -30,16 +31,4 @@ export function parseWatchEvent<T extends KubeObject>(line: string): WatchEvent<
     default:
       return undefined;
   }
-}
-
-/** What every object of a list or watch has at least. */
-export function isNamed(object: unknown): boolean {
-  return hasVersion(object) && "name" in object.metadata && typeof object.metadata.name === "string";
-}
-
-function hasVersion(object: unknown): object is { metadata: { resourceVersion: string } } {
-  if (typeof object !== "object" || object === null || !("metadata" in object)) return false;
-  const { metadata } = object;
-  if (typeof metadata !== "object" || metadata === null || !("resourceVersion" in metadata)) return false;
-  return typeof metadata.resourceVersion === "string";
 }

@@ -14,7 +14,7 @@ import {
 } from "../../../test/fixtures/noted-connection.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
-import { keepLease } from "../lease.ts";
+import { keepLease } from "../lease/lease.ts";
 import { systemClock } from "../system-clock.ts";
 import type { ApiFailure } from "../types.ts";
 import { startReflector } from "./reflector.ts";

@@ -10,7 +10,7 @@ import type { Clock, Log } from "../../util/ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
-import { keepLease } from "../lease.ts";
+import { keepLease } from "../lease/lease.ts";
 import type { ConfigMap } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";

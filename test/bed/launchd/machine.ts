@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { build } from "esbuild";
 import { packageRoot } from "../../../local/package-root.ts";
-import { bundleInto, REQUIRE } from "../../../scripts/bundle.ts";
+import { bundleInto, REQUIRE } from "../../../scripts/bundle/bundle.ts";
 import { fillRelease } from "../../../scripts/release/folder.ts";
 import { bundleIsFresh } from "../../../scripts/setup/bundle.mjs";
 import { type Directory, startDirectory } from "./directory.ts";

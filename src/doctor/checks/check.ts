@@ -1,6 +1,6 @@
 /** One check: a pure function of readings. Unreadable is a result of its own, and never a pass. */
-import { defaultRemedy, type ErrorCode } from "../api/errors.ts";
-import type { Readings, TakenReadings } from "./readings.ts";
+import { defaultRemedy, type ErrorCode } from "../../api/errors.ts";
+import type { Readings, TakenReadings } from "../readings.ts";
 
 export type Platform = "darwin" | "linux";
 /** error: services fail, or will. warning: they may. note: something could be better. */

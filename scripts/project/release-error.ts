@@ -3,6 +3,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 /** An expected failure of a release command: `remedy` says what to do. */
 export class ReleaseError extends Error {
   readonly remedy: string;
+  readonly exitCode: number = 1;
 
   constructor(message: string, remedy: string, options: ErrorOptions = {}) {
     super(message, options);
@@ -11,12 +12,17 @@ export class ReleaseError extends Error {
   }
 }
 
-/** The arguments of the command line. Throws ReleaseError with the usage for those that `config` does not allow. */
+/** The command line cannot be read: `remedy` is the usage. */
+export class UsageError extends ReleaseError {
+  override readonly exitCode = 2;
+}
+
+/** The arguments of the command line. Throws UsageError for those that `config` does not allow. */
 export function readArguments<Config extends ParseArgsConfig>(config: Config, usage: string) {
   try {
     return parseArgs(config);
   } catch (cause) {
-    throw new ReleaseError(cause instanceof Error ? cause.message : String(cause), usage, { cause });
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), usage, { cause });
   }
 }
 
@@ -26,6 +32,6 @@ export async function runCommand(main: () => void | Promise<void>, name = "relea
     await main();
   } catch (error) {
     console.error(error instanceof ReleaseError ? `${name}: ${error.message}\n  → ${error.remedy}` : error);
-    process.exitCode = 1;
+    process.exitCode = error instanceof ReleaseError ? error.exitCode : 1;
   }
 }

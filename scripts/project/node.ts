@@ -57,7 +57,7 @@ export function pinnedNode(platform: string): PinnedNode {
   if (pin === undefined)
     throw new ReleaseError(
       `no Node is pinned for ${platform}`,
-      `choose from ${PLATFORMS.join(", ")}, or pin one in scripts/release/node.ts`,
+      `choose from ${PLATFORMS.join(", ")}, or pin one in scripts/project/node.ts`,
     );
   const { name, version, sha256 } = pin;
   const cached = path.join(cacheDir(), "node", `${name}-${version}`);
@@ -78,7 +78,7 @@ function download({ name, version, sha256 }: Pin, file: string): string {
   } catch (cause) {
     throw new ReleaseError(
       `cannot get ${name}@${version} from the npm registry: ${cause instanceof Error ? cause.message : cause}`,
-      `check that npm view ${name}@${version} finds it; else pin a version that the registry has in scripts/release/node.ts`,
+      `check that npm view ${name}@${version} finds it; else pin a version that the registry has in scripts/project/node.ts`,
       { cause },
     );
   } finally {

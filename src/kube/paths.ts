@@ -1,5 +1,5 @@
 /** URL paths of kinds and objects. */
-import type { Kind, KubeObject, ListOptions, ObjectRef } from "../types.ts";
+import type { Kind, KubeObject, ListOptions, ObjectRef } from "./types.ts";
 
 const MIN_WATCH_S = 300;
 

@@ -1,14 +1,14 @@
 /** Leader election when the leader itself is at fault. */
 import { expect, it, vi } from "vitest";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { movableClock } from "../../test/fixtures/movable-clock.ts";
-import { connect } from "./client/connect.ts";
-import { createClient } from "./client/create-client.ts";
-import { CONFIG_MAPS, LEASES } from "./kinds.ts";
+import { sharedCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
+import { movableClock } from "../../../test/fixtures/movable-clock.ts";
+import { connect } from "../client/connect.ts";
+import { createClient } from "../client/create-client.ts";
+import { CONFIG_MAPS, LEASES } from "../kinds.ts";
+import { systemClock } from "../system-clock.ts";
+import type { KubeClient } from "../types.ts";
 import { runLeaderElection } from "./leader.ts";
-import { systemClock } from "./system-clock.ts";
-import type { KubeClient } from "./types.ts";
 
 it("a leader whose work fails makes room for another", async () => {
   const cluster = sharedCluster();

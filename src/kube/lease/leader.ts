@@ -1,9 +1,9 @@
 /** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
-import type { Clock, Log } from "../util/ports.ts";
-import { isApiUnavailable } from "./errors.ts";
-import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
-import type { KubeClient } from "./types.ts";
-import { waitMs } from "./wait.ts";
+import type { Clock, Log } from "../../util/ports.ts";
+import { isApiUnavailable } from "../errors.ts";
+import type { KubeClient } from "../types.ts";
+import { waitMs } from "../wait.ts";
+import { createLeaseClaim, type LeaseClaim } from "./claim.ts";
 
 export interface LeaderElectionOptions {
   readonly client: KubeClient;

@@ -1,12 +1,12 @@
 /** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
-import { type BackoffOptions, retryMs } from "../util/backoff.ts";
-import type { Clock, Log } from "../util/ports.ts";
-import { eventName, eventNamespace, incrementSeries, newEvent, type Reporter } from "./event/event-object.ts";
-import { createSeriesMemory, type EventInput, type Series } from "./event/series.ts";
-import { EVENTS } from "./kinds.ts";
-import type { ObjectReference } from "./objects.ts";
-import type { ApiFailure, ApiResult, KubeClient } from "./types.ts";
-import { waitMs } from "./wait.ts";
+import { type BackoffOptions, retryMs } from "../../util/backoff.ts";
+import type { Clock, Log } from "../../util/ports.ts";
+import { EVENTS } from "../kinds.ts";
+import type { ObjectReference } from "../objects.ts";
+import type { ApiFailure, ApiResult, KubeClient } from "../types.ts";
+import { waitMs } from "../wait.ts";
+import { eventName, eventNamespace, incrementSeries, newEvent, type Reporter } from "./event-object.ts";
+import { createSeriesMemory, type EventInput, type Series } from "./series.ts";
 
 export interface EventRecorderOptions extends Reporter {
   readonly client: KubeClient;

@@ -1,10 +1,10 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
-import { type BackoffOptions, retryMs } from "../util/backoff.ts";
-import type { Clock, Log } from "../util/ports.ts";
-import { isApiUnavailable } from "./errors.ts";
-import { createLeaseClaim } from "./lease/claim.ts";
-import type { ApiFailure, KubeClient } from "./types.ts";
-import { waitMs } from "./wait.ts";
+import { type BackoffOptions, retryMs } from "../../util/backoff.ts";
+import type { Clock, Log } from "../../util/ports.ts";
+import { isApiUnavailable } from "../errors.ts";
+import type { ApiFailure, KubeClient } from "../types.ts";
+import { waitMs } from "../wait.ts";
+import { createLeaseClaim } from "./claim.ts";
 
 export interface KeepLeaseOptions {
   /** With a timeout of a few seconds: one lost request must not cost a renewal period. */

@@ -4,7 +4,7 @@ import path from "node:path";
 import { loadAgentConfig } from "../../agent/config/load.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { findControlPlaneSession } from "../../local/control-plane/session.ts";
-import { currentPlatform, type InstallScopeFlags, installedChoices } from "../install/context.ts";
+import { currentPlatform, type InstallScopeFlags, installedChoices } from "./context.ts";
 
 export interface LocalAgent {
   readonly stateDir: string;
