@@ -2,14 +2,11 @@
 import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
+import { engineConfigs } from "../engines/registry.ts";
 import { addressProblem } from "./address.ts";
+import { absolutePath, endpoint, path } from "./fields/places.ts";
 import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "./port-range.ts";
 import { remoteAccess } from "./remote-access.ts";
-
-const path = z
-  .string()
-  .min(1, "must not be empty")
-  .refine((text) => !text.includes("\0"), "must not hold a zero byte");
 
 const bytes = z.union([z.number(), z.string()]).transform((value, context) => {
   const parsed = parseQuantity(value);
@@ -39,16 +36,6 @@ const address = z.string().superRefine((text, context) => {
   if (why !== undefined)
     context.addIssue({ code: "custom", message: `is ${why}: an EndpointSlice may not hold it` });
 });
-
-const loopbackAddress = (example: string) =>
-  z
-    .string()
-    .regex(
-      /^(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}$/,
-      `must be an address of loopback, such as ${example}`,
-    );
-
-const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https address" });
 
 const settingsSchema = z.strictObject({
   kubeconfig: path
@@ -94,63 +81,9 @@ const settingsSchema = z.strictObject({
   portRange: portRange
     .describe("First and last port of the range for engines: 21000-21999 or [21000, 21999].")
     .prefault("21000-21999"),
-  llamaServer: z
-    .array(path)
-    .describe("llama-server programs to try, in order, before those on PATH.")
-    .default([]),
-  ollama: z
-    .strictObject({
-      programs: z.array(path).describe("ollama programs to try, in order, before those on PATH.").default([]),
-      address: loopbackAddress("127.0.0.1:11434")
-        .describe(
-          "Ollama server that runs on this machine already, for example 127.0.0.1:11434. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Absent: the agent starts its own.",
-        )
-        .optional(),
-      registry: endpoint
-        .describe("Registry that ollama:// sources without a host are pulled from. Absent: Ollama's own.")
-        .optional(),
-    })
-    .prefault({}),
-  omlx: z
-    .strictObject({
-      programs: z.array(path).describe("omlx programs to try, in order, before those on PATH.").default([]),
-      address: loopbackAddress("127.0.0.1:8000")
-        .describe(
-          "oMLX server that runs on this machine already, for example 127.0.0.1:8000. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Needs omlx.basePath and omlx.modelDir. Absent: the agent starts its own.",
-        )
-        .optional(),
-      keyFile: path.describe("File with that server's main API key. Absent: it asks for none.").optional(),
-      basePath: path
-        .describe(
-          "Base path of that server (~/.omlx by default): the agent sets its own models' settings there.",
-        )
-        .optional(),
-      modelDir: path
-        .describe("Folder in which that server looks for models: the agent links its own there.")
-        .optional(),
-      cacheRoots: z
-        .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
-        .describe("Folders that pagedSSDCacheDir of services may be in. Empty: it is not allowed.")
-        .default([]),
-    })
-    .refine(
-      ({ address, basePath, modelDir }) =>
-        address === undefined || (basePath !== undefined && modelDir !== undefined),
-      { path: ["address"], message: "needs omlx.basePath and omlx.modelDir" },
-    )
-    .prefault({}),
-  generic: z
-    .strictObject({
-      roots: z
-        .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
-        .describe(
-          "Programs, or folders of programs, that services of runtime generic may run, with any arguments, as the agent's user. Links out of a folder are not followed. Empty: none, and this host runs no such service.",
-        )
-        .default([]),
-    })
-    .prefault({}),
+  ...engineConfigs,
   modelRoots: z
-    .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
+    .array(absolutePath)
     .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")
     .default([]),
   reportInstalled: z

@@ -1,4 +1,5 @@
 /** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
+import type { z } from "zod";
 import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import type { ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
@@ -8,8 +9,48 @@ import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { GateRoute, Protocol } from "../gate/routes.ts";
 import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../instances/instance.ts";
+import type { Instances } from "../instances/instances.ts";
 import type { DrainReading } from "../replicas/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
+
+/** What every engine's folder exports: its part of the agent's configuration, its driver, and how it is found. */
+export interface HostEngine<Config> {
+  readonly runtime: Runtime;
+  readonly config: z.ZodType<Config>;
+  readonly driver: (config: Config, options: EngineOptions) => EngineDriver;
+  /** For doctor and selftest. Absent: it has no program of its own. */
+  readonly find?: (config: Config, search: ProgramSearch) => Promise<FoundProgram | undefined>;
+  /** Its name in selftest's step that shows its version and how many flags it has. Absent: no such step. */
+  readonly selftestName?: string;
+}
+
+export interface ProgramSearch {
+  readonly env: Readonly<Record<string, string>>;
+  readonly firstAnswerTimeoutsMs?: readonly number[];
+}
+
+export interface FoundProgram {
+  readonly path: string;
+  readonly version: string;
+  readonly flags?: { readonly size: number };
+}
+
+export interface EngineOptions {
+  /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
+  readonly env: Readonly<Record<string, string>>;
+  /** What the agent's configuration says of the machine. */
+  readonly machine: {
+    readonly platform?: "darwin" | "linux" | undefined;
+    readonly memory?: {
+      readonly compute?: { readonly factor: number; readonly extraBytes: number } | undefined;
+    };
+    readonly sources?: { readonly stallMs: number };
+    readonly disk?: { readonly reserve: number };
+  };
+  readonly instances: Instances;
+  /** Bytes that all engines of this host may claim together; undefined until the machine was read. */
+  readonly memoryBudget: () => number | undefined;
+}
 
 export interface DetectedRuntime {
   readonly name: string;

@@ -1,46 +1,59 @@
-/** The engines this agent can drive: one line each. */
+/** The engines this agent can drive, one line each. */
+import type { z } from "zod";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { AgentConfig } from "../config/schema.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
 import { withGate } from "../gate/gated-driver.ts";
-import type { Instances } from "../instances/instances.ts";
-import type { EngineDriver } from "./engine.ts";
-import { genericDriver } from "./generic/driver.ts";
-import { llamaServerDriver } from "./llamacpp/driver.ts";
-import { ollamaDriver } from "./ollama/driver.ts";
-import { omlxDriver } from "./omlx/driver.ts";
+import type { EngineDriver, EngineOptions, HostEngine } from "./engine.ts";
+import { genericEngine } from "./generic/driver.ts";
+import { llamacppEngine } from "./llamacpp/driver.ts";
+import { ollamaEngine } from "./ollama/driver.ts";
+import { omlxEngine } from "./omlx/driver.ts";
 
-export interface EngineOptions {
-  /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
-  readonly env: Readonly<Record<string, string>>;
-  /** What the agent was configured with; each engine reads its own part. */
-  readonly config: Pick<AgentConfig, "llamaServer"> &
-    Partial<Pick<AgentConfig, "memory" | "platform" | "generic" | "ollama" | "omlx" | "sources" | "disk">>;
-  readonly instances: Instances;
-  /** Bytes that all engines of this host may claim together; undefined until the machine was read. */
-  readonly memoryBudget: () => number | undefined;
-}
+/** By the key of each in the agent's configuration. */
+const hostEngines = {
+  llamaServer: llamacppEngine,
+  ollama: ollamaEngine,
+  omlx: omlxEngine,
+  generic: genericEngine,
+};
 
-export interface RegistryOptions extends EngineOptions {
+type Engines = typeof hostEngines;
+type EngineKey = keyof Engines;
+export type EngineConfigs = { readonly [Key in EngineKey]: z.output<Engines[Key]["config"]> };
+
+export const HOST_ENGINES = Object.entries(hostEngines) as readonly (readonly [
+  key: EngineKey,
+  engine: HostEngine<EngineConfigs[EngineKey]>,
+])[];
+
+/** The keys of engines in the schema of the agent's configuration. */
+export const engineConfigs = Object.fromEntries(HOST_ENGINES.map(([key, { config }]) => [key, config])) as {
+  readonly [Key in EngineKey]: Engines[Key]["config"];
+};
+
+export interface RegistryOptions extends Omit<EngineOptions, "machine"> {
+  /** What the agent was configured with; each engine gets its own part. */
+  readonly config: Partial<EngineConfigs> & EngineOptions["machine"];
   /** Where engines that serve through the gate get their routes. */
   readonly gate: { readonly routes: GateRoutes; readonly clock: Clock };
 }
 
-const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
-  llamacpp: llamaServerDriver,
-  omlx: omlxDriver,
-  ollama: ollamaDriver,
-  generic: genericDriver,
-};
-
-export function createEngineDrivers(options: RegistryOptions): ReadonlyMap<Runtime, EngineDriver> {
-  return new Map(
-    Object.values(DRIVERS)
-      .map((create) => create(options))
-      .map((driver) => withGate(driver, options.gate))
-      .map((driver) => [driver.runtime, driver]),
-  );
+/** In the order of preference of their runtimes. */
+export function createEngineDrivers({
+  config,
+  gate,
+  ...options
+}: RegistryOptions): ReadonlyMap<Runtime, EngineDriver> {
+  const drivers = new Map<Runtime, EngineDriver>();
+  for (const { runtime } of ENGINES) {
+    const [key, engine] = HOST_ENGINES.find(([, one]) => one.runtime === runtime) ?? [];
+    if (key === undefined || engine === undefined) continue;
+    const own = config[key] ?? engine.config.parse(undefined);
+    drivers.set(runtime, withGate(engine.driver(own, { ...options, machine: config }), gate));
+  }
+  return drivers;
 }
 
 const PASSED_ON =

@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import { freePort } from "../../test/bed/ports.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
-import type { EngineOptions } from "./registry.ts";
+import type { RegistryOptions } from "./registry.ts";
 import { tinyDaemonDriver, tinyEngineDriver, tinyModels } from "./testing/tiny-drivers.ts";
 
 const PATIENT = { timeout: 60_000, interval: 20 };
@@ -11,7 +11,7 @@ const PATIENT = { timeout: 60_000, interval: 20 };
 test(
   "an engine with a process per replica is started, adopted by the next agent, restarted after a crash, and drained",
   withBench(async (bench) => {
-    const drivers = ({ instances }: EngineOptions) => new Map([["generic", tinyEngineDriver(instances)]]);
+    const drivers = ({ instances }: RegistryOptions) => new Map([["generic", tinyEngineDriver(instances)]]);
     const first = await bench.startAgent({ drivers });
     await create(bench, "one", "generic", "one");
     await create(bench, "two", "generic", "two");
@@ -42,7 +42,7 @@ test(
   "a shared daemon is one process for several models, and unloads each when its last replica goes",
   withBench(async (bench) => {
     const port = await freePort();
-    const drivers = ({ instances }: EngineOptions) =>
+    const drivers = ({ instances }: RegistryOptions) =>
       new Map([["ollama", tinyDaemonDriver(instances, port)]]);
     const first = await bench.startAgent({ drivers });
     for (const [name, model] of [
@@ -85,7 +85,7 @@ test(
   "a shared daemon that hangs is killed, and serves both of its models again",
   withBench(async (bench) => {
     const port = await freePort();
-    const drivers = ({ instances }: EngineOptions) =>
+    const drivers = ({ instances }: RegistryOptions) =>
       new Map([["ollama", tinyDaemonDriver(instances, port)]]);
     const timings = { liveProbeMs: 200, failedProbeMs: 50, backoffFirstMs: 100 };
     await bench.startAgent({ drivers, timings });

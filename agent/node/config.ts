@@ -5,7 +5,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
-import { addressIn } from "../engines/http.ts";
+import { addressIn } from "../engines/io/http.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
 import type { NodeReaderOptions } from "./read.ts";
 

@@ -8,7 +8,7 @@ import { SourceFailure } from "../../src/hub/failure.ts";
 import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
-import { resolveInside } from "../config/allowed-roots.ts";
+import { resolveInside } from "../config/fields/allowed-roots.ts";
 import { firstBytesCheck } from "./download/body.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 

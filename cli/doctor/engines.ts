@@ -1,9 +1,7 @@
 /** The engines on this machine, found as the agent finds them. */
 import { realpath, stat } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
-import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
-import { createOllamaFinder, detectOllama } from "../../agent/engines/ollama/program.ts";
-import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
+import { HOST_ENGINES } from "../../agent/engines/registry.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
 import { accountControlling } from "../../launchd/account-files.ts";
 import { changesOf, listEngines } from "../../launchd/engines/store.ts";
@@ -19,23 +17,13 @@ export async function findEngines(
   env: Readonly<Record<string, string>>,
   agent: EnginePlaces = {},
 ): Promise<readonly FoundEngine[]> {
-  const llamacpp = createProgramFinder({
-    paths: llamaServerPaths(config, agent),
-    env,
-    firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
-  });
-  const { address, programs } = config.ollama;
-  const [host, port] = splitAddress(address ?? "");
-  const ollama =
-    address === undefined ? createOllamaFinder({ paths: programs, env }) : () => detectOllama({ host, port });
-  const found = await Promise.all([
-    one("llamacpp", async () => {
-      const program = await llamacpp();
-      return program && { path: program.path, version: program.capabilities.version };
-    }),
-    one("ollama", ollama),
-    one("omlx", createOmlxFinder({ paths: config.omlx.programs, env })),
-  ]);
+  const configs = { ...config, llamaServer: llamaServerPaths(config, agent) };
+  const search = { env, firstAnswerTimeoutsMs: [FIRST_ANSWER_MS] };
+  const found = await Promise.all(
+    HOST_ENGINES.map(([key, { runtime, find }]) =>
+      find === undefined ? [] : one(runtime, () => find(configs[key], search)),
+    ),
+  );
   return found.flat().map((engine) => ({ ...engine, changeableBy: changeableBy(engine.path) }));
 }
 
@@ -95,9 +83,4 @@ async function one(
         : { code: "RuntimeBroken" as const, message: String(error) };
     return [{ runtime, path: "", trouble }];
   }
-}
-
-function splitAddress(address: string): readonly [host: string, port: number] {
-  const at = address.lastIndexOf(":");
-  return [address.slice(0, at), Number(address.slice(at + 1))];
 }

@@ -2,12 +2,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { sendEngineRequest } from "../../agent/engines/http.ts";
+import { sendEngineRequest } from "../../agent/engines/io/http.ts";
+import { runProgram } from "../../agent/engines/io/program.ts";
 import { createProgramFinder, type LlamaServerProgram } from "../../agent/engines/llamacpp/program.ts";
-import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
-import { runProgram } from "../../agent/engines/program.ts";
+import { HOST_ENGINES } from "../../agent/engines/registry.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { chooseEnginePort, isPortAnswering } from "../../agent/instances/engine-port.ts";
+import { chooseEnginePort, isPortAnswering } from "../../agent/instances/process/engine-port.ts";
 import { writeTinyModel } from "../../local/demo/tiny-model.ts";
 import { buildArgv } from "../../src/engines/llamacpp/argv.ts";
 import { estimateClaim } from "../../src/engines/llamacpp/claim/claim.ts";
@@ -78,7 +78,18 @@ export function engineSteps(): readonly SelftestStep[] {
       checkBudget,
     ),
     step("buffers", "the buffers that llama-server prints are within the claim", checkBuffers),
-    step("omlx", "the installed oMLX is found, and its flags are understood", checkOmlx),
+    ...HOST_ENGINES.flatMap(([key, { runtime, find, selftestName: name }]) =>
+      name === undefined || find === undefined
+        ? []
+        : [
+            step(runtime, `the installed ${name} is found, and its flags are understood`, async (bench) => {
+              const found = await find(bench.config[key], bench);
+              return found === undefined
+                ? notApplicableStep(`${name} is not installed`)
+                : passedStep(`${found.version}, ${found.flags?.size ?? 0} flags`);
+            }),
+          ],
+    ),
   ];
 }
 
@@ -215,10 +226,3 @@ async function checkBuffers(bench: Bench): Promise<SelftestOutcome> {
 }
 
 const PRINTED_BYTES = 1 << 20;
-
-async function checkOmlx({ config, env }: Bench): Promise<SelftestOutcome> {
-  const found = await createOmlxFinder({ paths: config.omlx.programs, env })();
-  return found === undefined
-    ? notApplicableStep("oMLX is not installed")
-    : passedStep(`${found.version}, ${found.flags.size} flags`);
-}

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { routedAddress } from "../../agent/host/routed-address.ts";
-import { isFree, isPortAnswering } from "../../agent/instances/engine-port.ts";
+import { isFree, isPortAnswering } from "../../agent/instances/process/engine-port.ts";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { engineMark } from "../../agent/instances/process/run-directory.ts";
 import { SELFTEST_SWEEP_MS, startAbandoned } from "./abandoned.ts";

@@ -36,7 +36,6 @@ const words: readonly Word[] = [
     elsewhere: {
       "cli/selftest.ts": "the flag --llama-server",
       "cli/selftest/engine.ts": "serves a tiny model with it",
-      "agent/config/schema.ts": "the key llamaServer names the programs to try",
       "agent/engines/ollama/driver.ts": "Ollama's runners are llama.cpp, and fail with its words",
       "agent/engines/ollama/models.ts":
         "names llama.cpp's tool that merges files, and the runtime that needs none",
@@ -97,7 +96,6 @@ const words: readonly Word[] = [
       "local/control-plane/config.ts": "the variable that names its program",
       "local/control-plane/engine-programs.ts": "finds its program for the demo",
       "local/demo/engine.ts": "the demo serves with it where it is asked to",
-      "cli/doctor/engines.ts": "finds each engine as its driver does",
       "local/demo/source.ts": "ollama:// is a kind of source",
       "src/capacity/claim.ts": "ollama:// is a kind of source, whose projector its manifest names",
       "src/hub/inspect/inspect.ts": "hands the registry of ollama:// sources on",
@@ -113,11 +111,7 @@ const words: readonly Word[] = [
     name: "oMLX",
     pattern: /omlx/i,
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit, installed],
-    elsewhere: {
-      "cli/selftest/engine.ts": "finds it as its driver does",
-      "agent/config/schema.ts": "the key omlx holds its settings",
-      "cli/doctor/engines.ts": "finds each engine as its driver does",
-    },
+    elsewhere: {},
   },
   {
     name: "metal",

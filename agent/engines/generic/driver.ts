@@ -6,8 +6,8 @@ import { programClaimBasis, programClaimBytes } from "../../../src/engines/gener
 import { knownName } from "../../../src/engines/generic/known-programs.ts";
 import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
 import { installHintOf } from "../../../src/engines/registry.ts";
-import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import type { EngineOptions } from "../registry.ts";
+import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import { type GenericConfig, genericConfig } from "./config.ts";
 import {
   type ProgramProbes,
   programProbesOf,
@@ -19,8 +19,17 @@ import { checkProgram, findKnownPrograms, locateInRoots } from "./programs.ts";
 
 const LOOPBACK = "127.0.0.1";
 
-export function genericDriver({ env, config, instances: { processes } }: EngineOptions): EngineDriver {
-  const roots = config.generic?.roots ?? [];
+export const genericEngine: HostEngine<GenericConfig> = {
+  runtime: "generic",
+  config: genericConfig,
+  driver: genericDriver,
+};
+
+function genericDriver({ roots }: GenericConfig, options: EngineOptions): EngineDriver {
+  const {
+    env,
+    instances: { processes },
+  } = options;
   const runs = { env, check: (path: string) => checkProgram(path, roots) };
   const probeHealth: EngineDriver["probeHealth"] = async (target, { timeoutMs } = {}) => {
     const answer = await runProgramCheck(target, programProbesOf(target).liveness, runs, timeoutMs);

@@ -4,10 +4,10 @@ import { z } from "zod";
 import { type ProgramCheck, programSchema } from "../../../src/api/fields/program.ts";
 import { sumGauges } from "../../../src/engines/generic/program.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { isPortAnswering } from "../../instances/engine-port.ts";
+import { isPortAnswering } from "../../instances/process/engine-port.ts";
 import type { EngineTarget, RequestResult } from "../engine.ts";
-import { sendEngineRequest } from "../http.ts";
-import { quickGet } from "../quick-get.ts";
+import { sendEngineRequest } from "../io/http.ts";
+import { quickGet } from "../io/quick-get.ts";
 
 const TIMEOUT_MS = 2_000;
 const LONGEST_WORDS = 300;

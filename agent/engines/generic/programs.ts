@@ -4,7 +4,7 @@ import { access, glob, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { KNOWN_PROGRAMS } from "../../../src/engines/generic/known-programs.ts";
-import { resolveInside } from "../../config/allowed-roots.ts";
+import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { InstalledProgram } from "../engine.ts";
 
 /** The known programs in the roots; the first root that has one wins. */

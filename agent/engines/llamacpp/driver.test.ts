@@ -13,7 +13,7 @@ import {
   program,
 } from "../../../test/fixtures/started-llama-server.ts";
 import { until } from "../../fixtures/until.ts";
-import { chooseEnginePort } from "../../instances/engine-port.ts";
+import { chooseEnginePort } from "../../instances/process/engine-port.ts";
 import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
 import { createLlamaServerDriver } from "./driver.ts";

@@ -13,12 +13,12 @@ import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
 import { classifyExit, findDegraded } from "../../../src/engines/llamacpp/exit.ts";
 import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
-import { isLoopbackHost } from "../../instances/engine-port.ts";
+import { isLoopbackHost } from "../../instances/process/engine-port.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
-import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { type ProgramOptions, runProgram } from "../program.ts";
-import type { EngineOptions } from "../registry.ts";
+import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import { type ProgramOptions, runProgram } from "../io/program.ts";
+import { llamaServerConfig } from "./config.ts";
 import {
   probeHealth,
   probeLive,
@@ -52,15 +52,19 @@ export interface LlamaServerOptions extends ProgramOptions {
   readonly computeTable?: ComputeTable | undefined;
 }
 
-/** The driver as the registry makes it. */
-export function llamaServerDriver({ env, config, instances }: EngineOptions): EngineDriver {
-  const { llamaServer: paths } = config;
-  const { processes } = instances;
-  return createLlamaServerDriver({ env, paths, processes, computeTable: computeTableOf(config) });
-}
+export const llamacppEngine: HostEngine<readonly string[]> = {
+  runtime: "llamacpp",
+  config: llamaServerConfig,
+  driver: (paths, { env, machine, instances: { processes } }) =>
+    createLlamaServerDriver({ env, paths, processes, computeTable: computeTableOf(machine) }),
+  find: async (paths, search) => {
+    const program = await createProgramFinder({ paths, ...search })();
+    return program && { path: program.path, version: program.capabilities.version };
+  },
+};
 
 /** Measured coefficients win over the platform's own. */
-function computeTableOf({ memory, platform }: EngineOptions["config"]): ComputeTable | undefined {
+function computeTableOf({ memory, platform }: EngineOptions["machine"]): ComputeTable | undefined {
   if (memory === undefined || platform === undefined) return undefined;
   if (memory.compute !== undefined)
     return { ...memory.compute, source: "the agent's configuration", inputCopies: 0, isMeasured: true };

@@ -6,8 +6,8 @@ import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engine
 import { truncate } from "../../../src/util/text.ts";
 import type { DrainReading } from "../../replicas/evidence/quiet.ts";
 import type { EngineHealth, EngineProgress, EngineTarget, LivenessReply, RequestResult } from "../engine.ts";
-import { type EngineResponse, sendEngineRequest } from "../http.ts";
-import { quickGet } from "../quick-get.ts";
+import { type EngineResponse, sendEngineRequest } from "../io/http.ts";
+import { quickGet } from "../io/quick-get.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;

@@ -12,7 +12,7 @@ import {
   type ProgramOptions,
   runProgram,
   runVersionCommand,
-} from "../program.ts";
+} from "../io/program.ts";
 
 const PROGRAM = "llama-server";
 const NEEDED = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];

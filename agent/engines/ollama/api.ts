@@ -8,8 +8,8 @@ import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { DaemonApi } from "../../instances/daemon/daemons.ts";
-import { type Address, describeNetworkError, parseJson, sendEngineRequest } from "../http.ts";
+import type { DaemonApi } from "../../instances/daemon/spec.ts";
+import { type Address, describeNetworkError, parseJson, sendEngineRequest } from "../io/http.ts";
 import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;

@@ -1,5 +1,5 @@
 /** The driver on the real Ollama: load, share, adopt, unload, and every way this goes wrong. */
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { createSerializer } from "../../../src/util/serializer.ts";
@@ -13,7 +13,7 @@ import {
   weightsOf,
 } from "../../../test/fixtures/ollama.ts";
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
-import { isFree } from "../../instances/engine-port.ts";
+import { isFree } from "../../instances/process/engine-port.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";
 import type { EngineTarget } from "../engine.ts";
@@ -380,23 +380,4 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     await theirs.stop();
     await expect(driver.detect()).rejects.toMatchObject({ code: "RuntimeBroken" });
   });
-});
-
-test("the desktop app that ended a server is named, on a Mac where it runs", async () => {
-  await using folder = runFolder();
-  const bin = join(folder.root, "bin");
-  mkdirSync(bin);
-  writeFileSync(join(bin, "pgrep"), '#!/bin/sh\n[ "$*" = "-x Ollama" ] && echo 4711\n', { mode: 0o755 });
-  const { ollamaDriver } = await import("./driver.ts");
-  const { instances } = ollamaAgent(folder);
-  const config = { llamaServer: [], platform: "darwin" as const };
-  const options = { config, instances, memoryBudget: () => undefined };
-  const driver = ollamaDriver({ env: { PATH: `${bin}:/usr/bin:/bin` }, ...options });
-  const exit = await driver.classifyExit({ code: 0 }, "");
-  expect(exit).toMatchObject({
-    code: "EngineKilled",
-    message: expect.stringContaining("Ollama.app is running"),
-  });
-  const elsewhere = ollamaDriver({ env: { PATH: "/nowhere" }, ...options });
-  expect((await elsewhere.classifyExit({ code: 0 }, "")).message).not.toContain("Ollama.app");
 });

@@ -15,12 +15,12 @@ import {
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/util/command.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
-import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
-import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { type Address, addressIn } from "../http.ts";
-import type { EngineOptions } from "../registry.ts";
-import { weightsIdentity } from "../weights.ts";
+import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
+import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import { type Address, addressIn } from "../io/http.ts";
+import { weightsIdentity } from "../io/weights.ts";
 import { ollamaApi } from "./api.ts";
+import { type OllamaConfig, ollamaConfig } from "./config.ts";
 import { createModelSweep } from "./leftovers.ts";
 import { type ComputedDigests, createModel, type ModelOrigin, requireLoadableFiles } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
@@ -35,11 +35,19 @@ const FOUND = "ollama-found";
 const NEVER_EVICT = "1000";
 const STALL_MS = 30_000;
 
-export function ollamaDriver(options: EngineOptions): EngineDriver {
-  const { env, config, instances } = options;
+export const ollamaEngine: HostEngine<OllamaConfig> = {
+  runtime: "ollama",
+  config: ollamaConfig,
+  driver: ollamaDriver,
+  find: ({ programs: paths, address }, { env }) =>
+    address === undefined ? createOllamaFinder({ paths, env })() : detectOllama(addressIn(address)),
+};
+
+function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDriver {
+  const { env, machine, instances } = options;
   const { daemons } = instances;
-  const { found, find, adopted, started, fetcher, reference } = createServers(options);
-  const accelerator = hostAccelerator(config.platform);
+  const { found, find, adopted, started, fetcher, reference } = createServers(config, options);
+  const accelerator = hostAccelerator(machine.platform);
   // What others loaded in it takes memory even while no replica uses it.
   if (found !== undefined) daemons.watch(adopted(FOUND));
   return {
@@ -74,15 +82,15 @@ export function ollamaDriver(options: EngineOptions): EngineDriver {
     },
     devices: async () => [],
     classifyExit: async (exit, logTail, run) =>
-      classifyExit(exit, logTail, run, await isAppRunning(config.platform, env)),
+      classifyExit(exit, logTail, run, await isAppRunning(machine.platform, env)),
     ownLines,
     findDegraded,
   };
 }
 
 /** The servers of this host, and what they fetch and load. */
-function createServers({ env, config, instances }: EngineOptions) {
-  const { programs: paths = [], address, registry } = config.ollama ?? {};
+function createServers(config: OllamaConfig, { env, machine, instances }: EngineOptions) {
+  const { programs: paths, address, registry } = config;
   const find = createOllamaFinder({ paths, env });
   const found = address === undefined ? undefined : addressIn(address);
   const home = join(instances.stateDir, "ollama");
@@ -112,8 +120,8 @@ function createServers({ env, config, instances }: EngineOptions) {
   const during = async <T>(work: (address: Address) => Promise<T>): Promise<T> =>
     instances.daemons.during(await started(PULLER, {}), work);
   const fetcher = createPuller({
-    ...{ models, registry, stallMs: config.sources?.stallMs ?? STALL_MS, during },
-    reserveBytes: config.disk?.reserve ?? 0,
+    ...{ models, registry, stallMs: machine.sources?.stallMs ?? STALL_MS, during },
+    reserveBytes: machine.disk?.reserve ?? 0,
   });
   if (models !== undefined) instances.daemons.sweepBy(createModelSweep({ models, during, inTurn }));
   const reference = async (launch: EngineLaunch, settings: OllamaSettings): Promise<ModelReference> => {

@@ -1,7 +1,7 @@
 /** Asking a running Ollama about one of its models. */
 import { truncate } from "../../../src/util/text.ts";
 import type { EngineHealth, EngineTarget, RequestResult } from "../engine.ts";
-import { sendEngineRequest } from "../http.ts";
+import { sendEngineRequest } from "../io/http.ts";
 import { errorIn, keepLoaded, runningModels } from "./api.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;

@@ -3,13 +3,13 @@ import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaVersion } from "../../../src/engines/ollama/version.ts";
 import type { DetectedRuntime } from "../engine.ts";
-import type { Address } from "../http.ts";
+import type { Address } from "../io/http.ts";
 import {
   cacheByFile,
   locateProgram,
   type ProgramOptions,
   runVersionCommand as readProgramVersion,
-} from "../program.ts";
+} from "../io/program.ts";
 import { readVersion } from "./api.ts";
 
 /** Where the desktop app keeps it. */

@@ -13,7 +13,7 @@ import { parseSource } from "../../../src/models/source/parse.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
-import { type Address, parseJson, sendEngineRequest } from "../http.ts";
+import { type Address, parseJson, sendEngineRequest } from "../io/http.ts";
 import { OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
 /** Ollama says nothing while it reads all that it has downloaded once more. */

@@ -6,7 +6,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { omlxLoadFailure } from "../../../src/engines/omlx/exit.ts";
 import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { DaemonApi } from "../../instances/daemon/daemons.ts";
+import type { DaemonApi } from "../../instances/daemon/spec.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
 import {
   type Address,
@@ -14,7 +14,7 @@ import {
   type EngineResponse,
   parseJson,
   sendEngineRequest,
-} from "../http.ts";
+} from "../io/http.ts";
 
 export type Server = Address & Pick<InstanceTarget, "keyFile">;
 

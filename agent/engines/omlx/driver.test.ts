@@ -14,10 +14,10 @@ import {
   tinyMlx,
 } from "../../../test/fixtures/omlx/agent.ts";
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
-import { isFree } from "../../instances/engine-port.ts";
+import { isFree } from "../../instances/process/engine-port.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { identifyOmlx, readStatus } from "./api.ts";
-import { omlxDriver } from "./driver.ts";
+import { omlxEngine } from "./driver.ts";
 
 const SOON = { timeout: 60_000, interval: 20 };
 
@@ -197,8 +197,8 @@ describe("an oMLX of the agent's own", () => {
   test("the memory guard stops taking requests at the budget that the agent has for this machine", async () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
-    const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
-    const { driver, placeOf } = agentWith(folder, omlxDriver, config, {
+    const config = { programs: [path], cacheRoots: [] };
+    const { driver, placeOf } = agentWith(folder, omlxEngine, config, {
       budgetBytes: 34 * 1024 ** 3,
     });
     const instance = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
@@ -211,7 +211,7 @@ describe("an oMLX of the agent's own", () => {
   test("its process counts once: neither its models nor their growing caches count beside their claims", async () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
-    const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
+    const config = { programs: [path], cacheRoots: [] };
     let footprint: number | undefined;
     let readings = 0;
     let laterMs = 0;
@@ -221,7 +221,7 @@ describe("an oMLX of the agent's own", () => {
       return footprint;
     };
     const machine = { footprintBytes, clock };
-    const { driver, placeOf, instances } = agentWith(folder, omlxDriver, config, machine);
+    const { driver, placeOf, instances } = agentWith(folder, omlxEngine, config, machine);
     const model = tinyMlx(folder);
     await untilState(await driver.open(placeOf("a"), launch(model)), "running");
     const weights = statSync(join(model.path, "model.safetensors")).size;

@@ -14,13 +14,13 @@ import {
 } from "../../../src/engines/omlx/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
-import { resolveInside } from "../../config/allowed-roots.ts";
-import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
-import type { EngineDriver, EngineLaunch } from "../engine.ts";
-import { addressIn } from "../http.ts";
-import type { EngineOptions } from "../registry.ts";
-import { weightsIdentity } from "../weights.ts";
+import { resolveInside } from "../../config/fields/allowed-roots.ts";
+import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
+import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import { addressIn } from "../io/http.ts";
+import { weightsIdentity } from "../io/weights.ts";
 import { omlxApi, register } from "./api.ts";
+import { type OmlxConfig, omlxConfig } from "./config.ts";
 import { modelFolder, type OmlxModelFolder } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { createOmlxFinder, detectOmlx, type OmlxProgram, rejectUnknownFlags } from "./program.ts";
@@ -32,10 +32,18 @@ const GIB = 1024 ** 3;
 /** Of the guard's ceiling, which oMLX takes in GiB: omlx/process_memory_enforcer.py. */
 const SOFT_SHARE = 0.85;
 
-export function omlxDriver(options: EngineOptions): EngineDriver {
+export const omlxEngine: HostEngine<OmlxConfig> = {
+  runtime: "omlx",
+  config: omlxConfig,
+  driver: omlxDriver,
+  find: ({ programs: paths }, { env }) => createOmlxFinder({ paths, env })(),
+  selftestName: "oMLX",
+};
+
+function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
   const { daemons } = options.instances;
-  const accelerator = hostAccelerator(options.config.platform);
-  const { found, find, adopted, started, reference } = createServers(options);
+  const accelerator = hostAccelerator(options.machine.platform);
+  const { found, find, adopted, started, reference } = createServers(config, options);
   // What others loaded in it takes memory even while no replica uses it.
   if (found !== undefined) daemons.watch(adopted(FOUND));
   return {
@@ -45,7 +53,7 @@ export function omlxDriver(options: EngineOptions): EngineDriver {
     open: async (place, launch) => {
       const { engine, model } = launch.template;
       const settings = omlxSettings(engine, model.gguf);
-      await checkCacheFolder(engine.pagedSSDCacheDir, options.config.omlx?.cacheRoots ?? []);
+      await checkCacheFolder(engine.pagedSSDCacheDir, config.cacheRoots);
       const spec = await started(settings);
       return daemons.open(place, spec, await reference(launch, settings, spec.name));
     },
@@ -75,8 +83,8 @@ export function omlxDriver(options: EngineOptions): EngineDriver {
 }
 
 /** The servers of this host, and what is put into them. */
-function createServers({ env, config, instances, memoryBudget }: EngineOptions) {
-  const { programs: paths = [], address, keyFile, basePath, modelDir } = config.omlx ?? {};
+function createServers(config: OmlxConfig, { env, instances, memoryBudget }: EngineOptions) {
+  const { programs: paths, address, keyFile, basePath, modelDir } = config;
   const find = createOmlxFinder({ paths, env });
   const isFound = address !== undefined;
   const key = keyFile === undefined ? {} : { keyFile };

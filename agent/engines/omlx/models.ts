@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { StoredFile } from "../../store/types.ts";
-import { parseJson } from "../http.ts";
+import { parseJson } from "../io/http.ts";
 
 export interface OmlxModelFolder {
   readonly dir: string;

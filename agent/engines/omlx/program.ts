@@ -8,7 +8,7 @@ import {
   type ProgramOptions,
   runProgram,
   runVersionCommand,
-} from "../program.ts";
+} from "../io/program.ts";
 import { callOmlx, errorIn, identifyOmlx, readVersion as readServerVersion, type Server } from "./api.ts";
 
 /** Where Homebrew keeps it beside what is on PATH, and what it is called in the app. */

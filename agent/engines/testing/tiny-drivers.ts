@@ -1,10 +1,10 @@
 /** Drivers of the two tiny programs: the least that a new engine needs. */
 import { fileURLToPath } from "node:url";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
-import type { DaemonSpec } from "../../instances/daemon/daemons.ts";
+import type { DaemonSpec } from "../../instances/daemon/spec.ts";
 import type { Instances } from "../../instances/instances.ts";
 import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
-import { sendEngineRequest } from "../http.ts";
+import { sendEngineRequest } from "../io/http.ts";
 
 const LOOPBACK = "127.0.0.1";
 const TIMEOUT_MS = 5_000;

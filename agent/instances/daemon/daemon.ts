@@ -2,12 +2,11 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { chooseEnginePort, isFree } from "../engine-port.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
+import { chooseEnginePort, isFree } from "../process/engine-port.ts";
 import { readEngineRecord } from "../process/run-directory.ts";
-import type { DaemonPorts, DaemonSpec, LoadedModel } from "./daemons.ts";
 import { externalDaemon } from "./external-daemon.ts";
-import type { DaemonReference } from "./reference.ts";
+import type { DaemonPorts, DaemonSpec, DaemonUser, LoadedModel } from "./spec.ts";
 
 const LOOPBACK = "127.0.0.1";
 const RETRY_MS = 100;
@@ -27,7 +26,7 @@ interface FootprintReading {
 
 export class Daemon {
   spec: DaemonSpec;
-  readonly references = new Set<DaemonReference>();
+  readonly references = new Set<DaemonUser>();
   readonly #ports: DaemonPorts & { readonly living: () => readonly Daemon[] };
   readonly #place: InstanceContext;
   #process: Instance | undefined;
@@ -108,7 +107,7 @@ export class Daemon {
   }
 
   /** Throws where these weights are served under another name: a daemon that holds them once would load them again and again. */
-  refuseConflict({ model, weights }: DaemonReference["handle"]): void {
+  refuseConflict({ model, weights }: DaemonUser["handle"]): void {
     const other = [...this.references].find(
       ({ handle }) => weights !== undefined && handle.weights === weights && handle.model !== model,
     );

@@ -12,7 +12,7 @@ import type {
   InstanceTarget,
 } from "../instance.ts";
 import type { Daemon } from "./daemon.ts";
-import type { DaemonApi, DaemonPorts, ModelReference } from "./daemons.ts";
+import type { DaemonApi, DaemonPorts, DaemonUser, ModelReference } from "./spec.ts";
 
 const RETRY_MS = 100;
 /** Each unload of a daemon that refuses it is a request and a search of its files. */
@@ -23,9 +23,9 @@ const OVERDUE_RETRY_MS = 1_000;
  */
 const STUCK_MS = 15_000;
 
-export class DaemonReference implements Instance {
+export class DaemonReference implements Instance, DaemonUser {
   readonly target: InstanceTarget;
-  readonly handle: { readonly daemon: string; readonly model: string; readonly weights?: string };
+  readonly handle: DaemonUser["handle"];
   readonly logPath: string;
   readonly #daemon: Daemon;
   readonly #process: Instance | undefined;
@@ -73,8 +73,12 @@ export class DaemonReference implements Instance {
     return { at: "running", ...ending, ...(daemon.pid === undefined ? {} : { pid: daemon.pid }) };
   }
 
-  uses(process: Instance): boolean {
+  uses(process: Instance | undefined): boolean {
     return this.#process === process;
+  }
+
+  hasEnded(): boolean {
+    return this.#exit !== undefined;
   }
 
   changed(): void {
@@ -171,7 +175,7 @@ export class DaemonReference implements Instance {
     this.#endWith({ code: 0 }).then(
       () => this.#leave(),
       () => {
-        if (!this.#isOverdue()) return this.#later(() => this.#unload());
+        if (!this.isOverdue()) return this.#later(() => this.#unload());
         if (this.#daemon.spec.found === undefined) {
           // One that failed says nothing about the models of others: their own probes do.
           const now = this.#clock.monotonicMs();
@@ -189,25 +193,25 @@ export class DaemonReference implements Instance {
     );
   }
 
-  #isOverdue(): boolean {
+  isOverdue(): boolean {
     return this.#ending === "killing" || this.#clock.monotonicMs() >= this.#deadline;
   }
 
+  #others(): readonly DaemonUser[] {
+    return [...this.#daemon.references].filter((reference) => reference !== this);
+  }
+
   #isNeededByOthers(): boolean {
-    return [...this.#daemon.references].some(
-      (other) =>
-        other !== this &&
-        other.#process === this.#process &&
-        other.#exit === undefined &&
-        !other.#isOverdue(),
+    return this.#others().some(
+      (other) => other.uses(this.#process) && !other.hasEnded() && !other.isOverdue(),
     );
   }
 
   /** Unloads the model unless another replica has it too, or the daemon does not run. */
   #endWith(exit: ExitRecord): Promise<void> {
     return this.#daemon.inTurn(this.handle.model, async () => {
-      const isShared = [...this.#daemon.references].some(
-        (other) => other !== this && other.#exit === undefined && other.handle.model === this.handle.model,
+      const isShared = this.#others().some(
+        (other) => !other.hasEnded() && other.handle.model === this.handle.model,
       );
       if (!isShared && this.#process?.state().at === "running") await this.#api.unload(this.handle.model);
       // Here, not after the turn: the next in line must not count this reference any more.

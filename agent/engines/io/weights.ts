@@ -1,6 +1,6 @@
 /** The weights of a model, for engines that share one copy of them. */
 import { stat } from "node:fs/promises";
-import type { StoredFile } from "../store/types.ts";
+import type { StoredFile } from "../../store/types.ts";
 
 /** What identifies them, without reading them. */
 export async function weightsIdentity(files: readonly StoredFile[]): Promise<string> {

@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
+import { readResponseLines } from "../ollama/api.ts";
 import { sendEngineRequest } from "./http.ts";
-import { readResponseLines } from "./ollama/api.ts";
 import { quickGet } from "./quick-get.ts";
 
 /** With the head of the answer, which quickGet counts too. */

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { processes } from "../../test/fixtures/started-llama-server.ts";
+import { processes } from "../../../test/fixtures/started-llama-server.ts";
+import { createLlamaServerDriver } from "../llamacpp/driver.ts";
 import { sendEngineRequest } from "./http.ts";
-import { createLlamaServerDriver } from "./llamacpp/driver.ts";
 import { quickGet } from "./quick-get.ts";
 
 /** A server that handles each connection with `answer`. */

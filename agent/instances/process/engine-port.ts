@@ -1,6 +1,6 @@
 /** Chooses an engine's port: its previous one if that is free, else the first one without a listener. */
 import { connect, createServer } from "node:net";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
 
 const CONNECT_TIMEOUT_MS = 500;
 

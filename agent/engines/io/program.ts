@@ -4,8 +4,8 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { Readable } from "node:stream";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { truncate } from "../../src/util/text.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { truncate } from "../../../src/util/text.ts";
 
 const ANSWER_TIMEOUT_MS = 5_000;
 /** For the first run of an installed file, once more where it times out: after an upgrade macOS checks the file first. */

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { runProgram } from "./program.ts";
 
 const env = { PATH: process.env.PATH ?? "" };
