@@ -90,7 +90,7 @@ export async function openAgent(inputs: AgentInputs): Promise<Agent> {
     clock,
     log,
     bootId: await readBootId(config.platform, run),
-    peers: peers?.taker,
+    peers: peers?.fetcher,
     onOffers: () => state.report(),
     quotaBytes: state.quotaBytes() ?? options.quotaBytes,
     onReceived: (bytes) => {

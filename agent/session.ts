@@ -35,7 +35,7 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
   /** On the address that engines are served on, which the Host allows. */
   const serveHost = (): void => {
     const address = addressOf(agent.address());
-    peers?.giveOn(address, store.contents);
+    peers?.serveOn(address, store.contents);
     remote?.listenOn(address, () => runner.snapshot());
   };
   const cluster = joinCluster(agent, connection, { client, instanceId, remote, onHost: serveHost });

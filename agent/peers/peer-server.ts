@@ -1,4 +1,4 @@
-/** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
+/** Serves content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
 import { once } from "node:events";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -174,7 +174,10 @@ async function answerHost(
   }
   const start = chunkStart(request.headers.range);
   if (start === undefined) return refuse(response, 416);
-  await give({ host: host.metadata.name, sha256, content, start, response, signal }, { ...gate, signal });
+  await sendChunk(
+    { host: host.metadata.name, sha256, content, start, response, signal },
+    { ...gate, signal },
+  );
 }
 
 /** Requests are for one whole chunk; the last one is shorter. */
@@ -184,7 +187,7 @@ export function chunkStart(range: string | undefined): number | undefined {
   return start % CHUNK_BYTES === 0 && Number(to) === start + CHUNK_BYTES - 1 ? start : undefined;
 }
 
-interface Giving {
+interface ChunkRequest {
   readonly host: string;
   readonly sha256: string;
   readonly content: SharedContent;
@@ -193,8 +196,8 @@ interface Giving {
   readonly signal: AbortSignal;
 }
 
-async function give(giving: Giving, gate: Gate): Promise<void> {
-  const { host, sha256, content, start, response, signal } = giving;
+async function sendChunk(chunkRequest: ChunkRequest, gate: Gate): Promise<void> {
+  const { host, sha256, content, start, response, signal } = chunkRequest;
   const chunk = start / CHUNK_BYTES;
   await whenThere(content, start, gate, signal);
   if (signal.aborted) return;

@@ -1,4 +1,4 @@
-/** This host among the others: what it gives them, and what it takes from them. */
+/** This host among the others: serves them content, and fetches content from them. */
 import type { Host, HostPeer } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -27,13 +27,13 @@ export interface PeersOptions {
 }
 
 export interface Peers {
-  readonly taker: PeerFetcher;
+  readonly fetcher: PeerFetcher;
   /** For the Host's status. */
   readonly status: () => HostPeer;
   /** Lets this host see the others, from the first connection to the cluster on. */
   readonly connect: (connection: KubeConnection) => void;
-  /** Gives on this address from now on, and on no other; undefined: on none. */
-  readonly giveOn: (address: string | undefined, contents: ContentLookup) => void;
+  /** Serves content on this address from now on, and on no other; undefined: on none. */
+  readonly serveOn: (address: string | undefined, contents: ContentLookup) => void;
 }
 
 export function createPeers(options: PeersOptions): Peers {
@@ -47,7 +47,7 @@ export function createPeers(options: PeersOptions): Peers {
   let port: number | undefined;
 
   return {
-    taker: createPeerFetcher({ self: hostName, identity, directory, clock, log }),
+    fetcher: createPeerFetcher({ self: hostName, identity, directory, clock, log }),
     status: () => {
       const offers = contents?.offers() ?? [];
       return {
@@ -57,7 +57,7 @@ export function createPeers(options: PeersOptions): Peers {
       };
     },
     connect: (connection) => directory.connect(clusterOf(connection, clock, log)),
-    giveOn: (next, given) => {
+    serveOn: (next, given) => {
       contents = given;
       if (next === address) return;
       address = next;

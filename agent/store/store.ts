@@ -79,12 +79,12 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     },
     kept: () => keptOf(refs, usage, keeping),
   });
-  const giving = createContentSharing(layout, refs, clock);
-  giving.onOffers(() => options.onOffers?.());
-  const fetcher = createFetcher(options, layout, refs, { admission, usage, giving });
+  const sharing = createContentSharing(layout, refs, clock);
+  sharing.onOffers(() => options.onOffers?.());
+  const fetcher = createFetcher(options, layout, refs, { admission, usage, sharing });
   return {
     ...createReaders(options, fetcher, usage),
-    contents: giving,
+    contents: sharing,
     reconnect: () => {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
       for (const end of [...(fetcher.access.rules.underWay ?? [])]) end(reason);
@@ -173,7 +173,7 @@ function createFetcher(
   parts: {
     readonly admission: DiskAdmission;
     readonly usage: Usage;
-    readonly giving: ContentSharing;
+    readonly sharing: ContentSharing;
   },
 ): ModelFetcher {
   const { clock, log, onReceived, peers, allowLoopback = false, allowPrivate = false } = options;

@@ -25,7 +25,7 @@ import { type DownloadEvent, type DownloadState, nextState } from "./states.ts";
 export interface DownloadStore {
   readonly layout: StoreLayout;
   readonly admission: DiskAdmission;
-  readonly giving: ContentSharing;
+  readonly sharing: ContentSharing;
   readonly peers: PeerFetcher | undefined;
   readonly origins: ContentOrigins;
   /** What becomes of a download with the wrong checksum. */
@@ -120,7 +120,7 @@ async function waitForPlace(run: Run): Promise<DownloadEvent> {
   const { sha256, sizeBytes = MIN_SHARED_BYTES } = file;
   if (sha256 === undefined || sizeBytes < MIN_SHARED_BYTES) return { on: "started", hasPeers: false };
   const from = { sources: [name], addresses: [plainUrl(file.url)], isPublic: !source.hasCredentials };
-  run.growth = store.giving.grow(sha256, part.path, from);
+  run.growth = store.sharing.grow(sha256, part.path, from);
   run.peers = store.peers?.begin({ ...file, sha256, source: name }, run.growth.since);
   return { on: "started", hasPeers: run.peers !== undefined };
 }
