@@ -92,13 +92,10 @@ function joinCluster(
   const { config, clock, log, signal, endSignal } = inputs;
   const { hostName } = config;
   const reporter = { reportingController: AGENT_REPORTER, reportingInstance: hostName };
+  const shared = { connection, clock, log, signal, hostName };
   const registration = createRegistration({
-    connection,
+    ...shared,
     client,
-    clock,
-    log,
-    signal,
-    hostName,
     instanceId,
     machine: () => `${hostname()} (${ownAddress(agent) ?? "no address"})`,
     create: config.register ? () => ownAddresses(agent) : undefined,
@@ -114,19 +111,13 @@ function joinCluster(
   const hostClient = createHostClient(client, registration.isNameOurs);
   const record = createEventRecorder({ client: hostClient, clock, log, signal, ...reporter });
   const endpoints = createEndpoints({
-    connection,
+    ...shared,
     client,
-    clock,
-    log,
     signal: endSignal,
-    hostName,
     mayWrite: registration.isNameOurs,
     onChange: (key) => runner.sliceChanged(key),
   });
-  const replicas = createReplicaWatch({
-    ...{ connection, clock, log, signal, hostName, runner },
-    onSynced: registration.report,
-  });
+  const replicas = createReplicaWatch({ ...shared, runner, onSynced: registration.report });
   runner.connect({ client: hostClient, recorder: record, endpoints });
   models.connect({ client: hostClient, record });
   const { answered } = createCatchUp({

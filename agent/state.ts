@@ -66,7 +66,7 @@ export class AgentState {
     this.#cluster = { at: "connected", session };
   }
 
-  /** What the Host's status says has changed. Before the first connection nobody is told. */
+  /** What the Host's status says has changed; before the first connection there is no status to write. */
   report(): void {
     this.session()?.report();
   }

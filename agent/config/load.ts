@@ -41,7 +41,8 @@ export function loadAgentConfig(input: ConfigInput): AgentConfig {
   const defaults = {
     platform,
     hostName: joiningAs ?? readHostToken(said.kubeconfig ?? joined)?.claims.host ?? hostNameFrom(hostname()),
-    ...{ stateDir, kubeconfig },
+    stateDir,
+    kubeconfig,
   };
   const parsed = agentConfigSchema.safeParse(
     withoutAbsent({ ...defaults, ...said, huggingFace: withoutAbsent(huggingFace) }),

@@ -107,7 +107,7 @@ function seedOf({ template, address, port, apiKeyFile, gateFiles }: EngineLaunch
     service: template.serviceName,
     listen: { address, port },
     ...gateFiles,
-    ...(apiKeyFile === undefined ? {} : { engineKeyFile: apiKeyFile }),
+    engineKeyFile: apiKeyFile,
   };
 }
 

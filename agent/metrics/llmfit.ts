@@ -62,9 +62,8 @@ export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
     const [rest, seen] = await Promise.all([load(), found ?? read()]);
     return rest(sent, seen, clock.nowMs());
   };
-  const token = tokenFile === undefined ? {} : { tokenFile };
   listenWithRetry(
-    { address, port, signal, routes: {}, otherwise, ...token },
+    { address, port, signal, routes: {}, otherwise, tokenFile },
     { clock, log, what: "llmfit's REST API" },
   );
 }

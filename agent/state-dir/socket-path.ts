@@ -1,4 +1,4 @@
-/** Unix sockets of the agent, its gate and its model keeper: in the state folder, or under a short path where that is too long. */
+/** Where the agent's Unix sockets are: in the state folder, or under a short path where that is too long. */
 import { createHash } from "node:crypto";
 import type { Stats } from "node:fs";
 import { chmod, lstat } from "node:fs/promises";
