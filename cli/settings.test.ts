@@ -52,14 +52,28 @@ const CONTROLLER: Given = {
   liveEvictionPercent: ["5", 5],
 };
 const SERVER: Given = {
-  ...{ kubeconfig: ["/k"], context: ["c"], address: ["0.0.0.0"], port: ["1", 1] },
-  ...{ tlsCert: ["/cert"], tlsKey: ["/key"], healthAddress: ["0.0.0.0"], healthPort: ["2", 2] },
+  kubeconfig: ["/k"],
+  context: ["c"],
+  address: ["0.0.0.0"],
+  port: ["1", 1],
+  tlsCert: ["/cert"],
+  tlsKey: ["/key"],
+  healthAddress: ["0.0.0.0"],
+  healthPort: ["2", 2],
   metricsPrefix: ["other"],
 };
 const NODE: Given = {
-  ...{ kubeconfig: ["/k"], context: ["c"], nodeName: ["gpu-1"], namespace: ["mine"], hostRoot: ["/host"] },
-  ...{ modelFolder: ["/models", ["/models"]], ollama: ["127.0.0.1:1"], interval: ["5", 5] },
-  ...{ llmfitPort: ["8787", 8787], llmfitAddress: ["0.0.0.0"], llmfitTokenFile: ["/token"] },
+  kubeconfig: ["/k"],
+  context: ["c"],
+  nodeName: ["gpu-1"],
+  namespace: ["mine"],
+  hostRoot: ["/host"],
+  modelFolder: ["/models", ["/models"]],
+  ollama: ["127.0.0.1:1"],
+  interval: ["5", 5],
+  llmfitPort: ["8787", 8787],
+  llmfitAddress: ["0.0.0.0"],
+  llmfitTokenFile: ["/token"],
 };
 
 test.each([
@@ -76,19 +90,26 @@ test("what the controller was given reaches live eviction, preflight, and what r
   const config = parseControllerConfig(parsed(configureController, CONTROLLER));
   expect(liveEvictionOf(config)).toMatchObject({ threshold: 0.05 });
   expect(preflightOf(config)).toMatchObject({
-    ...{ mode: "Deny", address: "127.0.0.1", port: 2, names: ["a.example", "b.example"] },
+    mode: "Deny",
+    address: "127.0.0.1",
+    port: 2,
+    names: ["a.example", "b.example"],
   });
   expect(inspectSettings(config)).toMatchObject({
-    ...{ hfEndpoint: "https://mirror.example", ollamaRegistry: "https://registry.example" },
+    hfEndpoint: "https://mirror.example",
+    ollamaRegistry: "https://registry.example",
     inspectMs: 102,
     rules: { allowLoopback: true, allowPrivate: true, allowedNetworks: ["10.0.0.0/8"], stallMs: 101 },
   });
   expect(podsSettingsOf(config)).toMatchObject({
-    ...{ images: { vllm: "mirror.example/vllm:v1" }, registryPrefix: "mirror.example" },
+    images: { vllm: "mirror.example/vllm:v1" },
+    registryPrefix: "mirror.example",
     fetch: { image: "registry.example/m:1", cacheScope: "Model", cacheSize: "1Gi" },
   });
   expect(probingOf(config)).toEqual({
-    ...{ image: "registry.example/m:1", imagePullSecrets: ["a", "b"], runtimeClassName: "nvidia" },
+    image: "registry.example/m:1",
+    imagePullSecrets: ["a", "b"],
+    runtimeClassName: "nvidia",
   });
 });
 
@@ -120,7 +141,8 @@ test("what a node was given says where it reads, and as which node", () => {
   // kubelet registers a node under the host name in lower case.
   expect(nodeNameOf(parseNodeConfig({}), "GPU-Box.example")).toBe("gpu-box.example");
   expect(nodeReaderPaths(config)).toMatchObject({
-    ...{ roots: { proc: "/host/proc", isOwn: false }, installed: { homes: [], folders: ["/models"] } },
+    roots: { proc: "/host/proc", isOwn: false },
+    installed: { homes: [], folders: ["/models"] },
   });
 });
 

@@ -51,7 +51,9 @@ export async function modelsIn({ path, runtime }: InstalledModelFolder): Promise
     return runtime === "lmstudio" ? name : basename(name);
   };
   return (await weightsUnder(path)).map(({ name, sizeBytes }) => ({
-    ...{ name: nameOf(name), runtime, sizeBytes },
+    name: nameOf(name),
+    runtime,
+    sizeBytes,
   }));
 }
 
@@ -64,10 +66,7 @@ async function ollamaModels(manifests: string): Promise<readonly InstalledModel[
     if (tag === undefined || parts.length < 2) continue;
     const name = `${parts.join("/")}/`.replace(OLLAMA_LIBRARY, "").slice(0, -1);
     const sizeBytes = await sizeInManifest(file);
-    models.push({
-      ...{ name: `ollama://${name}:${tag}`, runtime: "ollama" },
-      ...(sizeBytes === undefined ? {} : { sizeBytes }),
-    });
+    models.push({ name: `ollama://${name}:${tag}`, runtime: "ollama", sizeBytes });
   }
   return models;
 }

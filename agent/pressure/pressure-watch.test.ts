@@ -17,9 +17,7 @@ function setup(memory: () => Promise<MemoryReading>) {
       woken += 1;
     },
   };
-  const watch = createPressureWatch({
-    ...{ reader: { memory }, clock, log: silentLog, signal: ending.signal },
-  });
+  const watch = createPressureWatch({ reader: { memory }, clock, log: silentLog, signal: ending.signal });
   const start = () => watch.start({ runner, mayEvict: () => true });
   return { clock, watch, start, woken: () => woken, end: () => ending.abort() };
 }

@@ -71,7 +71,9 @@ function modelOf(
   flags: DeployFlags,
 ): Model {
   return {
-    ...{ apiVersion: API_VERSION, kind: MODELS.kind, metadata: { name, namespace } },
+    apiVersion: API_VERSION,
+    kind: MODELS.kind,
+    metadata: { name, namespace },
     spec: given({
       source,
       quantization,
@@ -82,7 +84,9 @@ function modelOf(
 
 function serviceOf(namespace: string, name: string, modelRef: string, flags: DeployFlags): InferenceService {
   return {
-    ...{ apiVersion: API_VERSION, kind: INFERENCE_SERVICES.kind, metadata: { name, namespace } },
+    apiVersion: API_VERSION,
+    kind: INFERENCE_SERVICES.kind,
+    metadata: { name, namespace },
     spec: given({
       modelRef,
       runtime: flags.runtime,

@@ -114,8 +114,8 @@ export async function readLinuxLinks(
         isRoute,
         isUp: state?.trim() === "up",
         kind: isWifi ? "wifi" : name.startsWith("thunderbolt") ? "thunderbolt" : "ethernet",
-        ...(address === undefined ? {} : { address }),
-        ...(megabits > 0 ? { megabits } : {}),
+        address,
+        megabits: megabits > 0 ? megabits : undefined,
       };
     }),
   );
@@ -158,8 +158,8 @@ export async function readUnit(run: RunTool): Promise<Reading<ServiceReading>> {
         runs: Number(values.get("NRestarts")) || 0,
         state: `${values.get("ActiveState")} (${values.get("SubState")})`,
         lastExit: values.get("ExecMainStatus") ?? "0",
-        ...(pid > 0 ? { pid } : {}),
-        ...(wrong.length === 0 ? {} : { endsEngines: wrong.join(", ") }),
+        pid: pid > 0 ? pid : undefined,
+        endsEngines: wrong.length === 0 ? undefined : wrong.join(", "),
       },
     },
   };

@@ -44,7 +44,9 @@ beforeAll(async () => {
   hub = await startOrigin();
   const hfEndpoint = hub.url;
   const settings = modelConfigSchema.parse({
-    ...{ allowLoopback: true, stallMs: 10_000, hfEndpoint },
+    allowLoopback: true,
+    stallMs: 10_000,
+    hfEndpoint,
     sourceCheckSeconds: 1,
   });
   const inspect = createInspectSource(inspectSettings(settings));
@@ -56,7 +58,9 @@ beforeAll(async () => {
     client,
     models,
     hosts,
-    ...{ servicesOf: () => [], downloads, settings: { ...settings, hostsOnly } },
+    servicesOf: () => [],
+    downloads,
+    settings: { ...settings, hostsOnly },
     inspect,
     mark: createMarkSource(inspectSettings(settings)),
     record,

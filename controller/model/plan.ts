@@ -237,7 +237,11 @@ function onHostDisk({ model, services = [] }: ModelObservation, message: string)
   );
   const { reason: why = "", message: what = "" } = failing?.status ?? {};
   return {
-    ...{ phase: "Pending", reason: "ReadByHost", facts, available: "Unknown", progressing: false },
+    phase: "Pending",
+    reason: "ReadByHost",
+    facts,
+    available: "Unknown",
+    progressing: false,
     message: `${message}; the file is not checked before a replica is to serve it`,
     degraded: failing && {
       reason: why,
@@ -271,7 +275,9 @@ function onVolume(model: Model, { status, trouble, fetched }: CacheState): Verdi
 function fetchedFacts(model: Model, found: Fetched): Partial<ModelStatus> {
   const { files, sha256, format, revision, weightsBytes, gguf, sizeBytes } = found;
   return {
-    ...{ cacheKey: cacheKeyOf(model), files: [...files], ...sizes(sizeBytes) },
+    cacheKey: cacheKeyOf(model),
+    files: [...files],
+    ...sizes(sizeBytes),
     ...(weightsBytes === undefined ? {} : { weightsBytes }),
     ...(sha256 === undefined ? {} : { sha256 }),
     ...(format === undefined ? {} : { format }),

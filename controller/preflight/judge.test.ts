@@ -35,8 +35,11 @@ const model = (accelerator = "metal", status: object | null = readStatus) =>
     ...(status === null ? {} : { status }),
   });
 const readStatus = {
-  ...{ phase: "Ready", format: "gguf", gguf: GGUF },
-  ...{ sizeBytes: 34.8 * 1e9, weightsBytes: Math.round(34.8e9) },
+  phase: "Ready",
+  format: "gguf",
+  gguf: GGUF,
+  sizeBytes: 34.8 * 1e9,
+  weightsBytes: Math.round(34.8e9),
 };
 const host = (name: string, gib: number, more: object = {}) =>
   hostSchema.parse({

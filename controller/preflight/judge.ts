@@ -138,7 +138,11 @@ function asIfWell(host: Host): Host {
   const { status } = host;
   const now = "1970-01-01T00:00:00Z";
   const conditions = ["Ready", "Reachable"].map((type) => ({
-    ...{ type, status: "True" as const, reason: "AsIf", message: "", lastTransitionTime: now },
+    type,
+    status: "True" as const,
+    reason: "AsIf",
+    message: "",
+    lastTransitionTime: now,
   }));
   return {
     ...host,

@@ -39,7 +39,9 @@ export function ephemeralWeights(model: Model): MountedWeights {
     throw new MetalbridgeError("WeightsNotCached", `the files of Model ${model.metadata.name} are not known`);
   const isFolder = format !== "gguf" && files.length > 1;
   return {
-    ...{ folder: cacheKeyOf(model), file: isFolder ? link : `${link}/${main}`, fetched: { model, link } },
+    folder: cacheKeyOf(model),
+    file: isFolder ? link : `${link}/${main}`,
+    fetched: { model, link },
     ...(isFolder ? { isFolder } : {}),
     ...(spec.mmproj === undefined ? {} : { projector: `${link}/${spec.mmproj}` }),
   };

@@ -82,7 +82,9 @@ export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
   const isFile =
     format === "gguf" || files.length === 0 || files.some((name) => `/${file}`.endsWith(`/${name}`));
   return {
-    ...{ claimName, folder, file },
+    claimName,
+    folder,
+    file,
     ...(isFile ? {} : { isFolder: true }),
     ...(mmproj === undefined ? {} : { projector: mmproj }),
   };
@@ -173,7 +175,9 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
             settings.imagePullSecrets.map((name) => ({ name })),
           ),
           securityContext: {
-            ...{ runAsNonRoot: true, runAsUser: POD_USER, runAsGroup: POD_USER },
+            runAsNonRoot: true,
+            runAsUser: POD_USER,
+            runAsGroup: POD_USER,
             fsGroup: POD_USER,
             fsGroupChangePolicy: "OnRootMismatch",
             seccompProfile: { type: "RuntimeDefault" },

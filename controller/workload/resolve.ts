@@ -76,7 +76,10 @@ export function podNeed(
     loadsLess: count > 0 && isPartlyOffloaded(spec, settings),
   };
   return {
-    ...{ accelerator, gpus: count, taints, settings: { ...settings, ...loading } },
+    accelerator,
+    gpus: count,
+    taints,
+    settings: { ...settings, ...loading },
     claimBytes: (on) => {
       if (stated !== undefined) return parseQuantity(stated);
       const claim = claimInPod({ ...others, model, runtime }, settings, on);
@@ -143,7 +146,8 @@ function workloadFor(
     const runtime = runtimeOf(service, model, keptRuntime(live, digest));
     const isScaled = autoscaling !== undefined && !suspend;
     const rendered = buildWorkload({
-      ...{ ...parts, runtime },
+      ...parts,
+      runtime,
       replicas: suspend ? 0 : isScaled ? undefined : replicas,
     });
     const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });

@@ -109,7 +109,11 @@ function nodeSystem({ totalBytes, allocatableBytes, cores, arch, gpus }: NodeRea
   const vram = gibOf(gpus.bytesEach) ?? null;
   return {
     ...base,
-    ...{ has_gpu: true, gpu_vram_gb: vram, gpu_name: name, gpu_count: count, unified_memory: false },
+    has_gpu: true,
+    gpu_vram_gb: vram,
+    gpu_name: name,
+    gpu_count: count,
+    unified_memory: false,
     backend,
     gpus: [{ name, vram_gb: vram, backend, count, unified_memory: false }],
   };

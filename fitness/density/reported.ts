@@ -48,7 +48,7 @@ function installedBy({ runtimes, models }: NodeReport): Pick<DensityMachine, "ru
     models: models.map(({ name, runtime, sizeBytes }) => ({
       source: name,
       runtime,
-      ...(sizeBytes === undefined ? {} : { sizeBytes }),
+      sizeBytes,
     })),
   };
 }

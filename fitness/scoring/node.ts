@@ -27,7 +27,9 @@ interface Gpus {
 /** By the device plugins' names, and the labels of the vendors' feature discovery. */
 const GPUS: readonly Gpus[] = [
   {
-    ...{ accelerator: "cuda", backend: "CUDA", resource: "nvidia.com/gpu" },
+    accelerator: "cuda",
+    backend: "CUDA",
+    resource: "nvidia.com/gpu",
     memory: (labels) => scaled(labels["nvidia.com/gpu.memory"], 1024 ** 2),
     nameLabel: "nvidia.com/gpu.product",
     isSliced: (labels) =>
@@ -35,12 +37,16 @@ const GPUS: readonly Gpus[] = [
       labels["nvidia.com/gpu.product"]?.includes("-MIG-") === true,
   },
   {
-    ...{ accelerator: "rocm", backend: "ROCm", resource: "amd.com/gpu" },
+    accelerator: "rocm",
+    backend: "ROCm",
+    resource: "amd.com/gpu",
     memory: (labels) => gigabytes(labels["amd.com/gpu.vram"]),
     nameLabel: "amd.com/gpu.product-name",
   },
   {
-    ...{ accelerator: "intel", backend: "SYCL", resource: "gpu.intel.com/i915" },
+    accelerator: "intel",
+    backend: "SYCL",
+    resource: "gpu.intel.com/i915",
     memory: (labels) => scaled(labels["gpu.intel.com/memory.max"], 1),
     nameLabel: "gpu.intel.com/product",
   },
@@ -102,7 +108,11 @@ function isOn(wanted: Accelerator, has: Accelerator): boolean {
 
 function cpuMachine({ name, totalBytes, allocatableBytes, cores }: NodeRead): MachineRead {
   return readMachine({
-    ...{ name, chip: "", accelerator: "cpu", memoryBytes: totalBytes, budgetBytes: allocatableBytes },
+    name,
+    chip: "",
+    accelerator: "cpu",
+    memoryBytes: totalBytes,
+    budgetBytes: allocatableBytes,
     cpuCores: cores,
   });
 }
@@ -112,7 +122,10 @@ function gpuMachine({ name, cores }: NodeRead, gpus: NodeGpus, count: number): M
     return { at: "unusable", why: "no label says how much memory its GPUs have" };
   const memoryBytes = gpus.bytesEach * count;
   return readMachine({
-    ...{ name, chip: gpus.name, accelerator: gpus.accelerator, memoryBytes },
+    name,
+    chip: gpus.name,
+    accelerator: gpus.accelerator,
+    memoryBytes,
     budgetBytes: Math.floor(memoryBytes * USABLE_SHARE),
     bandwidthGBs: bandwidthOf(gpus.name),
     cpuCores: cores,

@@ -33,7 +33,11 @@ export const DEFAULT_CONTEXT = 8192;
 const LOADS_LESS = "its settings leave a part out of this memory, and nothing says how large that is";
 const NO_QUANTIZATION = "nothing names the quantization of its files";
 const PURPOSES: Readonly<Record<string, UseCase>> = {
-  ...{ Embedding: "embedding", Coding: "coding", Multimodal: "vision", Reasoning: "reasoning", Chat: "chat" },
+  Embedding: "embedding",
+  Coding: "coding",
+  Multimodal: "vision",
+  Reasoning: "reasoning",
+  Chat: "chat",
 };
 
 /** What the model is made for. */

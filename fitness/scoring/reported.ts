@@ -38,12 +38,13 @@ function gpuOf({ gpus: offered }: NodeRead, found: readonly ReportedGpu[]): Repo
 export function nodeOnlyReported(name: string, { memory, cpu, gpus }: NodeReport): NodeRead {
   const gpu = mainGpu(gpus.filter(({ unified, memoryBytes }) => !unified && memoryBytes !== undefined));
   return {
-    ...{ name, hostname: name, arch: cpu.arch, cores: cpu.cores },
-    ...{ totalBytes: memory?.totalBytes, allocatableBytes: memory?.availableBytes ?? memory?.totalBytes },
-    gpus: gpu && {
-      ...{ ...GPU_VENDORS[gpu.vendor], name: gpu.name, count: gpu.count },
-      bytesEach: gpu.memoryBytes,
-    },
+    name,
+    hostname: name,
+    arch: cpu.arch,
+    cores: cpu.cores,
+    totalBytes: memory?.totalBytes,
+    allocatableBytes: memory?.availableBytes ?? memory?.totalBytes,
+    gpus: gpu && { ...GPU_VENDORS[gpu.vendor], name: gpu.name, count: gpu.count, bytesEach: gpu.memoryBytes },
   };
 }
 

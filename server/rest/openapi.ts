@@ -85,7 +85,7 @@ function queryParameters({ query }: RestRoute): readonly object[] {
     name,
     in: "query",
     required: required.includes(name),
-    ...(description === undefined ? {} : { description }),
+    description,
     schema,
   }));
 }

@@ -214,7 +214,7 @@ function query({ density, now, query: given }: RouteInput): RouteResult {
   const body = {
     query: model,
     models: records.map((record) => record.name),
-    ...(match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {}),
+    nearest: match.at === "none" ? nearestNames(density.fits.records, model) : undefined,
     ...nextOf(offset, some.length, total),
   };
   return listed("rankedNodes", some, body);

@@ -15,8 +15,8 @@ import { serveLlmfit } from "../../agent/metrics/llmfit.ts";
 import { startServer } from "../../agent/metrics/server.ts";
 import { createPeerFleet } from "../../agent/peers/fixtures/peer-fleet.ts";
 import { createPeerIdentity } from "../../agent/peers/identity.ts";
-import { fetchOptions } from "../../agent/store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../../agent/store/content/prefix-hash.ts";
+import { fetchOptions } from "../../agent/store/fixtures/store.ts";
 import { createDensity } from "../../fitness/density/density.ts";
 import { createFitIndex } from "../../fitness/density/fits.ts";
 import { catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
@@ -218,8 +218,14 @@ describe("metrics on the host's address", () => {
     const port = await freePort(testAddress());
     place = { address: testAddress(), port };
     inside = await startServer({
-      ...{ clock: systemClock, port: 0, log, signal: untilEnd(), facts: someFacts, troubles: () => [] },
-      ...{ readEngines: async () => [], readGate: async () => [] },
+      clock: systemClock,
+      port: 0,
+      log,
+      signal: untilEnd(),
+      facts: someFacts,
+      troubles: () => [],
+      readEngines: async () => [],
+      readGate: async () => [],
       outside: { ...place, tokenFile: fileWithSecret() },
     });
     await until(async () => expect(await answersTo(place, ask("GET /metrics", BEARER))).toBe("200"));
@@ -301,7 +307,9 @@ describe("the density API", () => {
 
   beforeAll(async () => {
     const app = createApp({
-      ...{ density: createDensity(createFitIndex(catalogRecords())), clock: systemClock, log },
+      density: createDensity(createFitIndex(catalogRecords())),
+      clock: systemClock,
+      log,
       authorize: async (token) => {
         reviewed.push(token);
         return token === SECRET ? { at: "allowed", user: "alice" } : { at: "unauthenticated" };

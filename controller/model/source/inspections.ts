@@ -92,7 +92,7 @@ export function firstRecord(
   if (checkMs === undefined || !isInspected(model)) return undefined;
   const { uid, generation } = model.metadata;
   const nextAtMs = isPinned ? nowMs + checkMs * random : nowMs;
-  return { ...{ uid, generation, nextAtMs }, result: undefined, failures: 0, changes: 0 };
+  return { uid, generation, nextAtMs, result: undefined, failures: 0, changes: 0 };
 }
 
 /** The record, if it is about this very spec. */

@@ -62,7 +62,10 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   const failedAtMs = new Map<string, number>();
   const firstSeenMs = new Map<string, number>();
   const queue = createQueue<string>({
-    ...{ clock, log: log.child({ queue: "node probes" }), signal, concurrency: AT_ONCE },
+    clock,
+    log: log.child({ queue: "node probes" }),
+    signal,
+    concurrency: AT_ONCE,
     reconcile: async (name) => {
       const outcome = await pass({ ...options, probing, fitness }, name, firstSeenMs);
       if (typeof outcome === "object") return outcome;
@@ -160,7 +163,11 @@ async function podOn(
 ): Promise<Pod> {
   const pullSecrets = imagePullSecrets.map((name) => ({ name }));
   const wanted = fitProbePod({
-    ...{ ...on, node: node.metadata.name, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS },
+    ...on,
+    node: node.metadata.name,
+    image,
+    pullSecrets,
+    deadlineSeconds: DEADLINE_SECONDS,
     runtimeClassName: hasNvidia ? runtimeClassName : undefined,
   });
   const made = await client.create(PODS, wanted);

@@ -92,12 +92,22 @@ const AWAY = nodeChoiceOf(JUDGED, new Set(["slow"]));
 const WIDER = { avoid: ["fast.example", "small.example"], prefer: [] };
 /** Pods serve by a choice that is still the right one, and nothing else changes. */
 const CALM: NodeChoiceInput = {
-  ...{ before: CHOSEN, fresh: CHOSEN, isTemplateSame: true, judged: JUDGED, leaving: new Set() },
+  before: CHOSEN,
+  fresh: CHOSEN,
+  isTemplateSame: true,
+  judged: JUDGED,
+  leaving: new Set(),
   pods: {
-    ...{ isServing: true, isWaiting: false, isRoomMade: false, hasOld: false, isRollingOut: false },
+    isServing: true,
+    isWaiting: false,
+    isRoomMade: false,
+    hasOld: false,
+    isRollingOut: false,
     on: ["slow"],
   },
-  ...{ move: undefined, hasMoveStrategy: false, nowMs: Date.parse(NOW) },
+  move: undefined,
+  hasMoveStrategy: false,
+  nowMs: Date.parse(NOW),
 };
 const settled = ({
   pods,

@@ -277,7 +277,9 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
   const message = words.join("; ");
   if (judged.length === 0)
     return {
-      ...{ type, status: "Unknown", reason: "NoNodes" },
+      type,
+      status: "Unknown",
+      reason: "NoNodes",
       message: "no node has what the pods ask for; the scheduler waits for one",
     };
   if (judged.every(({ fit }) => fit.at === "tooSmall"))

@@ -48,7 +48,9 @@ function revisionSteps({ service, own, model, resolution }: PodsPlanInput): Serv
   if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
   const { workload, runtime } = resolution;
   return stepsOfRevisions({
-    ...{ service, revisions: own.revisions, hash: podRevisionOf(workload.deployment.spec.template) ?? "" },
+    service,
+    revisions: own.revisions,
+    hash: podRevisionOf(workload.deployment.spec.template) ?? "",
     data: () => toPodsRevisionData(service, runtime, model),
     running: own.pods.map(podRevisionOf),
   });

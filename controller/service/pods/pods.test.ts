@@ -15,7 +15,7 @@ function podWith(status: Pod["status"], more: Partial<Pod> = {}): Pod {
 }
 
 const end = (exitCode: number, reason: string, message = "") => ({
-  terminated: { exitCode, reason, ...(message === "" ? {} : { message }) },
+  terminated: { exitCode, reason, message: message === "" ? undefined : message },
 });
 const killed = end(137, "OOMKilled");
 const waits = { waiting: { reason: "PodInitializing" } };

@@ -15,7 +15,8 @@ const MLX_PROGRAMS = [
 ];
 const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
   ...Object.fromEntries(MLX_PROGRAMS.map((name) => [name, "mlx" as const])),
-  ...{ "docker-model-runner": "docker_model_runner", "lm-studio": "lmstudio" },
+  "docker-model-runner": "docker_model_runner",
+  "lm-studio": "lmstudio",
 };
 /** As Rust calls them. */
 const SYSTEMS: Readonly<Record<string, string>> = { darwin: "macos" };

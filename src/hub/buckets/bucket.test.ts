@@ -225,7 +225,8 @@ test.each([
 test("gs:// signs with HMAC keys, as Google's S3-compatible API wants it", async () => {
   const bucket = await serveBucket(["dir/model.gguf"]);
   const credentials = {
-    ...{ GS_ACCESS_KEY_ID: "GOOG1", GS_SECRET_ACCESS_KEY: "s3cret" },
+    GS_ACCESS_KEY_ID: "GOOG1",
+    GS_SECRET_ACCESS_KEY: "s3cret",
     STORAGE_EMULATOR_HOST: bucket.url,
   };
   expect(await inspectNow("gs://b/dir", { credentials })).toMatchObject({ files: ["model.gguf"] });
@@ -257,7 +258,9 @@ test("gs:// exchanges the key of a service account for a token, and a refused to
   });
   const account = (key: string) =>
     JSON.stringify({
-      ...{ type: "service_account", client_email: "me@p", private_key: key },
+      type: "service_account",
+      client_email: "me@p",
+      private_key: key,
       token_uri: `${tokens.url}/token`,
     });
   const credentials = (json: string) => ({
@@ -278,8 +281,11 @@ test("gs:// exchanges the key of a service account for a token, and a refused to
 test("oss:// signs for the region of its endpoint, or the one of OSS_REGION", async () => {
   const bucket = await serveBucket(["dir/model.gguf"]);
   const credentials = {
-    ...{ OSS_ACCESS_KEY_ID: "LTAI", OSS_ACCESS_KEY_SECRET: "s3cret", OSS_SESSION_TOKEN: "sts" },
-    ...{ OSS_ENDPOINT: bucket.url, OSS_REGION: "oss-cn-beijing" },
+    OSS_ACCESS_KEY_ID: "LTAI",
+    OSS_ACCESS_KEY_SECRET: "s3cret",
+    OSS_SESSION_TOKEN: "sts",
+    OSS_ENDPOINT: bucket.url,
+    OSS_REGION: "oss-cn-beijing",
   };
   expect(await inspectNow("oss://b/dir", { credentials })).toMatchObject({ files: ["model.gguf"] });
   expect(bucket.requests[0]?.headers).toMatchObject({

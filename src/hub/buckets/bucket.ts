@@ -48,7 +48,10 @@ export function openBucket(
   /** Those whose checksum the list promised; all of a folder that was not listed. */
   let withChecksum: ReadonlySet<string> | undefined;
   return {
-    ...{ shown, rules, ...authority, named: isFile ? key.slice(folder.length) : undefined },
+    shown,
+    rules,
+    ...authority,
+    named: isFile ? key.slice(folder.length) : undefined,
     hasCredentials: !service.isAnonymous,
     holds: service.holds ?? isBelowUrl(service.base()),
     list: async (signal) => {

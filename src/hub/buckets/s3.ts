@@ -27,7 +27,9 @@ function s3Service(bucket: string, access: Access): BucketService {
   const names = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   const keys = keyPair(get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"), names);
   const signing: Signing = {
-    ...{ keys, sessionToken: get("AWS_SESSION_TOKEN"), clockOffsetMs: 0 },
+    keys,
+    sessionToken: get("AWS_SESSION_TOKEN"),
+    clockOffsetMs: 0,
     region: get("AWS_REGION", "AWS_DEFAULT_REGION") ?? "us-east-1",
   };
   const style = get("AWS_S3_ADDRESSING_STYLE");
@@ -71,9 +73,14 @@ export function signV4(signing: Signing): NonNullable<RequestAuthorizer["authori
     const now = new Date(Date.now() + signing.clockOffsetMs).toISOString();
     const own = Object.entries(headers).filter(([name]) => name.toLowerCase().startsWith("x-amz-"));
     const signer = new AwsV4Signer({
-      ...{ url: url.href, method, headers: Object.fromEntries(own), service: "s3", region },
-      ...{ accessKeyId: keys.id, secretAccessKey: keys.secret },
-      ...(sessionToken === undefined ? {} : { sessionToken }),
+      url: url.href,
+      method,
+      headers: Object.fromEntries(own),
+      service: "s3",
+      region,
+      accessKeyId: keys.id,
+      secretAccessKey: keys.secret,
+      sessionToken,
       datetime: now.replace(/[:-]|\.\d{3}/g, ""),
     });
     return Object.fromEntries((await signer.sign()).headers);

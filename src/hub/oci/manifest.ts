@@ -108,7 +108,8 @@ export function filesOfOllama(layers: readonly OciDescriptor[], shown: string): 
   if (parts.length > 0 || projectors.length > 0)
     throw onlyOllama(`has ${parts.length + 1} layers of weights and ${projectors.length + 1} projectors`);
   const fileOf = (name: string, { digest, size }: OciDescriptor): ListedFile => ({
-    ...{ name, sizeBytes: size },
+    name,
+    sizeBytes: size,
     sha256: hexOf(digest, shown),
   });
   const files = [fileOf("model.gguf", model)];

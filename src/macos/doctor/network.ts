@@ -75,8 +75,8 @@ function linksOf(kinds: ReadonlyMap<string, Link["kind"]>, ifconfig: string, rou
         kind,
         isUp: /status: active/.test(block),
         isRoute: name === route,
-        ...(address === undefined ? {} : { address }),
-        ...(megabits === undefined ? {} : { megabits }),
+        address,
+        megabits,
       },
     ];
   });

@@ -225,7 +225,9 @@ test("a replica that leaves for a better host stays where there is none, and goe
   const [refusal, worse] = ["mac-1", "mac-2"].map((host) => ({ host, atMs: 0, message: "why" }));
   const findings = {
     ...NO_ROLLOUT_FINDINGS,
-    ...{ leaving: ["mac-1"], refusals: refusal && [refusal], notTo: worse && [worse] },
+    leaving: ["mac-1"],
+    refusals: refusal && [refusal],
+    notTo: worse && [worse],
   } as typeof NO_ROLLOUT_FINDINGS;
   const seen = (replica: (typeof observed.replicas)[number] | undefined, drain: boolean) => {
     const hosts = [...observed.hosts.values()].map((one) => ({ ...one, spec: { ...one.spec, drain } }));

@@ -73,7 +73,9 @@ export function draftService(
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const want = wantedReplicas(service);
   const input: HostsRolloutInput = {
-    ...{ displaced, failing, unsettled },
+    displaced,
+    failing,
+    unsettled,
     want,
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
     replicas: observed.replicas,
@@ -136,7 +138,9 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
 function revisionSteps({ service, revisions, replicas }: ServiceObserved, resolved: Resolved): ServiceStep[] {
   const { template, model } = resolved;
   return stepsOfRevisions({
-    ...{ service, revisions, hash: template.revision },
+    service,
+    revisions,
+    hash: template.revision,
     data: () => toRevisionData(service, template, model),
     running: replicas.map(({ spec }) => spec.template.revision),
   });
