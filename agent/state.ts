@@ -2,7 +2,7 @@
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
-import { hostBudget } from "../src/capacity/budget.ts";
+import { hostBudget } from "../src/capacity/placement/budget.ts";
 import { type AddressAnswer, type AddressesUp, chooseAddress } from "./host/addresses.ts";
 import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts";
 import type { MachineReadings } from "./registration/observe-host.ts";

@@ -31,7 +31,7 @@ import {
   type PrefetchState,
   SOURCES_LENGTH_MAX,
 } from "../../src/api/host.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
 import { DOCTOR_CONDITIONS } from "../../src/doctor/host-conditions.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";

@@ -2,7 +2,7 @@
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { KubeEvent, Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../fitness/scoring/machine.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { findHost } from "../cluster/find.ts";

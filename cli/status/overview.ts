@@ -4,7 +4,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 
 export interface OverviewHostLine {

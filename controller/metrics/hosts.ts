@@ -1,7 +1,7 @@
 /** Metrics from the Host objects, which also cover hosts whose agent Prometheus cannot scrape. */
 import type { Host } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import {
   flag,
   type Labels,

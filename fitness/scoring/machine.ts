@@ -1,7 +1,7 @@
 /** What a machine is to a model: memory for engines, bandwidth, compute, disk. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
-import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 
 /** How a figure was come by, the surest first. */

@@ -5,7 +5,7 @@ import { selectorMatches } from "../api/fields/kubernetes.ts";
 import { type Host, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import type { Model } from "../api/model.ts";
 import { isReadByHost, isRemote, parseSource } from "../models/source/parse.ts";
-import { hostBudget } from "./budget.ts";
+import { hostBudget } from "./placement/budget.ts";
 import { formatOf } from "./resolve.ts";
 import { candidateRuntimes } from "./runtime-choice.ts";
 import { toReplicaModel } from "./template.ts";

@@ -6,11 +6,10 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { DEFAULT_HOST_ACCELERATOR, hostRuntimes, isRuntimeFor, runtimesFor } from "../engines/registry.ts";
-import { demandOf } from "./demand.ts";
+import { type DemandInput, demandOf } from "./demand.ts";
 import { firstRefusal, isAllowedBy, missingBytes, NO_CONTEXT } from "./placement/filters.ts";
 import { hostFacts } from "./placement/host-facts.ts";
 import type { Demand, HostFacts } from "./placement/types.ts";
-import type { Resolved } from "./resolve.ts";
 
 /**
  * spec.runtime where it can serve the format, else all that can, in order of preference; only those that hosts have a
@@ -40,15 +39,18 @@ export function candidateRuntimes(
   throw new MetalbridgeError("RuntimeMismatch", `runtime ${asked} does not serve format ${format} on hosts`);
 }
 
+/** What one runtime needs for the service. */
+type Requested = Pick<DemandInput, "model" | "template" | "claim">;
+
 /**
  * The first that could run on a host that takes new replicas and whose memory is large enough for it, whatever else runs
  * there; else the first that an allowed host has at all.
  */
-export function preferredOnHosts(
+export function preferredOnHosts<Candidate extends Requested>(
   service: InferenceService,
-  candidates: readonly Resolved[],
+  candidates: readonly Candidate[],
   hosts: Iterable<Host>,
-): Resolved | undefined {
+): Candidate | undefined {
   const all = [...hosts];
   const asked = candidates.map((resolved) => {
     const demand = demandFor(service, resolved);
@@ -61,7 +63,7 @@ export function preferredOnHosts(
   return found?.resolved;
 }
 
-function demandFor(service: InferenceService, { model, template, claim }: Resolved): Demand {
+function demandFor(service: InferenceService, { model, template, claim }: Requested): Demand {
   const slot = { ordinal: 0, mayPreempt: false, predecessors: [], refusals: [] };
   return demandOf({ service, model, template, claim, ...slot });
 }

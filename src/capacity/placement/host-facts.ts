@@ -4,7 +4,7 @@ import { getCondition, isConditionTrue } from "../../api/conditions.ts";
 import type { Host, HostModel as StoredModel } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
-import { hostBudget } from "../budget.ts";
+import { hostBudget } from "./budget.ts";
 import type { HostFacts, HostWeights, ReportedCondition } from "./types.ts";
 
 /** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */

@@ -4,7 +4,7 @@ import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
 import type { LabelSelector } from "../../api/fields/kubernetes.ts";
 import type { HostCompute } from "../../api/host.ts";
-import type { HostBudget } from "../budget.ts";
+import type { HostBudget } from "./budget.ts";
 
 /** What a condition of a host says; absent counts as Unknown. */
 export interface ReportedCondition {

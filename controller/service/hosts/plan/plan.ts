@@ -4,7 +4,7 @@ import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { sliceName } from "../../../../src/api/names.ts";
-import { hostBudget } from "../../../../src/capacity/budget.ts";
+import { hostBudget } from "../../../../src/capacity/placement/budget.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../../src/capacity/claim.ts";
 import type { Demand, HostRefusal, Placed } from "../../../../src/capacity/placement/types.ts";
 import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";

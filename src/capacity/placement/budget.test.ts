@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Host } from "../api/host.ts";
+import type { Host } from "../../api/host.ts";
 import { hostBudget } from "./budget.ts";
 
 const GIB = 1024 ** 3;

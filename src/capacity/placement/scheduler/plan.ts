@@ -1,6 +1,7 @@
 /** Plans placement in one call: a host for each slot, replicas to preempt, and why a slot has no host. Pure and total. */
-import { createScheduler } from "./scheduler/scheduler.ts";
-import type { Demand, PlacementInput, PlacementPlan } from "./types.ts";
+
+import type { Demand, PlacementInput, PlacementPlan } from "../types.ts";
+import { createScheduler } from "./scheduler.ts";
 
 /**
  * Serves the demands by effective priority, then age, and gives each to the best host that passes every filter.

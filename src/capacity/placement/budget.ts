@@ -1,6 +1,6 @@
 /** How much memory the engines of a host may claim together. */
-import { parseQuantity } from "../api/fields/quantity.ts";
-import type { Host } from "../api/host.ts";
+import { parseQuantity } from "../../api/fields/quantity.ts";
+import type { Host } from "../../api/host.ts";
 
 /** Memory that a host has for engines and the source of that figure, or why it is unknown. */
 export type HostBudget =
