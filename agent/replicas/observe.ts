@@ -1,18 +1,13 @@
 /** From a replica's state and the host to the one value that the planner reads. Writes nothing: `refresh` has brought it up to date. */
+
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RunnerContext } from "./context.ts";
 import type { Crashes, Desired, DesiredState, ObservedReplica, SliceState } from "./observed.ts";
 import { availableFor, pressureOn } from "./pressure.ts";
-import {
-  type EngineRun,
-  NO_EVIDENCE,
-  type ReplicaState,
-  refOf,
-  replicaOf,
-  replicaRuntime,
-  runOf,
-} from "./state/state.ts";
+import { NO_WORKLOAD, UNPROBED } from "./state/probing.ts";
+import { footprintOf, type LiveRun, liveRunOf, runOf, servedOf } from "./state/run.ts";
+import { type ReplicaState, refOf, replicaOf, replicaRuntime } from "./state/state.ts";
 
 /** What the API server wants of it, as far as this process can know. */
 export function desiredStateOf({ wish }: ReplicaState, context: RunnerContext): DesiredState {
@@ -48,12 +43,12 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
   const { engine, weights } = state;
   const available = availableFor(state.uid, context);
   const agentEnds = context.agentEnds();
-  const { health, request, work, suspicion, quiet, footprint } = run ?? {
-    ...NO_EVIDENCE,
-    footprint: undefined,
-  };
+  const live = liveRunOf(state);
+  const served = servedOf(live);
+  const { health, request, route } = live?.probing ?? UNPROBED;
+  const { work, idleSince } = served?.workload ?? NO_WORKLOAD;
   return {
-    run: engine.at === "run" ? engine.instance.state() : engine.at === "none" ? { at: "none" } : engine,
+    run: run?.instance.state() ?? (engine.at === "unreadable" ? engine : { at: "none" }),
     record: run === undefined ? undefined : run.record,
     model: weights,
     memory: {
@@ -64,17 +59,17 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
     pressure: pressureOn(state, context),
     launch: engine.at === "none" ? engine.launch : { at: "untried" },
     runtime: context.runtimes.state(replicaRuntime(state)),
-    ...observeAddress(run, context),
+    ...observeAddress(live, context),
     slice: { ...state.slice, state: currentSlice(state, context) },
     health,
     request,
+    route,
     work,
-    suspicion,
-    quiet,
-    idleSince: run?.idleSince,
-    ...(footprint === undefined ? {} : { footprint }),
-    ...(run?.route === undefined ? {} : { route: run.route }),
-    ...(run?.secrets.problem === undefined ? {} : { secretProblem: run.secrets.problem }),
+    idleSince,
+    suspicion: served?.log.suspicion ?? { at: "none" },
+    quiet: live?.at === "draining" ? live.quiet : {},
+    footprint: footprintOf(run),
+    secretProblem: live?.secrets.problem,
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
     ...(agentEnds === undefined ? {} : { agentEnds }),
@@ -83,7 +78,7 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
 
 /** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */
 function observeAddress(
-  run: EngineRun | undefined,
+  run: LiveRun | undefined,
   { ports, timings, address }: RunnerContext,
 ): Pick<ObservedReplica, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
   if (run?.elsewhereSince === undefined)

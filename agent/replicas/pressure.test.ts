@@ -6,14 +6,17 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Instance } from "../instances/instance.ts";
 import { silentLog } from "../store/fixtures/store.ts";
 import { createMemoryAdmission } from "./admission.ts";
 import type { RunnerContext } from "./context.ts";
 import type { MachineMemory } from "./ports.ts";
 import { openState } from "./prepare/adopt.ts";
 import { availableToStart, clearEviction, evict, governedEngines } from "./pressure.ts";
+import type { EngineFile } from "./state/engine-record.ts";
 import { type HistoryExit, writeHistory } from "./state/history.ts";
-import type { EngineRun } from "./state/state.ts";
+import { beginRun, newEngineRun } from "./state/run.ts";
+import { setDesiredObject } from "./state/state.ts";
 import { defaultTimings } from "./timings.ts";
 
 const HOUR = 3_600_000;
@@ -55,7 +58,7 @@ function openAgent(memory?: MachineMemory) {
   } as unknown as RunnerContext;
   const state = openState(UID, context);
   const replica = { metadata: { name: "chat-0", uid: UID }, spec: { memory: { claimBytes: 100 } } };
-  state.wish = { at: "seen", replica: replica as InferenceReplica };
+  setDesiredObject(state, "seen", replica as InferenceReplica, context.moment());
   return { state, context };
 }
 
@@ -170,7 +173,8 @@ test("an engine that was not ready when the reading began still counts with its 
   context.states.set("u2", other);
   context.admission.adopt("u2", { claimBytes: 450, port: 21_001 });
   pass(500);
-  other.engine = { at: "run", record: { readyAt: monotonicMs } } as EngineRun;
+  const file = { claimBytes: 450, readyAtMs: wallMs } as EngineFile;
+  beginRun(other, newEngineRun({} as Instance, file, undefined, context.moment()), false);
   expect(await availableToStart(state, context)).toBe(50);
   pass(2_000);
   expect(await availableToStart(state, context)).toBe(500);

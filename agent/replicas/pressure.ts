@@ -1,10 +1,12 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
+
 import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
 import type { PressureState } from "./observed.ts";
 import { memoryNeedOf } from "./prepare/need.ts";
-import { keepHistory } from "./state/history.ts";
-import { type ReplicaState, replicaOf, runOf } from "./state/state.ts";
+import { keepHistory, setPast } from "./state/history.ts";
+import { footprintOf, runOf, servedOf } from "./state/run.ts";
+import { type ReplicaState, replicaOf } from "./state/state.ts";
 
 /** How far back evictions count towards a longer absence. */
 const FORGET_MS = 6 * 3_600_000;
@@ -65,7 +67,7 @@ export function evict(
   const evictedAtMs = [...past.history.evictedAtMs, atMs].slice(-KEPT);
   state.log.warn({ how, because }, "evicting the engine to free memory");
   const evictedAt = [...past.pressure.evictedAt, monotonicMs].slice(-KEPT);
-  past.pressure = { ...past.pressure, awaySince: monotonicMs, evictedAt };
+  setPast(state, { pressure: { ...past.pressure, awaySince: monotonicMs, evictedAt } });
   keepHistory(state, { ...past.history, eviction: { atMs, how, because }, evictedAtMs });
 }
 
@@ -74,7 +76,7 @@ export function clearEviction(state: ReplicaState): void {
   if (eviction === undefined) return;
   state.log.info({}, "engine may start again after its eviction");
   const { awaySince: _, ...times } = state.past.pressure;
-  state.past.pressure = times;
+  setPast(state, { pressure: times });
   keepHistory(state, rest);
 }
 
@@ -100,7 +102,7 @@ export function governedEngines(context: RunnerContext): {
       standing,
       priority: replica?.spec.priority ?? "normal",
       isProtected: replica?.spec.evictionProtection ?? false,
-      bytes: Math.max(claimBytes, run?.footprint?.bytes ?? 0),
+      bytes: Math.max(claimBytes, footprintOf(run)?.bytes ?? 0),
       age: Date.parse(replica?.metadata.creationTimestamp ?? "") || 0,
       evictions: pressure.evictedAt.filter((at) => now - at < FORGET_MS).length,
     });
@@ -116,7 +118,7 @@ function standingOf(state: ReplicaState, now: number): GovernedEngineState | und
     const { record } = run;
     if (isLeaving || record.stop !== undefined || history.eviction !== undefined) return { at: "ending" };
     if (record.readyAt === undefined) return { at: "starting" };
-    return { at: "running", idleSince: run.idleSince };
+    return { at: "running", idleSince: servedOf(run)?.workload.idleSince };
   }
   if (isLeaving) return undefined;
   if (history.eviction !== undefined) return { at: "evicted", since: pressure.awaySince ?? now };

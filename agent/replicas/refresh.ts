@@ -1,10 +1,12 @@
 /** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
+
 import type { RunnerContext } from "./context.ts";
 import { noteSlice } from "./evidence/exposure.ts";
 import { currentSlice } from "./observe.ts";
 import { readopt } from "./prepare/adopt.ts";
 import { resolveModel, watchCorrection, watchWeights } from "./prepare/fetch.ts";
-import { type ReplicaState, replicaOf, replicaRuntime, runOf } from "./state/state.ts";
+import { noteElsewhere, noteEnded, runOf, setSlice } from "./state/run.ts";
+import { type ReplicaState, replicaOf, replicaRuntime } from "./state/state.ts";
 
 /** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
 export async function refreshFromDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
@@ -21,9 +23,10 @@ export async function refreshFromDisk(state: ReplicaState, context: RunnerContex
   noteAddress(state, context, now);
   const wasReady = runOf(state)?.file.readyAtMs !== undefined;
   const { state: _, ...slice } = noteSlice(state.slice, currentSlice(state, context), wasReady, now);
-  state.slice = slice;
+  setSlice(state, slice);
   watchWeights(state);
   watchCorrection(state, context);
+  noteEnded(state);
 }
 
 function noteAddress(
@@ -39,5 +42,5 @@ function noteAddress(
     address !== undefined &&
     run.file.address !== address &&
     wasListed();
-  run.elsewhereSince = isElsewhere ? (run.elsewhereSince ?? now) : undefined;
+  noteElsewhere(state, isElsewhere, now);
 }

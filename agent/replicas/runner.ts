@@ -1,4 +1,5 @@
 /** Runs every replica of this host: one queue per uid, each pass observe → plan → apply. */
+
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -24,15 +25,15 @@ import { createHostCounts } from "./state/counts.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
 import { whenRecordWritten } from "./state/keep-record.ts";
+import { forgetPause, runOf } from "./state/run.ts";
 import {
-  forgetPause,
   newerOf,
   type ReplicaState,
   refOf,
   replicaOf,
-  runOf,
   setDesiredObject,
   setGone,
+  setShown,
 } from "./state/state.ts";
 import { endEngines } from "./stop/end-engines.ts";
 import { defaultTimings } from "./timings.ts";
@@ -185,7 +186,7 @@ class Runner implements ReplicaRunner {
 
   knowsAllEngines(): boolean {
     return [...this.#context.states.values()].every(
-      ({ engine, dir }) => engine.at === "run" || (engine.at === "none" && !hasEngineFile(dir)),
+      ({ engine, dir }) => engine.at !== "unreadable" && (engine.at !== "none" || !hasEngineFile(dir)),
     );
   }
 
@@ -282,8 +283,7 @@ class Runner implements ReplicaRunner {
       if (state === undefined || this.#end.signal.aborted) return undefined;
       const { observed, plan } = await this.#plan(state);
       if (this.#end.signal.aborted) return undefined;
-      state.shown.plan = plan;
-      state.shown.observed = observed;
+      setShown(state, { plan, observed });
       const isChanged = await applyReplicaSteps(plan.steps, state, this.#context);
       if (isChanged) continue;
       report(state, plan, observed, this.#context);

@@ -2,9 +2,9 @@
 
 import type { RunnerContext } from "../context.ts";
 import type { Stop } from "../observed.ts";
-import { storedStopOf } from "../state/engine-record.ts";
 import { keepRecord } from "../state/keep-record.ts";
-import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import { noteStopAsked, runOf, setStop } from "../state/run.ts";
+import type { ReplicaState } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { forgetRun, recordExit } from "./exits.ts";
 import { type EndStep, isForced } from "./plan.ts";
@@ -59,13 +59,8 @@ export async function persistStop(
   context: RunnerContext,
   stop: Stop,
 ): Promise<StepOutcome> {
-  const run = runOf(state);
-  if (run === undefined) return "later";
-  const moment = context.moment();
-  const file = { ...run.file, stop: storedStopOf(stop, moment) };
-  setFile(run, file, moment);
-  // Exactly as planned: what went over the wall clock and back could differ and be planned again.
-  run.record = { ...run.record, stop };
+  if (runOf(state) === undefined) return "later";
+  setStop(state, stop, context.moment());
   await keepRecord(state);
   return "changed";
 }
@@ -78,7 +73,7 @@ function stopBy(
   const run = runOf(state);
   if (run === undefined) return;
   const now = context.ports.clock.monotonicMs();
-  run.stopAskedAt ??= now;
+  noteStopAsked(state, now);
   state.log.info({ inMs: deadlineAt - now, because }, "engine asked to stop");
   run.instance.stopBy(deadlineAt);
 }

@@ -19,7 +19,7 @@ import { openState } from "../prepare/adopt.ts";
 import { governedEngines } from "../pressure.ts";
 import { refreshFromDisk } from "../refresh.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { NOTHING_RUNS, newEngineRun } from "../state/state.ts";
+import { beginRun, endRun, newEngineRun } from "../state/run.ts";
 import { defaultTimings, type Timings } from "../timings.ts";
 import { recordExit } from "./exits.ts";
 
@@ -74,9 +74,9 @@ async function ended(ending: Ending) {
   const readyAtMs = wasReady ? { readyAtMs: MOMENT.wallMs - readyForMs } : {};
   const instance = { state: () => ({ at: "gone", exit }), logTail: async () => logTail };
   const record = { ...file, ...readyAtMs } as EngineFile;
-  state.engine = newEngineRun(instance as unknown as Instance, record, undefined, MOMENT);
+  beginRun(state, newEngineRun(instance as unknown as Instance, record, undefined, MOMENT), false);
   await recordExit(state, context);
-  state.engine = NOTHING_RUNS;
+  endRun(state);
   await refreshFromDisk(state, context);
   const seen = observeReplica(state, context);
   const plan = planReplica(WANTED, seen, MOMENT.monotonicMs, timings);

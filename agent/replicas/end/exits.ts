@@ -1,4 +1,5 @@
 /** The exit of a run: classifies it, records it, releases what it held. */
+
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
 import { truncate } from "../../../src/util/text.ts";
@@ -10,16 +11,11 @@ import { isTerminal } from "../evidence/terminal-failures.ts";
 import { reportPhase } from "../report/report.ts";
 import { countDrain } from "../state/counts.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { type HistoryExit, keepHistory, noteExit } from "../state/history.ts";
+import { type HistoryExit, keepHistory, noteExit, setPast } from "../state/history.ts";
 import { whenRecordWritten } from "../state/keep-record.ts";
-import {
-  attemptedWeights,
-  type EngineRun,
-  NEVER_ANNOUNCED,
-  NOTHING_RUNS,
-  type ReplicaState,
-  runOf,
-} from "../state/state.ts";
+import { type EngineRun, endRun, runOf } from "../state/run.ts";
+import { attemptedWeights, type ReplicaState } from "../state/state.ts";
+import { forgetWeights } from "../state/weights.ts";
 import { crashBackoffMs, isForced } from "./plan.ts";
 
 const TAIL_BYTES = 4_000;
@@ -56,7 +52,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
       : undefined;
   const { port, ...kept } = past.history;
   noteExit(state, lastExit, clock.monotonicMs());
-  past.backoffUntil = clock.monotonicMs() + delayMs;
+  setPast(state, { backoffUntil: clock.monotonicMs() + delayMs });
   keepHistory(state, {
     ...kept,
     // A port that another process took is not used again.
@@ -114,14 +110,15 @@ export async function forgetRun(state: ReplicaState, context: RunnerContext): Pr
   if (run !== undefined) noteDrain(run, context);
   run?.instance.close();
   removeEngineFile(state.dir);
-  state.engine = NOTHING_RUNS;
-  state.slice = NEVER_ANNOUNCED;
-  state.weights = { at: "unknown" };
+  endRun(state);
+  forgetWeights(state);
   context.admission.release(state.uid);
 }
 
 /** Counts a requested stop, from the request until no process was left. */
-function noteDrain({ record, stopAskedAt: askedAt }: EngineRun, context: RunnerContext): void {
+function noteDrain(run: EngineRun, context: RunnerContext): void {
+  const { record } = run;
+  const askedAt = run.at === "draining" || run.at === "ended" ? run.stopAskedAt : undefined;
   const { stop } = record;
   if (stop === undefined || isForced(stop.why)) return;
   const outcome =

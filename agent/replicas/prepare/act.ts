@@ -1,4 +1,5 @@
 /** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
+
 import { randomUUID } from "node:crypto";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { removeEngineFile } from "../../instances/process/run-directory.ts";
@@ -8,14 +9,9 @@ import { isTerminal } from "../evidence/terminal-failures.ts";
 import type { Launch } from "../observed.ts";
 import { prepareSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { keepHistory } from "../state/history.ts";
-import {
-  NEVER_ANNOUNCED,
-  newEngineRun,
-  type ReplicaState,
-  replicaOf,
-  replicaRuntime,
-} from "../state/state.ts";
+import { keepHistory, setPast } from "../state/history.ts";
+import { beginRun, newEngineRun, noteNoRun } from "../state/run.ts";
+import { type ReplicaState, replicaOf, replicaRuntime } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { instanceContextOf, readopt } from "./adopt.ts";
 import { retryDelayMs } from "./corrections.ts";
@@ -71,7 +67,7 @@ async function start(state: ReplicaState, context: RunnerContext): Promise<void>
   if (reserved === undefined || state.engine.at !== "none") return;
   try {
     await startReserved(state, context, reserved);
-    state.past.launchFailures = 0;
+    setPast(state, { launchFailures: 0 });
   } catch (error) {
     // Something may have been started anyway: adopt it before anything else is tried.
     await readopt(state, context);
@@ -125,8 +121,7 @@ async function startReserved(
     port: reserved.port,
     record,
   });
-  state.engine = newEngineRun(instance, { ...record, ...instance.handle }, apiKey, moment);
-  state.slice = NEVER_ANNOUNCED;
+  beginRun(state, newEngineRun(instance, { ...record, ...instance.handle }, apiKey, moment), false);
   state.log.info({ port: reserved.port }, "engine started");
   // After the start, because users wait for the start; forgetting the port is harmless.
   if (state.past.history.port !== reserved.port)
@@ -137,13 +132,14 @@ async function startReserved(
 const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
 
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
-  const failures = ++state.past.launchFailures;
+  const failures = state.past.launchFailures + 1;
+  setPast(state, { launchFailures: failures });
   const now = context.ports.clock.monotonicMs();
   const { timings } = context;
   const retryAtOf = (code: ErrorCode) =>
     now + retryDelayMs(code, failures, { isOnHost: false }, { timings, random: context.random() });
   const failed = (launch: Launch): void => {
-    if (state.engine.at === "none") state.engine = { at: "none", launch };
+    if (state.engine.at === "none") noteNoRun(state, launch);
   };
   if (error instanceof MetalbridgeError) {
     const { code } = error;

@@ -1,4 +1,5 @@
 /** What a new agent finds: the replicas that the last one knew, its reservations, and the engines that are still running. */
+
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, InstanceContext } from "../../instances/instance.ts";
@@ -11,14 +12,14 @@ import { pressureTimesOf, readReplicaHistory } from "../state/history.ts";
 import { createJobs } from "../state/jobs.ts";
 import { createChangeMonitor, createReplicaLog } from "../state/replica-log.ts";
 import {
+  beginRun,
   NEVER_ANNOUNCED,
   NOTHING_RUNS,
   newEngineRun,
-  type ReplicaState,
-  refOf,
-  replicaOf,
-  setDesiredObject,
-} from "../state/state.ts";
+  noteNoRun,
+  noteUnreadableRun,
+} from "../state/run.ts";
+import { type ReplicaState, refOf, replicaOf, setDesiredObject } from "../state/state.ts";
 import { claimModel, resolveOnDisk } from "./fetch.ts";
 
 /** The state of one replica, with what its directory remembers; nothing is started or signalled. */
@@ -83,7 +84,7 @@ function foldersIn(folder: string): readonly string[] {
 
 /** Adopts what is running in a folder that could not be read, or in which a start has just failed. */
 export async function readopt(state: ReplicaState, context: RunnerContext): Promise<void> {
-  state.engine = NOTHING_RUNS;
+  noteNoRun(state);
   await adoptInstance(state, takeRecord(state, context), context);
 }
 
@@ -96,9 +97,8 @@ async function adoptInstance(
   const found = await tryToAdopt(state, recorded, context);
   if (found === undefined || state.engine.at !== "none") return;
   const file = recorded ?? (await recordOfUnknown(state, found, context));
-  state.engine = newEngineRun(found, file, readKeyFile(state.dir), context.moment());
   // What the last agent sent may still be on its way.
-  state.slice = { ...NEVER_ANNOUNCED, mayArrive: true };
+  beginRun(state, newEngineRun(found, file, readKeyFile(state.dir), context.moment()), true);
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   claimModel(state, context);
   state.log.info({ state: found.state() }, "engine adopted");
@@ -168,7 +168,7 @@ function takeRecord(state: ReplicaState, context: RunnerContext): EngineFile | u
 function noteUnreadable(state: ReplicaState, error: unknown): void {
   const why = error instanceof Error ? error.message : String(error);
   state.repeated.found("read the run directory", why, { err: error });
-  state.engine = { at: "unreadable", why };
+  noteUnreadableRun(state, why);
 }
 
 /** An engine of ours whose record is lost has no known revision: it is drained, and only then replaced. */

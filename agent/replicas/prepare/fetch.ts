@@ -15,15 +15,18 @@ import type { RunnerContext } from "../context.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
 import type { ModelState, OwnClaim } from "../observed.ts";
 import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
-import { keepHistory } from "../state/history.ts";
+import { keepHistory, setPast } from "../state/history.ts";
+import { runOf } from "../state/run.ts";
+import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import {
-  type ReplicaState,
-  refOf,
-  replicaOf,
-  runOf,
+  forgetWeights,
+  noteCorrected,
+  noteDamaged,
+  noteIdentity,
+  setWeights,
   type WeightFiles,
   type WeightsState,
-} from "../state/state.ts";
+} from "../state/weights.ts";
 import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } from "./corrections.ts";
 
 const PROGRESS_MS = 1_000;
@@ -31,7 +34,7 @@ const PROGRESS_MS = 1_000;
 /** Sets `state.weights` from the disk, once; without network. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = replicaOf(state)?.spec.template;
-  if (state.weights.at === "stored" && state.weights.isDamaged === true) state.weights = { at: "unknown" };
+  if (state.weights.at === "stored" && state.weights.isDamaged === true) forgetWeights(state);
   if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
   if (template === undefined || state.weights.at !== "unknown") return;
   await resolveOnDisk(state, context);
@@ -97,17 +100,17 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
     );
     holdContents(state, context, ...stored);
     const files = filesOf(template, stored);
-    if (files === undefined) state.weights = { at: "absent" };
+    if (files === undefined) setWeights(state, { at: "absent" });
     else await keepModel(state, context, files);
   } catch (error) {
-    state.weights = failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) });
+    setWeights(state, failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) }));
   }
 }
 
 /** Starts the download as a job; progress and end enqueue the replica. False while an earlier one is still stopping. */
 export function startModelFetch(state: ReplicaState, context: RunnerContext): boolean {
   if (state.jobs.isRunning("fetch")) return false;
-  state.weights = { at: "fetching", bytes: 0 };
+  setWeights(state, { at: "fetching", bytes: 0 });
   state.jobs.run("fetch", async (signal) => {
     let tried: FailedAttempt = { isOnHost: false };
     const onTry = (next: FailedAttempt) => {
@@ -115,17 +118,20 @@ export function startModelFetch(state: ReplicaState, context: RunnerContext): bo
     };
     try {
       await fetchAll(state, context, { signal, onTry });
-      state.past.fetchFailures = 0;
+      setPast(state, { fetchFailures: 0 });
       // What failed may have been rotten: the same checksum, from bytes that are new.
       const { terminal, ...history } = state.past.history;
       if (terminal !== undefined) keepHistory(state, history);
     } catch (error) {
-      if (signal.aborted) state.weights = { at: "unknown" };
+      if (signal.aborted) forgetWeights(state);
       else
-        state.weights = failed(state, error, context, {
-          ...tried,
-          roomBytes: await storeRoomBytes(context.ports.store),
-        });
+        setWeights(
+          state,
+          failed(state, error, context, {
+            ...tried,
+            roomBytes: await storeRoomBytes(context.ports.store),
+          }),
+        );
     }
     return true;
   });
@@ -205,7 +211,7 @@ function failed(
   // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
     return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + timings.correctionMs };
-  state.past.fetchFailures += 1;
+  setPast(state, { fetchFailures: state.past.fetchFailures + 1 });
   context.counts.fetchFailures.add({ reason: found.code });
   if (error instanceof MetalbridgeError)
     state.log.warn({ code: found.code, message: error.message }, "weights not available");
@@ -249,8 +255,8 @@ export function watchCorrection(state: ReplicaState, context: RunnerContext): vo
     const ports = { client: context.cluster()?.client, store };
     const isDone = await isCorrected(by, refOf(state)?.namespace ?? "", ports);
     if (!isDone || state.weights !== weights) return "unchanged";
-    state.past.fetchFailures = 0;
-    state.weights = { ...weights, retryAt: clock.monotonicMs() };
+    setPast(state, { fetchFailures: 0 });
+    noteCorrected(state, clock.monotonicMs());
     return true;
   });
 }
@@ -266,13 +272,13 @@ function watchProgress(state: ReplicaState, context: RunnerContext): (progress: 
     const moved = bytes - (from.bytes ?? bytes);
     const speed =
       isTimely && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
-    state.weights = {
+    setWeights(state, {
       at: "fetching",
       bytes,
       totalBytes,
       bytesPerSecond: speed,
       queuedBehind,
-    };
+    });
     if (!isDue) return;
     from = { at: now, bytes };
     context.enqueue(state.uid);
@@ -305,7 +311,7 @@ export async function keepModel(
   const template = replicaOf(state)?.spec.template;
   const driver = context.runtimes.driver(template?.runtime ?? "");
   const gguf = ggufSchema.safeParse(found.gguf);
-  state.weights = {
+  setWeights(state, {
     at: "stored",
     files,
     inspectedAt: clock.monotonicMs(),
@@ -316,7 +322,7 @@ export async function keepModel(
       template === undefined || driver === undefined
         ? undefined
         : ownClaim(template, driver, found, draftFound, adaptersFound),
-  };
+  });
 }
 
 /** The memory that the engine will use, estimated from the files on this host. */
@@ -358,8 +364,7 @@ export function watchWeights(state: ReplicaState): void {
     // Inspected again meanwhile: this result was about the previous files.
     if (state.weights !== weights) return true;
     if (found === undefined || found === weights.weights) return "unchanged";
-    state.weights =
-      weights.weights === undefined ? { ...weights, weights: found } : { ...weights, isReplaced: true };
+    noteIdentity(state, found);
     return hasFailed ? true : "unchanged";
   });
 }
@@ -376,7 +381,7 @@ export function noteDamage(
     weights.at === "stored" ? [weights.files.model, weights.files.draft, ...weights.files.loraAdapters] : [];
   const isUsed = [...contentsOf(...files), ...(runOf(state)?.file.contents ?? [])].includes(sha256);
   if (!isUsed) return false;
-  if (weights.at === "stored") state.weights = { ...weights, isDamaged: true };
+  noteDamaged(state);
   state.log.warn({ code: "WeightsDamaged", sha256 }, note);
   const ref = refOf(state);
   if (ref !== undefined)

@@ -1,4 +1,5 @@
 /** Publishes a replica's state: its status when that differs, an Event when its phase changes. */
+
 import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
 import type {
   InferenceReplica,
@@ -10,7 +11,8 @@ import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ObservedReplica } from "../observed.ts";
 import { keepHistory } from "../state/history.ts";
-import { type ReplicaState, replicaOf, runOf, setFromResponse } from "../state/state.ts";
+import { runOf } from "../state/run.ts";
+import { type ReplicaState, replicaOf, setFromResponse, setShown } from "../state/state.ts";
 import type { ReplicaPlan } from "../step.ts";
 import { exitNote } from "./exit-note.ts";
 import { isSameStatus, replicaStatus } from "./status.ts";
@@ -69,7 +71,7 @@ async function writeStatus(
   }
   state.repeated.resolved("write the status");
   if (status.progress !== desired.status?.progress)
-    state.shown.progressWrittenAt = context.ports.clock.monotonicMs();
+    setShown(state, { progressWrittenAt: context.ports.clock.monotonicMs() });
   setFromResponse(state, answer.value.object, context.moment());
   if (state.shown.plan !== plan) context.enqueue(state.uid);
   return true;
@@ -112,7 +114,7 @@ function recordEvent(
 ): void {
   const before = state.shown.event ?? replica.status;
   if (!isTransition(before, plan)) return;
-  state.shown.event = { phase: plan.phase, reason: plan.reason };
+  setShown(state, { event: { phase: plan.phase, reason: plan.reason } });
   const { uid } = state;
   state.log.info({ phase: plan.phase, reason: plan.reason, message: plan.message }, "phase changed");
   const { name, namespace = "" } = replica.metadata;

@@ -1,4 +1,5 @@
 /** Files that the gate reads for a replica: accepted API keys and the certificate, kept up to date with their Secrets. */
+
 import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +13,8 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { type EngineRun, type ReplicaState, refOf, replicaOf } from "../state/state.ts";
+import { type LiveRun, noteSecrets } from "../state/run.ts";
+import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 import {
   decodeSecret,
@@ -54,7 +56,7 @@ export async function prepareSecrets(
 }
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
-export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: EngineRun): void {
+export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: LiveRun): void {
   const { clock } = context.ports;
   const replica = replicaOf(state);
   const ref = refOf(state);
@@ -77,7 +79,7 @@ export function refreshSecrets(state: ReplicaState, context: RunnerContext, run:
       state.log.info({}, "keys or certificate changed");
       run.instance.filesChanged?.();
     }
-    run.secrets = error === undefined ? { at } : { at, problem: describeError(error) };
+    noteSecrets(state, run.instance, { at, problem: error === undefined ? undefined : describeError(error) });
     if (error === undefined) state.repeated.resolved("use the Secrets");
     else if (state.repeated.found("use the Secrets", error.message, { code: error.code })) {
       const about = { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid };

@@ -1,9 +1,11 @@
 /** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
 
 import type { RunnerContext } from "../context.ts";
+import type { EngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
 import { keepRecord } from "../state/keep-record.ts";
-import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import { runOf, setFile } from "../state/run.ts";
+import type { ReplicaState } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { announceEndpoint } from "./endpoint.ts";
 import type { ServeStep } from "./plan.ts";
@@ -61,11 +63,13 @@ function markReady(state: ReplicaState, context: RunnerContext): Promise<StepOut
 }
 
 /** In memory first: a full disk must not hold up a stop. */
-async function rewrite(state: ReplicaState, context: RunnerContext, change: object): Promise<StepOutcome> {
-  const run = runOf(state);
-  if (run === undefined) return "later";
-  const file = { ...run.file, ...change };
-  setFile(run, file, context.moment());
+async function rewrite(
+  state: ReplicaState,
+  context: RunnerContext,
+  change: Partial<EngineFile>,
+): Promise<StepOutcome> {
+  if (runOf(state) === undefined) return "later";
+  setFile(state, change, context.moment());
   await keepRecord(state);
   return "changed";
 }

@@ -1,7 +1,9 @@
 /** The replica's place in its Service: announced when it answers, withdrawn on the first evidence that it will not. */
+
 import type { RunnerContext } from "../context.ts";
 import type { EndpointResult } from "../ports.ts";
-import { type ReplicaState, refOf, runOf } from "../state/state.ts";
+import { runOf, setSlice } from "../state/run.ts";
+import { type ReplicaState, refOf } from "../state/state.ts";
 
 const NOT_CONNECTED: EndpointResult = {
   ok: false,
@@ -15,7 +17,7 @@ export function announceEndpoint(state: ReplicaState, context: RunnerContext, po
   const address = runOf(state)?.file.address;
   if (ref === undefined || address === undefined) return;
   state.jobs.run("announce", async () => {
-    state.slice = { ...state.slice, wasExposed: true, mayArrive: true };
+    setSlice(state, { ...state.slice, wasExposed: true, mayArrive: true });
     const result = await (context.cluster()?.endpoints.announce(ref, { address, port }) ?? NOT_CONNECTED);
     return state.jobs.isRunning("withdraw") || note(state, result);
   });
@@ -37,10 +39,10 @@ function note(state: ReplicaState, result: EndpointResult): boolean {
   if (result.ok) {
     state.repeated.resolved("write the endpoint");
     // Writes go one after the other: what was attempted before this answer has arrived or never will.
-    state.slice = { ...slice, mayArrive: false };
+    setSlice(state, { ...slice, mayArrive: false });
     return true;
   }
   state.repeated.found("write the endpoint", result.message, { message: result.message });
-  state.slice = { ...slice, lastError: result.message };
+  setSlice(state, { ...slice, lastError: result.message });
   return false;
 }

@@ -2,7 +2,8 @@
 
 import type { RunnerContext } from "../context.ts";
 import type { EngineReading } from "../state/counts.ts";
-import { type ReplicaState, runOf } from "../state/state.ts";
+import { runOf } from "../state/run.ts";
+import type { ReplicaState } from "../state/state.ts";
 import { type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
 
 /** Engines that run but cannot be read are "unknown"; those without gauges are left out. */
@@ -31,7 +32,7 @@ async function read(
 ): Promise<EngineReading> {
   const { uid } = state;
   // Its probes have just found that it does not answer.
-  if (run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
+  if (run.probing.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
   const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
   return { uid, gauges: await withTimeout(timeoutMs, context, asked, "unknown") };
 }

@@ -1,29 +1,29 @@
 /** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
+
 import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
 import type { LivenessReply } from "../../engines/engine.ts";
+import type { Instance } from "../../instances/instance.ts";
 import type { RunnerContext } from "../context.ts";
-import { hasProgressed, noteWork, type ObservedWork, stallLimitMs } from "../evidence/work.ts";
-import { type EngineRun, type ReplicaState, replicaOf } from "../state/state.ts";
-import { isSameRun, type ProbeContext } from "./probe-context.ts";
+import { type ObservedWork, stallLimitMs, type Work } from "../evidence/work.ts";
+import { NO_WORKLOAD, noteReading } from "../state/probing.ts";
+import { type LiveRun, noteWorkload, runOf, servedOf } from "../state/run.ts";
+import { type ReplicaState, replicaOf } from "../state/state.ts";
+import type { ProbeContext } from "./probe-context.ts";
 
 const PATIENT = "gauges";
 
-/** From then on its gauges are read and its log is scanned; before that, all requests are our own. */
-export function hasBeenReady({ file }: EngineRun): boolean {
-  return file.readyAtMs !== undefined;
-}
-
 /** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
-export function isGaugeReadDue(state: ReplicaState, run: EngineRun, context: RunnerContext): boolean {
-  if (!hasBeenReady(run) || state.jobs.isRunning(PATIENT)) return false;
+export function isGaugeReadDue(state: ReplicaState, run: LiveRun, context: RunnerContext): boolean {
+  const served = servedOf(run);
+  if (served === undefined || state.jobs.isRunning(PATIENT)) return false;
   const now = context.ports.clock.monotonicMs();
-  const { work, gaugesAt } = run;
+  const { work, gaugesAt } = served.workload;
   const isBusy = (work.last?.inFlight ?? 0) > 0;
   if (!isBusy && gaugesAt !== undefined && now < nextAlignedTime(gaugesAt, context.timings.gaugesMs))
     return false;
-  run.gaugesAt = now;
+  noteWorkload(state, run.instance, (workload) => ({ ...workload, gaugesAt: now }));
   return true;
 }
 
@@ -37,38 +37,41 @@ export function noteGauges(
   probe: ProbeContext,
   progress: LivenessReply["progress"],
 ): void {
-  note(probe.run, context, progress === "late" ? "open" : progress);
+  const { instance } = probe.run;
+  note(state, instance, context, progress === "late" ? "open" : progress);
   if (progress !== "late") return;
-  const timeoutMs = 2 * stallLimitMs(probe.run.work, context.timings);
+  const timeoutMs = 2 * stallLimitMs(workOf(state), context.timings);
   state.jobs.run(PATIENT, async (signal) => {
     const answer = await probe.driver.readProgress(probe.target, { timeoutMs, signal });
-    if (!signal.aborted && isSameRun(state, probe)) note(probe.run, context, answer);
+    if (!signal.aborted) note(state, instance, context, answer);
     return true;
   });
 }
 
 /** The time of a pending request keeps counting. */
-export function noteOpenRequest(state: ReplicaState, run: EngineRun, context: RunnerContext): void {
-  if (hasBeenReady(run) && state.jobs.isRunning(PATIENT)) note(run, context, "open");
+export function noteOpenRequest(state: ReplicaState, { instance }: LiveRun, context: RunnerContext): void {
+  if (state.jobs.isRunning(PATIENT)) note(state, instance, context, "open");
 }
 
-function note(run: EngineRun, context: RunnerContext, seen: ObservedWork): void {
+export function workOf(state: ReplicaState): Work {
+  return (servedOf(runOf(state))?.workload ?? NO_WORKLOAD).work;
+}
+
+function note(state: ReplicaState, instance: Instance, context: RunnerContext, seen: ObservedWork): void {
   const now = context.ports.clock.monotonicMs();
-  const { work, idleSince } = run;
-  const isIdle = typeof seen !== "string" && seen.inFlight === 0 && !hasProgressed(work.last, seen);
-  run.idleSince = isIdle ? (idleSince ?? now) : undefined;
-  run.work = noteWork(work, seen, now, context.timings.stallGapMs);
+  noteWorkload(state, instance, (before) => noteReading(before, seen, now, context.timings.stallGapMs));
 }
 
 /** Measured once enough was generated since the last time. */
 export function noteSpeed(
   state: ReplicaState,
-  run: EngineRun,
+  run: LiveRun,
   context: RunnerContext,
   generated: Generated,
 ): void {
-  const { counted, tokensPerSecond } = measureSpeed(run.generated ?? NOTHING_GENERATED, generated);
-  run.generated = counted;
+  const before = servedOf(runOf(state))?.workload.generated ?? NOTHING_GENERATED;
+  const { counted, tokensPerSecond } = measureSpeed(before, generated);
+  noteWorkload(state, run.instance, (workload) => ({ ...workload, generated: counted }));
   const sha256 = weightsOf(state, run);
   if (tokensPerSecond === undefined || sha256 === undefined) return;
   state.log.debug({ tokensPerSecond }, "speed measured");
@@ -78,7 +81,7 @@ export function noteSpeed(
 }
 
 /** The first of what it holds is its model, then comes the draft. A file used in place is no model of the store. */
-function weightsOf(state: ReplicaState, { file }: EngineRun): string | undefined {
+function weightsOf(state: ReplicaState, { file }: LiveRun): string | undefined {
   const replica = replicaOf(state);
   if (replica === undefined || parseSource(replica.spec.template.model.source).kind === "file")
     return undefined;

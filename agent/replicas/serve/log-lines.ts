@@ -1,10 +1,12 @@
 /**
  * Scans what the engine has logged since the last scan for lines that mean it may no longer serve requests.
  */
+
 import { statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { RunnerContext } from "../context.ts";
 import { raiseSuspicion } from "../evidence/suspicion.ts";
+import { noteLog, servedOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 import type { ProbeContext } from "./probe-context.ts";
 
@@ -23,18 +25,16 @@ export async function scanLog(
   context: RunnerContext,
   { driver, run }: ProbeContext,
 ): Promise<void> {
-  const found = await readNewLines(run.instance.logPath, run.logSeenTo ?? 0);
-  if (found === undefined || state.engine !== run) return;
-  run.logSeenTo = found.seenTo;
+  const { instance } = run;
+  const found = await readNewLines(instance.logPath, servedOf(run)?.log.seenTo ?? 0);
+  if (found === undefined) return;
   const line = driver.findDegraded(found.text);
-  const before = run.suspicion;
-  run.suspicion = raiseSuspicion(
-    before,
-    line,
-    context.ports.clock.monotonicMs(),
-    context.timings.proveAgainMs,
-  );
-  if (run.suspicion !== before) state.log.warn({ line }, "the engine logged errors");
+  const now = context.ports.clock.monotonicMs();
+  noteLog(state, instance, (log) => {
+    const suspicion = raiseSuspicion(log.suspicion, line, now, context.timings.proveAgainMs);
+    if (suspicion !== log.suspicion) state.log.warn({ line }, "the engine logged errors");
+    return { ...log, seenTo: found.seenTo, suspicion };
+  });
 }
 
 /** The whole lines after `seenTo`. Undefined, for one stat, where nothing was written, and where the log cannot be read. */

@@ -1,17 +1,20 @@
 /** What every request to a running engine needs: driver, target, timeout, and whether the answer still counts. */
+
 import type { EngineDriver, EngineTarget } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { type EngineRun, type ReplicaState, runOf } from "../state/state.ts";
+import { type LiveRun, liveRunOf } from "../state/run.ts";
+import type { ReplicaState } from "../state/state.ts";
 
 export interface ProbeContext {
   readonly driver: EngineDriver;
   readonly target: EngineTarget;
-  readonly run: EngineRun;
+  /** As it was when the request began. */
+  readonly run: LiveRun;
 }
 
 /** Undefined where there is no run or no driver for it. */
 export function probeContextOf(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
-  const run = runOf(state);
+  const run = liveRunOf(state);
   const driver = run === undefined ? undefined : context.runtimes.driver(run.file.runtime);
   if (run === undefined || driver === undefined) return undefined;
   const { apiKey, instance, file } = run;
@@ -21,7 +24,7 @@ export function probeContextOf(state: ReplicaState, context: RunnerContext): Pro
 
 /** An answer that comes after the run's end says nothing about the next one. */
 export function isSameRun(state: ReplicaState, { run }: ProbeContext): boolean {
-  return state.engine === run;
+  return liveRunOf(state, run.instance) !== undefined;
 }
 
 /** The answer, or `late` once the time has elapsed. */

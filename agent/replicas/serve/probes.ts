@@ -1,4 +1,5 @@
 /** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
+
 import { mkdirSync } from "node:fs";
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
@@ -13,8 +14,20 @@ import { keepKeys, readKeyFile } from "../secrets/secrets.ts";
 import { countProbe } from "../state/counts.ts";
 import { writeHistory } from "../state/history.ts";
 import { keepRecord } from "../state/keep-record.ts";
-import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
-import { hasBeenReady, isGaugeReadDue, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
+import { NO_WORKLOAD, noteFailedRequest, noteHealth, noteRoute, UNPROBED } from "../state/probing.ts";
+import {
+  type LiveRun,
+  liveRunOf,
+  noteFootprint,
+  noteIdle,
+  noteLog,
+  noteProbing,
+  runOf,
+  servedOf,
+  setFile,
+} from "../state/run.ts";
+import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
+import { isGaugeReadDue, noteGauges, noteOpenRequest, noteSpeed, workOf } from "./gauges.ts";
 import { logBytes, scanLog } from "./log-lines.ts";
 import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
 import { isAgentDelay, probeTimeoutMs } from "./probe-schedule.ts";
@@ -31,36 +44,42 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
   const { timeoutSeconds, failureThreshold } = replicaOf(state)?.spec.probes ?? {};
   const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   const probes = failureThreshold === undefined ? undefined : { failures: failureThreshold };
-  const timeoutMs = probeTimeoutMs(run.health, probes, fullMs, context.timings);
+  const timeoutMs = probeTimeoutMs(run.probing.health, probes, fullMs, context.timings);
   state.jobs.run("health", async () => {
     restoreRunFolder(state, run);
     refreshSecrets(state, context, run);
     const asksGauges = isGaugeReadDue(state, run, context);
     const [answer] = await Promise.all([
       askHealth(probe, context, { asksGauges, timeoutMs }),
-      askRoute(run, context, timeoutMs),
+      askRoute(state, run, context, timeoutMs),
     ]);
     // Nothing is noted of a delay of our own, so it is asked again at once.
     if (answer === "delayed here" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
-    const wasCalm = isCalm(run);
-    if (hasBeenReady(run)) countProbe(state.counts, "health", tookMs, health !== "healthy");
-    noteHealth(state, run, context, health, silent);
+    const wasCalm = isCalm(state);
+    const served = servedOf(runOf(state));
+    if (served !== undefined) countProbe(state.counts, "health", tookMs, health !== "healthy");
+    noteAnswer(state, run, context, health, silent);
     if (asksGauges) noteGauges(state, context, probe, progress);
     else noteOpenRequest(state, run, context);
     if (generated !== undefined) noteSpeed(state, run, context, generated);
-    if (hasBeenReady(run)) await scanLog(state, context, probe);
-    return wasCalm && isSameRun(state, probe) && isCalm(run) && hasBeenReady(run) ? "unchanged" : true;
+    if (served !== undefined) await scanLog(state, context, probe);
+    return served !== undefined && wasCalm && isSameRun(state, probe) && isCalm(state) ? "unchanged" : true;
   });
 }
 
 /** Whether clients reach it is asked beside its health: neither says anything of the other. */
-async function askRoute(run: EngineRun, context: RunnerContext, timeoutMs: number): Promise<void> {
+async function askRoute(
+  state: ReplicaState,
+  run: LiveRun,
+  context: RunnerContext,
+  timeoutMs: number,
+): Promise<void> {
   const asked = run.instance.routeProblem?.();
   if (asked === undefined) return;
   const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
-  const failingSince = run.route?.failingSince ?? context.ports.clock.monotonicMs();
-  run.route = why === undefined ? {} : { failingSince, why };
+  const now = context.ports.clock.monotonicMs();
+  noteProbing(state, run.instance, (before) => noteRoute(before, why, now));
 }
 
 interface TimedAnswer extends LivenessReply {
@@ -90,46 +109,34 @@ async function askHealth(
 }
 
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
-function isCalm({ health, work, suspicion, route }: EngineRun): boolean {
+function isCalm(state: ReplicaState): boolean {
+  const run = liveRunOf(state);
+  const served = servedOf(run);
+  const { health, route } = run?.probing ?? UNPROBED;
+  const { work } = served?.workload ?? NO_WORKLOAD;
+  const { at } = served?.log.suspicion ?? { at: "none" };
   if (health.lastProbeAt === undefined || route?.failingSince !== undefined) return false;
   const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
-  const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
+  const isTrusted = at === "none" || at === "cleared";
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
 }
 
-function noteHealth(
+function noteAnswer(
   state: ReplicaState,
-  run: EngineRun,
+  { instance }: LiveRun,
   context: RunnerContext,
   answer: EngineHealth,
   silent: Activity | undefined,
 ): void {
   const now = context.ports.clock.monotonicMs();
-  const before = run.health;
-  const { progressAt = undefined } = hasProgressed(run) ? { progressAt: now } : before;
-  const kept = { lastProbeAt: now, progressAt };
-  if (answer === "healthy") {
-    run.health = { ...kept, failuresInARow: 0, healthyAt: before.healthyAt ?? now };
-    return;
-  }
-  const wasHealthy = before.healthyAt !== undefined || run.file.readyAtMs !== undefined;
-  run.health = {
-    ...kept,
-    ...(before.healthyAt === undefined ? {} : { healthyAt: before.healthyAt }),
-    failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
-    lastMessage: answer === "loading" ? "the engine is loading" : answer.unhealthy,
-    ...(silent === undefined || !wasHealthy ? {} : { silent }),
-  };
-  if (wasHealthy) state.log.warn({ health: run.health }, "health probe failed");
-}
-
-/** A log that grows is the sign of progress every engine gives. */
-function hasProgressed(run: EngineRun): boolean {
-  if (run.file.readyAtMs !== undefined) return false;
-  const bytes = logBytes(run.instance.logPath);
-  const grew = bytes > run.logBytes && run.logBytes > 0;
-  run.logBytes = bytes;
-  return grew;
+  const wasReady = runOf(state)?.file.readyAtMs !== undefined;
+  const bytes = wasReady ? 0 : logBytes(instance.logPath);
+  const message =
+    answer === "loading" ? "the engine is loading" : answer === "healthy" ? "" : answer.unhealthy;
+  const seen = answer === "healthy" ? answer : { message, silent };
+  noteProbing(state, instance, (before) => noteHealth(before, seen, { now, wasReady, logBytes: bytes }));
+  const health = liveRunOf(state)?.probing.health;
+  if ((health?.failuresInARow ?? 0) > 0) state.log.warn({ health }, "health probe failed");
 }
 
 /** One real request; when it succeeds, what the engine reports about itself is read too. */
@@ -138,23 +145,21 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
   if (probe === undefined) return;
   const { run } = probe;
   state.jobs.run("request", async (signal) => {
-    const logSeenTo = logBytes(run.instance.logPath);
+    const provenTo = logBytes(run.instance.logPath);
     const askedAt = context.ports.clock.monotonicMs();
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
     if (signal.aborted || !isSameRun(state, probe)) return true;
     countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
-    const before = run.request;
     if (answer === "ok") {
       await run.instance.letIn?.();
-      run.request = { at: "ok" };
-      // Errors that it logged before no longer count.
-      run.logSeenTo = logSeenTo;
+      noteProbing(state, run.instance, (before) => ({ ...before, request: { at: "ok" }, provenTo }));
       readFacts(state, context, probe);
       return true;
     }
-    const tries = before.at === "failed" ? before.tries + 1 : 1;
     const lastAt = context.ports.clock.monotonicMs();
-    run.request = { at: "failed", tries, lastAt, message: answer.failed };
+    noteProbing(state, run.instance, (before) => noteFailedRequest(before, answer.failed, lastAt));
+    const request = liveRunOf(state)?.probing.request;
+    const tries = request?.at === "failed" ? request.tries : 1;
     state.log.warn({ tries, message: answer.failed }, "a real request failed");
     return true;
   });
@@ -164,11 +169,10 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
 function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeContext): void {
   state.jobs.run("facts", async (signal) => {
     const { contextPerSlot } = await probe.driver.facts(probe.target);
-    const { run } = probe;
     // An agent that has stopped writes nothing more: engine.json belongs to the next one.
     if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
-    if (run.file.contextPerSlot === contextPerSlot) return true;
-    setFile(run, { ...run.file, contextPerSlot }, context.moment());
+    if (runOf(state)?.file.contextPerSlot === contextPerSlot) return true;
+    setFile(state, { contextPerSlot }, context.moment());
     await keepRecord(state);
     return true;
   });
@@ -181,8 +185,8 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("quiet", async () => {
     const asked = readWork(probe).catch(() => "unknown" as const);
     const reading = await withTimeout(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
-    if (!isSameRun(state, probe)) return true;
-    probe.run.quiet = noteQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
+    const now = context.ports.clock.monotonicMs();
+    noteIdle(state, probe.run.instance, (before) => noteQuiet(before, reading, now));
     return true;
   });
 }
@@ -198,7 +202,7 @@ async function readWork({ driver, target, run }: ProbeContext): Promise<DrainRea
  * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
  * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
-export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: EngineRun): void {
+export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: LiveRun): void {
   const { dir } = state;
   if (instance.state().at !== "running") return;
   const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
@@ -226,15 +230,14 @@ export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: Engi
 
 /** One reading. If it fails, the last figure stays, and the next reading is due as usual. */
 export function measureFootprint(state: ReplicaState, context: RunnerContext): void {
-  const run = runOf(state);
+  const run = liveRunOf(state);
   if (run?.instance.state().at !== "running") return;
   state.jobs.run("footprint", async () => {
     const bytes = await run.instance.footprintBytes();
     // A figure that was read after its exit is not its own.
-    if (state.engine !== run || run.instance.state().at !== "running") return true;
+    if (run.instance.state().at !== "running") return true;
     const lastAt = context.ports.clock.monotonicMs();
-    const kept = bytes ?? run.footprint?.bytes;
-    run.footprint = kept === undefined ? { lastAt } : { lastAt, bytes: kept };
+    noteFootprint(state, run.instance, (before) => ({ lastAt, bytes: bytes ?? before?.bytes }));
     return true;
   });
 }
@@ -247,25 +250,30 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
   state.jobs.run("prove", async (signal) => {
     const { clock } = context.ports;
     const at = clock.monotonicMs();
-    const before = run.work;
+    const before = workOf(state);
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
     if (signal.aborted || !isSameRun(state, probe)) return true;
     const now = clock.monotonicMs();
     countProbe(state.counts, "request", now - at, answer !== "ok");
-    const verdict = assessReply(answer, { at, isLate: now - at >= timeoutMs, before, after: run.work });
-    run.suspicion = judgeSuspicion(run.suspicion, verdict, now);
+    const verdict = assessReply(answer, { at, isLate: now - at >= timeoutMs, before, after: workOf(state) });
+    noteLog(state, run.instance, (log) => ({
+      ...log,
+      suspicion: judgeSuspicion(log.suspicion, verdict, now),
+    }));
     state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
-    if (answer === "ok") reportOnce(state, run, context);
+    if (answer === "ok") reportOnce(state, context);
     return true;
   });
 }
 
 /** Once per run: the engine keeps serving, and an operator should know what it logged. */
-function reportOnce(state: ReplicaState, run: EngineRun, context: RunnerContext): void {
-  const { suspicion } = run;
+function reportOnce(state: ReplicaState, context: RunnerContext): void {
+  const run = servedOf(runOf(state));
   const ref = refOf(state);
-  if (run.hasReportedErrors === true || suspicion.at !== "cleared" || ref === undefined) return;
-  run.hasReportedErrors = true;
+  if (run === undefined || run.log.isReported === true || ref === undefined) return;
+  const { suspicion } = run.log;
+  if (suspicion.at !== "cleared") return;
+  noteLog(state, run.instance, (log) => ({ ...log, isReported: true }));
   context.cluster()?.recorder(
     { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
     {

@@ -1,8 +1,10 @@
 /** The runner's state for people and for the rest of the agent. */
+
 import type { ObservedReplica } from "../observed.ts";
 import type { ReplicaSnapshot } from "../ports.ts";
 import type { ReplicaPlan } from "../step.ts";
-import { type EngineRun, type ReplicaState, refOf, replicaOf, runOf } from "./state.ts";
+import { type EngineRun, footprintOf, runOf } from "./run.ts";
+import { type ReplicaState, refOf, replicaOf } from "./state.ts";
 
 /** One replica, for metrics and health checks. */
 export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
@@ -10,6 +12,7 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
   const run = runOf(state);
   const file = run?.file;
   const pid = pidOf(run);
+  const footprintBytes = footprintOf(run)?.bytes;
   const { counts, shown } = state;
   const { history } = state.past;
   const template = replicaOf(state)?.spec.template;
@@ -28,7 +31,7 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
     revision: file?.revision ?? template?.revision ?? "",
     ...(file === undefined ? {} : { port: file.port, startedAtMs: file.startedAtMs }),
     ...(file?.readyAtMs === undefined ? {} : { readyAtMs: file.readyAtMs }),
-    ...(run?.footprint?.bytes === undefined ? {} : { footprintBytes: run.footprint.bytes }),
+    ...(footprintBytes === undefined ? {} : { footprintBytes }),
     ...(pid === undefined ? {} : { pid }),
     ...(state.weights.at === "fetching" ? { download: state.weights } : {}),
   };

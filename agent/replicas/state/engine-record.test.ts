@@ -6,7 +6,7 @@ import type { Instance } from "../../instances/instance.ts";
 import { removeEngineFile } from "../../instances/process/run-directory.ts";
 import { type EngineFile, readEngineFile, recordOf, storedStopOf, writeEngineFile } from "./engine-record.ts";
 import { readReplicaHistory, writeHistory } from "./history.ts";
-import { newEngineRun, setFile } from "./state.ts";
+import { NEVER_ANNOUNCED, newEngineRun, setFile } from "./run.ts";
 
 const file: EngineFile = {
   version: 1,
@@ -80,12 +80,13 @@ test("times are placed on the clock of this process, and never into its future",
 });
 
 test("a wall clock that is set while the agent runs changes no deadline", () => {
-  const run = newEngineRun({} as Instance, file, undefined, { wallMs: 1_000_000, monotonicMs: 100 });
+  const moment = { wallMs: 1_000_000, monotonicMs: 100 };
+  const state = { engine: newEngineRun({} as Instance, file, undefined, moment), slice: NEVER_ANNOUNCED };
   const dayLater = 1_000_000 + 86_400_000;
-  setFile(run, { ...file, readyAtMs: dayLater + 50 }, { wallMs: dayLater + 50, monotonicMs: 150 });
-  expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
-  setFile(run, { ...file, readyAtMs: dayLater + 50, contextPerSlot: 1 }, { wallMs: 0, monotonicMs: 200 });
-  expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+  setFile(state, { readyAtMs: dayLater + 50 }, { wallMs: dayLater + 50, monotonicMs: 150 });
+  expect(state.engine.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+  setFile(state, { contextPerSlot: 1 }, { wallMs: 0, monotonicMs: 200 });
+  expect(state.engine.record).toMatchObject({ startedAt: 100, readyAt: 150 });
 });
 
 test("why an engine is ended by force outlives the agent", async () => {

@@ -50,13 +50,13 @@ export type HistoryExit = z.output<typeof exitSchema>;
 
 /** What is kept from run to run. */
 export interface PastRuns {
-  history: History;
+  readonly history: History;
   /** `history.backoffUntilMs` on this process's clock. */
-  backoffUntil: number | undefined;
-  pressure: PressureTimes;
+  readonly backoffUntil: number | undefined;
+  readonly pressure: PressureTimes;
   /** Failures in a row. */
-  fetchFailures: number;
-  launchFailures: number;
+  readonly fetchFailures: number;
+  readonly launchFailures: number;
 }
 
 /** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
@@ -96,9 +96,13 @@ export function readReplicaHistory(dir: string): History {
   }
 }
 
+export function setPast(state: Pick<HistoryHolder, "past">, change: Partial<PastRuns>): void {
+  (state as { past: PastRuns }).past = { ...state.past, ...change };
+}
+
 /** In memory first: a full disk must hold up neither a stop nor a start. */
 export function keepHistory(state: HistoryHolder, history: History): void {
-  state.past.history = history;
+  setPast(state, { history });
   try {
     writeHistory(state.dir, history);
   } catch (err) {
@@ -132,7 +136,7 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
 /** Notes whether the OS killed the engine that has just exited. */
 export function noteExit(state: HistoryHolder, exit: HistoryExit, now: number): void {
   const { killedAt: _, ...times } = state.past.pressure;
-  state.past.pressure = isSystemKill(exit) ? { ...times, killedAt: now } : times;
+  setPast(state, { pressure: isSystemKill(exit) ? { ...times, killedAt: now } : times });
 }
 
 function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {

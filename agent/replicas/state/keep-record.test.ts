@@ -1,4 +1,5 @@
 /** engine.json of a running engine is rewritten in order, beside the agent's other work. */
+
 import fs, { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
@@ -10,7 +11,8 @@ import { persistStop } from "../end/act.ts";
 import { forgetRun } from "../end/exits.ts";
 import { type EngineFile, readEngineFile } from "./engine-record.ts";
 import { keepRecord } from "./keep-record.ts";
-import { newEngineRun, type ReplicaState, runOf, setFile } from "./state.ts";
+import { newEngineRun, setFile } from "./run.ts";
+import type { ReplicaState } from "./state.ts";
 
 const MOMENT = { wallMs: 1_000_000, monotonicMs: 5_000 };
 const FILE: EngineFile = {
@@ -62,8 +64,7 @@ function running(): ReplicaState {
 }
 
 function change(state: ReplicaState, claimBytes: number): Promise<void> {
-  const run = runOf(state);
-  if (run !== undefined) setFile(run, { ...run.file, claimBytes }, MOMENT);
+  setFile(state, { claimBytes }, MOMENT);
   return keepRecord(state);
 }
 

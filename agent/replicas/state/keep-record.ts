@@ -1,6 +1,8 @@
 /** Rewrites engine.json of a running engine beside the agent's other work, in order. */
+
 import { writeEngineFile } from "./engine-record.ts";
-import { type ReplicaState, runOf } from "./state.ts";
+import { runOf } from "./run.ts";
+import type { ReplicaState } from "./state.ts";
 
 /**
  * Writes what the run's record is now. One write of a replica at a time, each of the newest record: whoever asks, the file
@@ -11,7 +13,7 @@ export function keepRecord(state: ReplicaState): Promise<void> {
     const run = runOf(state);
     return run === undefined ? undefined : writeEngineFile(state.dir, run.file);
   });
-  state.written = write.catch(() => undefined);
+  (state as { written: Promise<void> }).written = write.catch(() => undefined);
   return write;
 }
 

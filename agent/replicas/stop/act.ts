@@ -8,7 +8,8 @@ import type { RunnerContext } from "../context.ts";
 import { persistStop } from "../end/act.ts";
 import { pollQuiet } from "../serve/probes.ts";
 import { whenRecordWritten } from "../state/keep-record.ts";
-import { type ReplicaState, replicaOf, runOf, setFromResponse, setGone } from "../state/state.ts";
+import { runOf } from "../state/run.ts";
+import { type ReplicaState, replicaOf, setFromResponse, setGone } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import type { StopStep } from "./plan.ts";
 

@@ -2,10 +2,12 @@
  * Stops all engines on the agent's exit, when requested: each is drained as for any other stop and its status
  * published.
  */
+
 import { waitMs } from "../../../src/kube/wait.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ObservedReplica } from "../observed.ts";
-import { type ReplicaState, refOf, replicaOf, runOf } from "../state/state.ts";
+import { runOf } from "../state/run.ts";
+import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 
 /** Beyond a drain's own time: for TERM, TERM, KILL and what an engine leaves behind. */
 const ENDING_MS = 10_000;
@@ -57,7 +59,7 @@ async function until(isDone: () => boolean, lateMs: () => number, context: Runne
 }
 
 function living({ states }: RunnerContext): readonly ReplicaState[] {
-  return [...states.values()].filter(({ engine }) => engine.at === "run");
+  return [...states.values()].filter((state) => runOf(state) !== undefined);
 }
 
 /** Its status says stopped and its endpoint is withdrawn, or there is no object to update. */
