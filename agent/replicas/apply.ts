@@ -42,6 +42,11 @@ function applyStep(
     case "start":
       return applyPrepare(step, state, context);
     case "probeHealth":
+    case "restoreFiles":
+    case "rotateSecrets":
+    case "checkRoute":
+    case "scanLog":
+    case "measureSpeed":
     case "probeRequest":
     case "proveAgain":
     case "measureFootprint":

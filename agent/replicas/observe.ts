@@ -2,6 +2,7 @@
 
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { NOTHING_GENERATED } from "../../src/engines/speed.ts";
 import type { RunnerContext } from "./context.ts";
 import type { Crashes, Desired, DesiredState, ObservedReplica, SliceState } from "./observed.ts";
 import { availableFor, pressureOn } from "./pressure.ts";
@@ -46,7 +47,7 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
   const live = liveRunOf(state);
   const served = servedOf(live);
   const { health, request, route } = live?.probing ?? UNPROBED;
-  const { work, idleSince } = served?.workload ?? NO_WORKLOAD;
+  const { work, idleSince, generated, measured = NOTHING_GENERATED } = served?.workload ?? NO_WORKLOAD;
   return {
     run: run?.instance.state() ?? (engine.at === "unreadable" ? engine : { at: "none" }),
     record: run === undefined ? undefined : run.record,
@@ -63,17 +64,24 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
     slice: { ...state.slice, state: currentSlice(state, context) },
     health,
     request,
-    route,
+    route: live?.instance.routeProblem === undefined ? undefined : route,
     work,
     idleSince,
     suspicion: served?.log.suspicion ?? { at: "none" },
     quiet: live?.at === "draining" ? live.quiet : {},
     footprint: footprintOf(run),
-    secretProblem: live?.secrets.problem,
+    secrets: live !== undefined && canRotate(state, live) ? live.secrets : undefined,
+    generated: generated === undefined ? undefined : { read: generated, measured },
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
     ...(agentEnds === undefined ? {} : { agentEnds }),
   };
+}
+
+/** Only the gate reads keys and certificates again while an engine runs. */
+function canRotate(state: ReplicaState, { instance }: LiveRun): boolean {
+  const { auth, tls } = replicaOf(state)?.spec.template ?? {};
+  return instance.filesChanged !== undefined && (auth ?? tls) !== undefined;
 }
 
 /** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */

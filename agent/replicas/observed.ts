@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { GgufFacts } from "../../src/api/fields/gguf.ts";
+import type { Generated } from "../../src/engines/speed.ts";
 import type { Quiet } from "./evidence/quiet.ts";
 import type { Suspicion } from "./evidence/suspicion.ts";
 import type { Work } from "./evidence/work.ts";
@@ -212,8 +213,16 @@ export interface HealthRecord {
   readonly progressAt?: number;
 }
 
+/** When the Secrets of a run were last read, and why they cannot be used: it serves with what it has of them. */
+export interface ReadSecrets {
+  readonly at: number;
+  readonly problem?: string;
+}
+
 /** Of an engine behind the gate, as last asked. */
 export interface RouteHealth {
+  /** Absent before the first answer since the start of the agent or a sleep. */
+  readonly askedAt?: number;
   /** Since when clients cannot reach it; absent while they can. */
   readonly failingSince?: number;
   readonly why?: string;
@@ -279,10 +288,12 @@ export interface ObservedReplica {
   readonly isCutOff: boolean;
   readonly slice: Slice;
   readonly health: HealthRecord;
-  /** Absent where clients reach the engine directly, or the gate was not asked yet. */
+  /** Absent where clients reach the engine directly. */
   readonly route?: RouteHealth;
-  /** Why its Secrets cannot be used as they are now; it serves with what it has of them. */
-  readonly secretProblem?: string;
+  /** Absent where none of them can change while it runs. */
+  readonly secrets?: ReadSecrets;
+  /** What it has generated, as last read and when its speed was last measured; absent where it does not report that. */
+  readonly generated?: { readonly read: Generated; readonly measured: Generated };
   readonly request: RequestProof;
   /** Whether it makes progress with its requests. */
   readonly work: Work;

@@ -13,7 +13,7 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { type LiveRun, noteSecrets } from "../state/run.ts";
+import { liveRunOf, noteSecrets } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 import {
@@ -56,16 +56,12 @@ export async function prepareSecrets(
 }
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
-export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: LiveRun): void {
+export function rotateSecrets(state: ReplicaState, context: RunnerContext): void {
   const { clock } = context.ports;
+  const run = liveRunOf(state);
   const replica = replicaOf(state);
   const ref = refOf(state);
-  const { auth, tls } = replica?.spec.template ?? {};
-  const { secretsMs, correctionMs } = context.timings;
-  const isDue =
-    clock.monotonicMs() - run.secrets.at >= (run.secrets.problem === undefined ? secretsMs : correctionMs);
-  if (replica === undefined || ref === undefined || (auth ?? tls) === undefined) return;
-  if (run.instance.filesChanged === undefined || !isDue) return;
+  if (run === undefined || replica === undefined || ref === undefined) return;
   state.jobs.run("secrets", async () => {
     const at = clock.monotonicMs();
     const cluster = context.cluster();

@@ -1,6 +1,7 @@
 /** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
 
 import type { RunnerContext } from "../context.ts";
+import { rotateSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
 import { keepRecord } from "../state/keep-record.ts";
@@ -8,8 +9,17 @@ import { runOf, setFile } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { announceEndpoint } from "./endpoint.ts";
+import { noteSpeed } from "./gauges.ts";
+import { scanLog } from "./log-lines.ts";
 import type { ServeStep } from "./plan.ts";
-import { measureFootprint, proveAgain, startHealthProbe, startRequestProbe } from "./probes.ts";
+import {
+  checkRoute,
+  measureFootprint,
+  proveAgain,
+  restoreFiles,
+  startHealthProbe,
+  startRequestProbe,
+} from "./probes.ts";
 
 export function applyServe(
   step: ServeStep,
@@ -19,6 +29,21 @@ export function applyServe(
   switch (step.do) {
     case "probeHealth":
       startHealthProbe(state, context);
+      return "later";
+    case "restoreFiles":
+      restoreFiles(state);
+      return "later";
+    case "rotateSecrets":
+      rotateSecrets(state, context);
+      return "later";
+    case "checkRoute":
+      checkRoute(state, context);
+      return "later";
+    case "scanLog":
+      scanLog(state, context);
+      return "later";
+    case "measureSpeed":
+      noteSpeed(state, context);
       return "later";
     case "probeRequest":
       startRequestProbe(state, context, step.timeoutMs);

@@ -1,6 +1,6 @@
 /** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
 
-import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
+import { measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
 import type { LivenessReply } from "../../engines/engine.ts";
@@ -62,16 +62,13 @@ function note(state: ReplicaState, instance: Instance, context: RunnerContext, s
   noteWorkload(state, instance, (before) => noteReading(before, seen, now, context.timings.stallGapMs));
 }
 
-/** Measured once enough was generated since the last time. */
-export function noteSpeed(
-  state: ReplicaState,
-  run: LiveRun,
-  context: RunnerContext,
-  generated: Generated,
-): void {
-  const before = servedOf(runOf(state))?.workload.generated ?? NOTHING_GENERATED;
-  const { counted, tokensPerSecond } = measureSpeed(before, generated);
-  noteWorkload(state, run.instance, (workload) => ({ ...workload, generated: counted }));
+/** Between the last measurement and the counters as they were last read. */
+export function noteSpeed(state: ReplicaState, context: RunnerContext): void {
+  const run = servedOf(runOf(state));
+  const { generated, measured = NOTHING_GENERATED } = run?.workload ?? NO_WORKLOAD;
+  if (run === undefined || generated === undefined) return;
+  const { counted, tokensPerSecond } = measureSpeed(measured, generated);
+  noteWorkload(state, run.instance, (before) => ({ ...before, measured: counted }));
   const sha256 = weightsOf(state, run);
   if (tokensPerSecond === undefined || sha256 === undefined) return;
   state.log.debug({ tokensPerSecond }, "speed measured");

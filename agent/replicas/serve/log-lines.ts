@@ -6,9 +6,8 @@ import { statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { RunnerContext } from "../context.ts";
 import { raiseSuspicion } from "../evidence/suspicion.ts";
-import { noteLog, servedOf } from "../state/run.ts";
+import { liveRunOf, noteLog, servedOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
-import type { ProbeContext } from "./probe-context.ts";
 
 /** Of a longer part only the end is read: an engine that fails its requests logs that for each of them. */
 const LARGEST_SCAN = 256 * 1024;
@@ -20,20 +19,25 @@ export function logBytes(path: string): number {
 }
 
 /** One scan; what it finds becomes the suspicion that a real request has to settle. */
-export async function scanLog(
-  state: ReplicaState,
-  context: RunnerContext,
-  { driver, run }: ProbeContext,
-): Promise<void> {
-  const { instance } = run;
-  const found = await readNewLines(instance.logPath, servedOf(run)?.log.seenTo ?? 0);
-  if (found === undefined) return;
-  const line = driver.findDegraded(found.text);
-  const now = context.ports.clock.monotonicMs();
-  noteLog(state, instance, (log) => {
-    const suspicion = raiseSuspicion(log.suspicion, line, now, context.timings.proveAgainMs);
-    if (suspicion !== log.suspicion) state.log.warn({ line }, "the engine logged errors");
-    return { ...log, seenTo: found.seenTo, suspicion };
+export function scanLog(state: ReplicaState, context: RunnerContext): void {
+  const run = servedOf(liveRunOf(state));
+  const driver = run === undefined ? undefined : context.runtimes.driver(run.file.runtime);
+  if (run === undefined || driver === undefined) return;
+  const { instance, log } = run;
+  if (logBytes(instance.logPath) === (log.seenTo ?? 0)) return;
+  state.jobs.run("log", async () => {
+    const found = await readNewLines(instance.logPath, log.seenTo ?? 0);
+    if (found === undefined) return "unchanged";
+    const line = driver.findDegraded(found.text);
+    const now = context.ports.clock.monotonicMs();
+    let isSuspected = false;
+    noteLog(state, instance, (before) => {
+      const suspicion = raiseSuspicion(before.suspicion, line, now, context.timings.proveAgainMs);
+      isSuspected = suspicion !== before.suspicion;
+      return { ...before, seenTo: found.seenTo, suspicion };
+    });
+    if (isSuspected) state.log.warn({ line }, "the engine logged errors");
+    return isSuspected ? true : "unchanged";
   });
 }
 

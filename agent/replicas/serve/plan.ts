@@ -11,11 +11,12 @@ import type { Desired, ObservedReplica } from "../observed.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import {
+  type BeatStep,
   type DueProbe,
   livenessProbe,
-  type ProbeHealth,
   startProbe,
   startProbeMs,
+  withBeat,
 } from "./probe-schedule.ts";
 import {
   type EvidenceInput,
@@ -26,7 +27,7 @@ import {
 } from "./trouble.ts";
 
 export type ServeStep =
-  | ProbeHealth
+  | BeatStep
   | (Because &
       (
         | { readonly do: "probeRequest"; readonly timeoutMs: number }
@@ -103,7 +104,12 @@ function loading(frame: EvidenceInput): Plan {
   const probe: DueProbe =
     frame.observed.run.at === "starting"
       ? { steps: [], dueInMs: Number.POSITIVE_INFINITY }
-      : startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
+      : withBeat(
+          startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now),
+          frame.observed,
+          now,
+          timings,
+        );
   return {
     phase: "Starting",
     reason: "LoadingModel",
@@ -154,7 +160,8 @@ function announce(frame: EvidenceInput): Plan {
   }
   // An engine that was ready before this agent, or before the machine slept, may hang by now.
   const { lastProbeAt, failuresInARow } = observed.health;
-  if (lastProbeAt === undefined || failuresInARow > 0) {
+  const isUnasked = observed.route !== undefined && observed.route.askedAt === undefined;
+  if (lastProbeAt === undefined || failuresInARow > 0 || isUnasked) {
     const message = "announcing the engine once it passes a health probe";
     return publishing(frame, "PublishingEndpoint", message, []);
   }
@@ -196,7 +203,7 @@ function ready(frame: EvidenceInput): Plan {
       ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
       : [];
   const message = "the engine answers and its endpoint is announced";
-  const { secretProblem } = observed;
+  const secretProblem = observed.secrets?.problem;
   return {
     phase: "Ready",
     reason: "Serving",
@@ -302,7 +309,7 @@ function probeStep({ observed, desired, now, timings }: EvidenceInput): DueProbe
     observed.route?.failingSince === undefined
       ? observed.health
       : { ...observed.health, failuresInARow: Math.max(1, observed.health.failuresInARow) };
-  return livenessProbe(health, desired.probes, now, timings);
+  return withBeat(livenessProbe(health, desired.probes, now, timings), observed, now, timings);
 }
 
 function unrecorded(timings: Timings): Plan {

@@ -1,13 +1,17 @@
 /** When the next health probe is due: on its own schedule while the engine starts or fails, otherwise on the shared beat. */
+import { measureSpeed } from "../../../src/engines/speed.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
-import type { HealthRecord, ProbeSettings } from "../observed.ts";
+import type { HealthRecord, ObservedReplica, ProbeSettings } from "../observed.ts";
 import type { Because } from "../step.ts";
 import type { Timings } from "../timings.ts";
 
-export type ProbeHealth = Because & { readonly do: "probeHealth" };
+/** On the beat of the probes, so that an idle agent wakes once for all of it. */
+export type BeatStep = Because & {
+  readonly do: "probeHealth" | "restoreFiles" | "rotateSecrets" | "checkRoute" | "scanLog" | "measureSpeed";
+};
 
 export interface DueProbe {
-  readonly steps: readonly ProbeHealth[];
+  readonly steps: readonly BeatStep[];
   readonly dueInMs: number;
 }
 
@@ -65,7 +69,35 @@ function probeAt({ lastProbeAt }: HealthRecord, now: number, after: (at: number)
   return { steps: [probe()], dueInMs: after(now) - now };
 }
 
-function probe(): ProbeHealth {
+/** What else is due when a probe is. */
+export function withBeat(
+  probe: DueProbe,
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): DueProbe {
+  if (probe.steps.length === 0) return probe;
+  const { record, secrets, route, generated } = observed;
+  const steps: BeatStep[] = [
+    { do: "restoreFiles", because: "the next agent needs its files to adopt the engine" },
+    ...probe.steps,
+  ];
+  const secretsMs = secrets?.problem === undefined ? timings.secretsMs : timings.correctionMs;
+  if (secrets !== undefined && now - secrets.at >= secretsMs)
+    steps.push({ do: "rotateSecrets", because: "keys or certificate may have changed" });
+  if (route !== undefined)
+    steps.push({ do: "checkRoute", because: "clients reach the engine through the gate" });
+  if (record?.readyAt !== undefined)
+    steps.push({ do: "scanLog", because: "the engine may have logged errors since the last scan" });
+  if (
+    generated !== undefined &&
+    measureSpeed(generated.measured, generated.read).counted !== generated.measured
+  )
+    steps.push({ do: "measureSpeed", because: "enough was generated since the last measurement" });
+  return { ...probe, steps };
+}
+
+function probe(): BeatStep {
   return { do: "probeHealth", because: "a health probe is due" };
 }
 

@@ -9,7 +9,6 @@ import type { RunnerContext } from "../context.ts";
 import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
 import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";
 import type { Activity } from "../observed.ts";
-import { refreshSecrets } from "../secrets/gate-files.ts";
 import { keepKeys, readKeyFile } from "../secrets/secrets.ts";
 import { countProbe } from "../state/counts.ts";
 import { writeHistory } from "../state/history.ts";
@@ -22,13 +21,14 @@ import {
   noteIdle,
   noteLog,
   noteProbing,
+  noteWorkload,
   runOf,
   servedOf,
   setFile,
 } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
-import { isGaugeReadDue, noteGauges, noteOpenRequest, noteSpeed, workOf } from "./gauges.ts";
-import { logBytes, scanLog } from "./log-lines.ts";
+import { isGaugeReadDue, noteGauges, noteOpenRequest, workOf } from "./gauges.ts";
+import { logBytes } from "./log-lines.ts";
 import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
 import { isAgentDelay, probeTimeoutMs } from "./probe-schedule.ts";
 
@@ -41,45 +41,45 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
   const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   const { run } = probe;
-  const { timeoutSeconds, failureThreshold } = replicaOf(state)?.spec.probes ?? {};
-  const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
-  const probes = failureThreshold === undefined ? undefined : { failures: failureThreshold };
-  const timeoutMs = probeTimeoutMs(run.probing.health, probes, fullMs, context.timings);
+  const timeoutMs = timeoutMsOf(state, run, context);
   state.jobs.run("health", async () => {
-    restoreRunFolder(state, run);
-    refreshSecrets(state, context, run);
     const asksGauges = isGaugeReadDue(state, run, context);
-    const [answer] = await Promise.all([
-      askHealth(probe, context, { asksGauges, timeoutMs }),
-      askRoute(state, run, context, timeoutMs),
-    ]);
+    const answer = await askHealth(probe, context, { asksGauges, timeoutMs });
     // Nothing is noted of a delay of our own, so it is asked again at once.
     if (answer === "delayed here" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
     const wasCalm = isCalm(state);
-    const served = servedOf(runOf(state));
-    if (served !== undefined) countProbe(state.counts, "health", tookMs, health !== "healthy");
+    const isServed = servedOf(runOf(state)) !== undefined;
+    if (isServed) countProbe(state.counts, "health", tookMs, health !== "healthy");
     noteAnswer(state, run, context, health, silent);
     if (asksGauges) noteGauges(state, context, probe, progress);
     else noteOpenRequest(state, run, context);
-    if (generated !== undefined) noteSpeed(state, run, context, generated);
-    if (served !== undefined) await scanLog(state, context, probe);
-    return served !== undefined && wasCalm && isSameRun(state, probe) && isCalm(state) ? "unchanged" : true;
+    if (generated !== undefined) noteWorkload(state, run.instance, (before) => ({ ...before, generated }));
+    return isServed && wasCalm && isCalm(state) ? "unchanged" : true;
   });
 }
 
-/** Whether clients reach it is asked beside its health: neither says anything of the other. */
-async function askRoute(
-  state: ReplicaState,
-  run: LiveRun,
-  context: RunnerContext,
-  timeoutMs: number,
-): Promise<void> {
-  const asked = run.instance.routeProblem?.();
-  if (asked === undefined) return;
-  const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
-  const now = context.ports.clock.monotonicMs();
-  noteProbing(state, run.instance, (before) => noteRoute(before, why, now));
+function timeoutMsOf(state: ReplicaState, { probing }: LiveRun, { timings }: RunnerContext): number {
+  const { timeoutSeconds, failureThreshold: failures } = replicaOf(state)?.spec.probes ?? {};
+  const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
+  return probeTimeoutMs(probing.health, { failures }, fullMs, timings);
+}
+
+/** Asks the gate whether clients reach the engine: its health says nothing of that. */
+export function checkRoute(state: ReplicaState, context: RunnerContext): void {
+  const run = liveRunOf(state);
+  if (run === undefined) return;
+  state.jobs.run("route", async () => {
+    const asked = run.instance.routeProblem?.();
+    if (asked === undefined) return "unchanged";
+    const timeoutMs = timeoutMsOf(state, run, context);
+    const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
+    const now = context.ports.clock.monotonicMs();
+    const before = liveRunOf(state, run.instance)?.probing.route;
+    noteProbing(state, run.instance, (probing) => noteRoute(probing, why, now));
+    const wasWell = before?.askedAt !== undefined && before.failingSince === undefined;
+    return wasWell && why === undefined ? "unchanged" : true;
+  });
 }
 
 interface TimedAnswer extends LivenessReply {
@@ -115,7 +115,7 @@ function isCalm(state: ReplicaState): boolean {
   const { health, route } = run?.probing ?? UNPROBED;
   const { work } = served?.workload ?? NO_WORKLOAD;
   const { at } = served?.log.suspicion ?? { at: "none" };
-  if (health.lastProbeAt === undefined || route?.failingSince !== undefined) return false;
+  if (health.lastProbeAt === undefined || route.failingSince !== undefined) return false;
   const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
   const isTrusted = at === "none" || at === "cleared";
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
@@ -202,9 +202,11 @@ async function readWork({ driver, target, run }: ProbeContext): Promise<DrainRea
  * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
  * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
-export function restoreRunFolder(state: ReplicaState, { instance, apiKey }: LiveRun): void {
+export function restoreFiles(state: ReplicaState): void {
   const { dir } = state;
-  if (instance.state().at !== "running") return;
+  const run = liveRunOf(state);
+  if (run?.instance.state().at !== "running") return;
+  const { instance, apiKey } = run;
   const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
   try {
     const wasRestored = instance.restoreFiles();

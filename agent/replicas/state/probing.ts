@@ -7,7 +7,7 @@ import type { Activity, HealthRecord, RequestProof, RouteHealth } from "../obser
 /** Whether it answers. */
 export interface Probing {
   readonly health: HealthRecord;
-  readonly route?: RouteHealth;
+  readonly route: RouteHealth;
   readonly request: RequestProof;
   /** While it starts: how much it had logged at the last probe. */
   readonly logBytes: number;
@@ -21,6 +21,8 @@ export interface Workload {
   /** When the gauges were last read, on the monotonic clock. */
   readonly gaugesAt?: number;
   /** What it had generated when its speed was last measured. An adopted engine's whole life is one measurement. */
+  readonly measured?: Generated;
+  /** As last read. */
   readonly generated?: Generated;
   /** Since when it has had no work, on the monotonic clock; absent while it has, or none was read. */
   readonly idleSince?: number;
@@ -35,13 +37,12 @@ export interface LogScan {
   readonly isReported?: boolean;
 }
 
-/** When the Secrets were last read, on the monotonic clock, and why they cannot be used. */
-export interface Secrets {
-  readonly at: number;
-  readonly problem?: string;
-}
-
-export const UNPROBED: Probing = { health: { failuresInARow: 0 }, request: { at: "none" }, logBytes: 0 };
+export const UNPROBED: Probing = {
+  health: { failuresInARow: 0 },
+  request: { at: "none" },
+  route: {},
+  logBytes: 0,
+};
 export const NO_WORKLOAD: Workload = { work: NO_OBSERVED_WORK };
 
 /** A health probe was answered, or was not: `silent` says what the process was doing then. */
@@ -73,10 +74,8 @@ export function noteHealth(
 
 /** `why` clients cannot reach the engine through the gate; undefined where they can. */
 export function noteRoute(before: Probing, why: string | undefined, now: number): Probing {
-  return {
-    ...before,
-    route: why === undefined ? {} : { failingSince: before.route?.failingSince ?? now, why },
-  };
+  const failingSince = before.route.failingSince ?? now;
+  return { ...before, route: why === undefined ? { askedAt: now } : { askedAt: now, failingSince, why } };
 }
 
 export function noteFailedRequest({ request, ...rest }: Probing, message: string, now: number): Probing {
@@ -102,7 +101,8 @@ export function noteReading(
 /** The engine was paused with this process: what was seen before is no evidence. */
 export function forgetAnswers(before: Probing): Probing {
   const { lastProbeAt: _probe, silent: _silent, ...health } = before.health;
-  return { ...before, health: { ...health, failuresInARow: 0 } };
+  const { askedAt: _asked, ...route } = before.route;
+  return { ...before, route, health: { ...health, failuresInARow: 0 } };
 }
 
 export function forgetReadings({ gaugesAt: _gauges, ...before }: Workload): Workload {

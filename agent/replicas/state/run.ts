@@ -1,7 +1,7 @@
 /** A run of an engine, by phase. Only this module writes it: each transition replaces the value. */
 import type { Instance } from "../../instances/instance.ts";
 import type { Quiet } from "../evidence/quiet.ts";
-import type { Footprint, Launch, Moment, RunRecord, Slice, Stop } from "../observed.ts";
+import type { Footprint, Launch, Moment, ReadSecrets, RunRecord, Slice, Stop } from "../observed.ts";
 import { type EngineFile, recordOf, storedStopOf } from "./engine-record.ts";
 import {
   forgetAnswers,
@@ -9,7 +9,6 @@ import {
   type LogScan,
   NO_WORKLOAD,
   type Probing,
-  type Secrets,
   UNPROBED,
   type Workload,
 } from "./probing.ts";
@@ -37,7 +36,7 @@ interface Launched {
 interface StartingRun extends Launched {
   readonly at: "starting";
   readonly probing: Probing;
-  readonly secrets: Secrets;
+  readonly secrets: ReadSecrets;
   /** Since when the host's address is another one than the engine's. */
   readonly elsewhereSince?: number;
 }
@@ -187,7 +186,7 @@ export function noteProbing(holder: EngineHolder, instance: Instance, next: Of<P
   if (run !== undefined) write(holder, { ...run, probing: next(run.probing) });
 }
 
-export function noteSecrets(holder: EngineHolder, instance: Instance, secrets: Secrets): void {
+export function noteSecrets(holder: EngineHolder, instance: Instance, secrets: ReadSecrets): void {
   const run = liveRunOf(holder, instance);
   if (run !== undefined) write(holder, { ...run, secrets });
 }
@@ -223,9 +222,9 @@ export function forgetPause(holder: EngineHolder, countedMs: number): void {
   const { record } = before;
   const startedAt = record.startedAt + (record.readyAt === undefined ? countedMs : 0);
   const run = { ...before, record: { ...record, startedAt }, probing: forgetAnswers(before.probing) };
-  if (run.at === "starting") return write(holder, run);
-  const workload = forgetReadings(run.workload);
-  write(holder, run.at === "draining" ? { ...run, workload, quiet: {} } : { ...run, workload });
+  if (run.at === "starting") write(holder, run);
+  else if (run.at === "serving") write(holder, { ...run, workload: forgetReadings(run.workload) });
+  else write(holder, { ...run, workload: forgetReadings(run.workload), quiet: {} });
 }
 
 /** The phase that the record names, with what is known in it. */

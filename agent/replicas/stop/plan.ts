@@ -12,7 +12,7 @@ import {
 import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
 import type { ObservedReplica, Stop } from "../observed.ts";
-import { livenessProbe, type ProbeHealth } from "../serve/probe-schedule.ts";
+import { type BeatStep, livenessProbe, withBeat } from "../serve/probe-schedule.ts";
 import { findHang } from "../serve/trouble.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
@@ -29,7 +29,7 @@ export type StopStep =
         | { readonly do: "forgetReplica" }
       ));
 
-type Plan = ReplicaPlan<StopStep | EndStep | ProbeHealth | Withdraw>;
+type Plan = ReplicaPlan<StopStep | EndStep | BeatStep | Withdraw>;
 
 const WITHDRAW: Withdraw = { do: "withdraw", because: "a stopping engine must not receive new connections" };
 
@@ -94,7 +94,7 @@ function drain(goal: StopGoal, stop: Stop, observed: ObservedReplica, now: numbe
     return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
   }
   if (observed.record?.readyAt === undefined) return wait;
-  const probe = livenessProbe(observed.health, goal.probes, now, timings);
+  const probe = withBeat(livenessProbe(observed.health, goal.probes, now, timings), observed, now, timings);
   const recheckAfterMs = Math.min(wait.recheckAfterMs ?? timings.outsideMs, probe.dueInMs);
   return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
 }
