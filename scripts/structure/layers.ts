@@ -19,7 +19,7 @@ const PURE_IN_REPLICAS = [
   ...["plan.ts", "observed.ts", "step.ts", "timings.ts", "evidence/"],
   ...["prepare/plan.ts", "prepare/need.ts", "prepare/corrections.ts", "end/plan.ts"],
   ...["serve/plan.ts", "serve/trouble.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
-  ...["report/status.ts", "report/transitions.ts"],
+  ...["report/status.ts", "report/transitions.ts", "state/probing.ts"],
 ];
 
 export const LAYERS: readonly Layer[] = [

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { defaultTimings as timings } from "../timings.ts";
-import { findCorrection, retryDelayMs } from "./corrections.ts";
+import { fetchRetryMs, findCorrection, retryDelayMs } from "./corrections.ts";
 
 const MANY_FAILURES = 12;
 const options = { timings, random: 1 };
@@ -48,4 +48,8 @@ test("credentials that a source refused are retried once their Secret is another
     roomBytes: 10,
   });
   expect(findCorrection("SourceStalled", { isOnHost: false, secret, roomBytes: 10 })).toBeUndefined();
+});
+
+test("a failed fetch is retried after five seconds, then after ever longer delays", () => {
+  expect([1, 2, 99].map((failures) => fetchRetryMs(timings, failures, 0))).toEqual([5_000, 10_000, 300_000]);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Activity } from "../observed.ts";
 import { defaultTimings } from "../timings.ts";
-import { isAgentDelay, livenessProbe, probeTimeoutMs } from "./probe-schedule.ts";
+import { isAgentDelay, livenessProbe, probeTimeoutMs, startProbeMs } from "./probe-schedule.ts";
 
 const TIMEOUT_MS = 5_000;
 
@@ -37,4 +37,10 @@ it("keeps the normal pace for a service that allows more failed probes than usua
 it("takes no probe for evidence that timed out late, because the agent itself did not run", () => {
   expect(isAgentDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
   expect(isAgentDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
+});
+
+it("a starting engine is asked every 25 ms in its first second and every 50 ms from the next one on", () => {
+  expect([0, 100, 400, 1_000, 2_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
+    25, 25, 25, 25, 50, 50,
+  ]);
 });
