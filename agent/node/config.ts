@@ -7,6 +7,7 @@ import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import { addressIn } from "../engines/io/http.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
+import type { InstalledPlaces } from "../inventory/installed.ts";
 import type { NodeReaderOptions } from "./read.ts";
 
 const text = (description: string) => z.string().min(1).describe(description).optional();
@@ -89,11 +90,10 @@ const OLLAMA = "127.0.0.1:11434";
 const OLLAMA_HOME = "/usr/share/ollama";
 
 /** What of this machine is read. In a pod, the homes and the loopback are the pod's. */
-export function nodeReaderPaths({
-  hostRoot,
-  modelFolder,
-  ollama,
-}: NodeConfig): Pick<NodeReaderOptions, "roots" | "installed"> {
+export function nodeReaderPaths({ hostRoot, modelFolder, ollama }: NodeConfig): {
+  readonly roots: NodeReaderOptions["roots"];
+  readonly installed: InstalledPlaces;
+} {
   const roots = rootsUnder(hostRoot);
   const address = ollama ?? (roots.isOwn ? OLLAMA : undefined);
   return {

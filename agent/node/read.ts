@@ -16,7 +16,8 @@ export interface NodeReader {
 
 export interface NodeReaderOptions {
   readonly roots: HardwareRoots;
-  readonly installed: InstalledPlaces;
+  /** Undefined: programs and models are not read. */
+  readonly installed: InstalledPlaces | undefined;
   readonly run: RunCommand;
   readonly clock: Clock;
   readonly log?: Log | undefined;
@@ -24,16 +25,19 @@ export interface NodeReaderOptions {
 
 /** Folders that have not answered by then are not waited for: one on a network volume that hangs never does. */
 const PATIENCE_MS = 10_000;
+const NOTHING: InstalledSoftware = { runtimes: [], models: [] };
 
 /** Throws for nothing that the machine has, lacks or says. */
 export function createNodeReader(options: NodeReaderOptions): NodeReader {
   const hardware = createHardwareReader(options.roots, options.run);
-  const readSoon = installedSoon(options);
+  const { installed: places } = options;
+  const readSoon =
+    places === undefined ? async () => NOTHING : installedSoon({ ...options, installed: places });
   return {
     forget: hardware.forget,
     read: async () => {
       const [{ leftOut, ...found }, installed] = await Promise.all([hardware.read(), readSoon()]);
-      const { runtimes, models } = installed ?? { runtimes: [], models: [] };
+      const { runtimes, models } = installed ?? NOTHING;
       const notes = installed === undefined ? [...leftOut, "models: their folders do not answer"] : leftOut;
       return boundedReport({ ...found, leftOut: notes, runtimes: [...runtimes], models: [...models] });
     },
@@ -45,7 +49,9 @@ function installedSoon({
   installed,
   clock,
   log,
-}: NodeReaderOptions): () => Promise<InstalledSoftware | undefined> {
+}: NodeReaderOptions & { readonly installed: InstalledPlaces }): () => Promise<
+  InstalledSoftware | undefined
+> {
   let last: InstalledSoftware | undefined;
   let reading: Promise<void> | undefined;
   let isSlow = false;

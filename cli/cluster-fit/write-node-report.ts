@@ -2,9 +2,9 @@
 
 import { writeFile } from "node:fs/promises";
 import { readEnvironment } from "../../agent/config/environment.ts";
-import { createHardwareReader } from "../../agent/host/linux/hardware.ts";
 import { rootsUnder } from "../../agent/host/linux/roots.ts";
-import { boundedReport } from "../../src/api/node-report.ts";
+import { createNodeReader } from "../../agent/node/read.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import { writeOut } from "../program/output.ts";
 
@@ -13,11 +13,12 @@ const MOST_BYTES = 4096;
 
 /** The report of a node without what is installed: it has to be short, and a pod sees no files of the node. */
 export async function writeNodeReport(file: string, root = "/"): Promise<void> {
-  const reader = createHardwareReader(
-    { ...rootsUnder(root), isOwn: false },
-    createRunCommand(readEnvironment().toolPath),
-  );
-  const report = boundedReport({ ...(await reader.read()), runtimes: [], models: [] });
+  const report = await createNodeReader({
+    roots: { ...rootsUnder(root), isOwn: false },
+    installed: undefined,
+    run: createRunCommand(readEnvironment().toolPath),
+    clock: systemClock,
+  }).read();
   const text = JSON.stringify(report);
   const short = Buffer.byteLength(text) <= MOST_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
   writeOut(`${short}\n`);

@@ -26,39 +26,44 @@ import { programsOf } from "./engines.ts";
 import { knownReading, mapReading, readAll } from "./read-all.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 
-export async function readDarwin({
-  run,
-  config,
-  limitMs,
-  engines,
-  server,
-  tryReach,
-}: Tools): Promise<SystemReadings> {
-  return readAll(
-    {
-      power: readPower(run),
-      powerSource: readPowerSource(run),
-      thermal: readThermal(run),
-      fileVault: readFileVault(run),
-      updates: readUpdates(run),
-      gpuMemory: readGpuMemory(run),
-      backup: readBackup(run, join(config.stateDir, "models")),
-      firewall: engines.then(programsOf).then((programs) => readFirewall(run, programs)),
-      links: readLinks(run, server),
-      neighbors: readNeighbors(run, tryReach),
-      service: readService(run, process.getuid?.() ?? 0),
-      supervised: readSupervised(run),
-      crashes: readCrashes(REPORTS_FOLDER),
-      fileLimit: readFileLimit(run),
-      program: readIsTranslated(run).then((reading) =>
-        mapReading(reading, (isTranslated) => ({ isTranslated, nodeArch: process.arch })),
-      ),
-      programs: readPrograms(run),
-      listeners: readListeners(run),
-      ephemeral: knownReading(readEphemeralPorts(run)),
-    },
-    limitMs,
-  );
+export interface DarwinTools extends Pick<Tools, "run" | "engines" | "server" | "tryReach"> {
+  /** Whether backups have it is read. */
+  readonly folder: string;
+}
+
+/** Each reading by itself: doctor takes all at once, selftest one after the other. */
+export const darwinReadings = {
+  power: ({ run }) => readPower(run),
+  powerSource: ({ run }) => readPowerSource(run),
+  thermal: ({ run }) => readThermal(run),
+  fileVault: ({ run }) => readFileVault(run),
+  updates: ({ run }) => readUpdates(run),
+  gpuMemory: ({ run }) => readGpuMemory(run),
+  backup: ({ run, folder }) => readBackup(run, folder),
+  firewall: ({ run, engines }) => engines.then(programsOf).then((programs) => readFirewall(run, programs)),
+  links: ({ run, server }) => readLinks(run, server),
+  neighbors: ({ run, tryReach }) => readNeighbors(run, tryReach),
+  service: ({ run }) => readService(run, process.getuid?.() ?? 0),
+  supervised: ({ run }) => readSupervised(run),
+  crashes: () => readCrashes(REPORTS_FOLDER),
+  fileLimit: ({ run }) => readFileLimit(run),
+  program: ({ run }) =>
+    readIsTranslated(run).then((reading) =>
+      mapReading(reading, (isTranslated) => ({ isTranslated, nodeArch: process.arch })),
+    ),
+  programs: ({ run }) => readPrograms(run),
+  listeners: ({ run }) => readListeners(run),
+  ephemeral: ({ run }) => knownReading(readEphemeralPorts(run)),
+} satisfies {
+  readonly [Name in keyof SystemReadings]: (tools: DarwinTools) => Promise<NonNullable<SystemReadings[Name]>>;
+};
+
+type Begun = { readonly [Name in keyof typeof darwinReadings]: ReturnType<(typeof darwinReadings)[Name]> };
+
+export function readDarwin({ config, limitMs, ...tools }: Tools): Promise<SystemReadings> {
+  const given = { ...tools, folder: join(config.stateDir, "models") };
+  const begun = Object.entries(darwinReadings).map(([name, read]) => [name, read(given)]);
+  return readAll(Object.fromEntries(begun) as Begun, limitMs);
 }
 
 async function readGpuMemory(run: RunTool): Promise<Reading<Readings["gpuMemory"]>> {
@@ -73,7 +78,7 @@ async function readGpuMemory(run: RunTool): Promise<Reading<Readings["gpuMemory"
   });
 }
 
-export function readBackup(run: RunTool, folder: string): Promise<Reading<Readings["backup"]>> {
+function readBackup(run: RunTool, folder: string): Promise<Reading<Readings["backup"]>> {
   return readTool(run, ["tmutil", "isexcluded", folder], (text) => {
     const verdict = /^\[(Excluded|Included)\]/.exec(text)?.[1];
     return verdict === undefined ? undefined : { folder, isExcluded: verdict === "Excluded" };

@@ -4,32 +4,14 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { createHostReader, readBootId } from "../../agent/host/reader.ts";
 import { createDsclAccounts } from "../../launchd/account/dscl.ts";
-import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
-import { readFirewall } from "../../src/macos/doctor/firewall.ts";
-import { readService, readSupervised } from "../../src/macos/doctor/launchd.ts";
-import { readLinks, readNeighbors } from "../../src/macos/doctor/network.ts";
-import {
-  readFileVault,
-  readPower,
-  readPowerSource,
-  readThermal,
-  readUpdates,
-} from "../../src/macos/doctor/power.ts";
-import {
-  readEphemeralPorts,
-  readIsTranslated,
-  readListeners,
-  readPrograms,
-} from "../../src/macos/doctor/programs.ts";
+import { valueOfReading } from "../../src/doctor/readings.ts";
 import { availableBytes, parseVmStat } from "../../src/macos/parse.ts";
 import { capacityWithPurging } from "../../src/macos/volume.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import type { RunCommand, RunTool } from "../../src/util/command.ts";
-import { createCommand } from "../../src/util/command.ts";
-import { readBackup } from "../doctor/darwin.ts";
-import { findEngines, programsOf } from "../doctor/engines.ts";
+import { createCommand, type RunCommand, type RunTool } from "../../src/util/command.ts";
+import { type DarwinTools, darwinReadings } from "../doctor/darwin.ts";
+import { findEngines } from "../doctor/engines.ts";
 import { tryReach } from "../doctor/reach.ts";
-import { readFileLimit } from "../doctor/system.ts";
 import { checkJob } from "./job.ts";
 import {
   type Bench,
@@ -54,36 +36,24 @@ const steps: readonly ToolStep[] = [
   ["memory", "`sysctl` has available memory, swap and memory pressure", checkMemory],
   ["vm-stat", "`vm_stat` and the counters of `sysctl` agree on available memory", checkVmStat],
   ["boot", "`kern.bootsessionuuid` identifies the boot", checkBoot],
-  ["power", "`pmset -g` shows sleep, restart and Power Nap", ({ run }) => shown(readPower(run))],
-  ["power-source", "`pmset -g batt` shows the source of power", ({ run }) => shown(readPowerSource(run))],
-  ["thermal", "`pmset -g therm` shows throttling", ({ run }) => shown(readThermal(run))],
+  ["power", "`pmset -g` shows sleep, restart and Power Nap", shows("power")],
+  ["power-source", "`pmset -g batt` shows the source of power", shows("powerSource")],
+  ["thermal", "`pmset -g therm` shows throttling", shows("thermal")],
   ["awake", "`caffeinate -i` prevents idle sleep until it is ended", checkAwake],
-  ["file-vault", "`fdesetup status` shows FileVault", ({ run }) => shown(readFileVault(run))],
-  ["updates", "`defaults` shows whether updates install automatically", ({ run }) => shown(readUpdates(run))],
-  ["backup", "`tmutil isexcluded` answers for a folder", ({ run, folder }) => shown(readBackup(run, folder))],
+  ["file-vault", "`fdesetup status` shows FileVault", shows("fileVault")],
+  ["updates", "`defaults` shows whether updates install automatically", shows("updates")],
+  ["backup", "`tmutil isexcluded` answers for a folder", shows("backup")],
   ["purgeable", "`osascript` knows the space that macOS would free", checkPurgeable],
   ["firewall", "`socketfilterfw` has a verdict on each engine", checkFirewall],
-  [
-    "links",
-    "`networksetup`, `ifconfig` and `route` show the links",
-    ({ run }) => shown(readLinks(run, undefined)),
-  ],
+  ["links", "`networksetup`, `ifconfig` and `route` show the links", shows("links")],
   ["neighbors", "other machines of this network answer: no Local Network privacy in between", checkNeighbors],
   ["launchd", "`launchctl print` shows the agent's job, or that there is none", checkService],
-  [
-    "supervisors",
-    "`launchctl list` shows engines under other supervisors",
-    ({ run }) => shown(readSupervised(run)),
-  ],
+  ["supervisors", "`launchctl list` shows engines under other supervisors", shows("supervised")],
   ["processes", "`ps` lists processes with parent and command", checkPrograms],
   ["listeners", "`lsof` lists ports and their programs", checkListeners],
-  [
-    "rosetta",
-    "`sysctl.proc_translated` says whether Node is translated",
-    ({ run }) => shown(readIsTranslated(run)),
-  ],
+  ["rosetta", "`sysctl.proc_translated` says whether Node is translated", checkTranslated],
   ["ephemeral-ports", "`sysctl` has the range of outgoing ports", checkEphemeral],
-  ["file-limit", "`ulimit -n` has the limit of open files", ({ run }) => shown(readFileLimit(run))],
+  ["file-limit", "`ulimit -n` has the limit of open files", shows("fileLimit")],
   ["crash-reports", "reports of panics and jetsam can be listed", checkCrashes],
   ["account", "`dscl` reads accounts and groups as install expects them", checkAccount],
   [
@@ -101,16 +71,29 @@ export const toolSteps: readonly SelftestStep[] = steps.map(([name, proves, run]
   limitMs: LIMIT_MS,
 }));
 
-async function shown(
-  reading: Promise<Parameters<typeof interpretReading<object | boolean>>[0]>,
-): Promise<SelftestOutcome> {
-  return interpretReading(await reading, (value) =>
-    Array.isArray(value)
-      ? value.map(words).join("; ") || "none"
-      : typeof value === "object"
-        ? words(value) || "nothing recorded"
-        : String(value),
-  );
+/** As doctor takes it, by the tools of the bench. */
+function read<Name extends keyof typeof darwinReadings>(
+  name: Name,
+  { run, folder, config, env }: Bench,
+): ReturnType<(typeof darwinReadings)[Name]> {
+  const tools: DarwinTools = {
+    run,
+    folder,
+    server: undefined,
+    tryReach,
+    // Runs programs, and one reading alone needs it.
+    get engines() {
+      return findEngines(config, env);
+    },
+  };
+  return darwinReadings[name](tools) as ReturnType<(typeof darwinReadings)[Name]>;
+}
+
+function shows(name: Exclude<keyof typeof darwinReadings, "ephemeral">): SelftestStep["run"] {
+  return async (bench) =>
+    interpretReading<object>(await read(name, bench), (value) =>
+      Array.isArray(value) ? value.map(words).join("; ") || "none" : words(value) || "nothing recorded",
+    );
 }
 
 const words = (fields: object): string =>
@@ -202,9 +185,12 @@ async function checkPurgeable({ run, folder }: Bench): Promise<SelftestOutcome> 
   return bytes === undefined ? failedStep("osascript gave no number") : passedStep(formatBytes(bytes));
 }
 
-async function checkFirewall({ run, config, env }: Bench): Promise<SelftestOutcome> {
-  const programs = await programsOf(await findEngines(config, env));
-  const reading = await readFirewall(run, programs);
+async function checkTranslated(bench: Bench): Promise<SelftestOutcome> {
+  return interpretReading(await read("program", bench), ({ isTranslated }) => String(isTranslated));
+}
+
+async function checkFirewall(bench: Bench): Promise<SelftestOutcome> {
+  const reading = await read("firewall", bench);
   const bad =
     "value" in reading ? reading.value.programs.find(({ verdict }) => verdict === "unknown") : undefined;
   if (bad !== undefined) return failedStep(`the verdict on ${bad.path} is not understood`);
@@ -213,8 +199,8 @@ async function checkFirewall({ run, config, env }: Bench): Promise<SelftestOutco
   );
 }
 
-async function checkNeighbors({ run }: Bench): Promise<SelftestOutcome> {
-  const reading = await readNeighbors(run, tryReach);
+async function checkNeighbors(bench: Bench): Promise<SelftestOutcome> {
+  const reading = await read("neighbors", bench);
   if ("unknown" in reading) return unknownStep(reading.unknown);
   const blocked = reading.value.peers.filter(({ reach }) => reach === "noRoute").length;
   return blocked === reading.value.peers.length
@@ -222,43 +208,42 @@ async function checkNeighbors({ run }: Bench): Promise<SelftestOutcome> {
     : passedStep(`${reading.value.peers.length - blocked} neighbors have a route`);
 }
 
-async function checkService({ run }: Bench): Promise<SelftestOutcome> {
-  const reading = await readService(run, process.getuid?.() ?? 0);
-  return interpretReading(reading, ({ found }) =>
+async function checkService(bench: Bench): Promise<SelftestOutcome> {
+  return interpretReading(await read("service", bench), ({ found }) =>
     found === undefined
       ? "not installed"
       : `${found.name}, ${found.state}, ${found.processType ?? "type unknown"}`,
   );
 }
 
-async function checkPrograms({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
-  const reading = await readPrograms(run);
-  if ("value" in reading && !isReplayed && !reading.value.some(({ pid }) => pid === process.pid))
+async function checkPrograms(bench: Bench): Promise<SelftestOutcome> {
+  const reading = await read("programs", bench);
+  if ("value" in reading && !bench.isReplayed && !reading.value.some(({ pid }) => pid === process.pid))
     return failedStep("ps does not list this process");
   return interpretReading(reading, (programs) => `${programs.length} processes`);
 }
 
-async function checkListeners({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
+async function checkListeners(bench: Bench): Promise<SelftestOutcome> {
   const server = createServer();
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as { readonly port: number };
-  const reading = await readListeners(run).finally(() => server.close());
+  const reading = await read("listeners", bench).finally(() => server.close());
   const own = "value" in reading ? reading.value.find((one) => one.port === port) : undefined;
-  if ("value" in reading && !isReplayed && own?.pid !== process.pid)
+  if ("value" in reading && !bench.isReplayed && own?.pid !== process.pid)
     return failedStep("lsof does not list a port of this process");
   return interpretReading(reading, (listeners) => `${listeners.length} ports`);
 }
 
-async function checkEphemeral({ run, isReplayed }: Bench): Promise<SelftestOutcome> {
-  const range = await readEphemeralPorts(run);
+async function checkEphemeral(bench: Bench): Promise<SelftestOutcome> {
+  const range = valueOfReading(await read("ephemeral", bench));
   if (range !== undefined) return passedStep(range.join(" to "));
-  return isReplayed
+  return bench.isReplayed
     ? unknownStep("the recording does not have it")
     : failedStep("sysctl does not know the keys");
 }
 
-async function checkCrashes(): Promise<SelftestOutcome> {
-  const reading = await readCrashes(REPORTS_FOLDER);
+async function checkCrashes(bench: Bench): Promise<SelftestOutcome> {
+  const reading = await read("crashes", bench);
   return "unknown" in reading ? unknownStep(reading.unknown) : passedStep(`${reading.value.length} reports`);
 }
 

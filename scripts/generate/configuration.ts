@@ -99,10 +99,12 @@ export function flagsByKey(
   const command = new Command();
   configure(command);
   return new Map(
-    command.options.map((option) => {
-      const name = option.attributeName();
-      return [renamed[name] ?? name, option.long ?? option.flags];
-    }),
+    command.options
+      .filter(({ hidden }) => !hidden)
+      .map((option) => {
+        const name = option.attributeName();
+        return [renamed[name] ?? name, option.long ?? option.flags];
+      }),
   );
 }
 

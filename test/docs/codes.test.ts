@@ -78,10 +78,10 @@ test("every key of the configurations says what it means", () => {
 test("every flag of the agent and the controller is a key, or is known not to be one", () => {
   const agentKeys = new Set(configKeys(agentConfigSchema).map(({ key }) => key));
   const agentFlags = [...flagsByKey(configureAgent, AGENT_KEYS).keys()];
-  expect(agentFlags.filter((key) => !agentKeys.has(key))).toEqual(["config", "exitWithStdin"]);
+  expect(agentFlags.filter((key) => !agentKeys.has(key))).toEqual(["config"]);
   const controllerKeys = new Set(configKeys(controllerConfigSchema).map(({ key }) => key));
   const controllerFlags = [...flagsByKey(configureController).keys()];
-  const others = ["logLevel", "exitWithStdin", "catalog"];
+  const others = ["logLevel", "catalog"];
   expect(controllerFlags.filter((key) => !controllerKeys.has(key))).toEqual(others);
 });
 
