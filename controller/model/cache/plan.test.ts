@@ -55,6 +55,8 @@ function pod(exitCode: number, message: object | string, age = 0): Pod {
   };
 }
 
+const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
+
 function plan(more: Partial<CacheObservation> = {}) {
   const of = more.model ?? model();
   return planCache({
@@ -159,7 +161,6 @@ test("a complete Job that left no result counts as failed, so that it cannot loo
 });
 
 test("results are waited for while the pods that are seen are older than the end of their Job", () => {
-  const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
   for (const type of ["Complete", "Failed"])
     expect(plan({ job: job({ type, ago: 0 }), pods: [running] })).toMatchObject({
       steps: [],
@@ -238,7 +239,6 @@ test("a Job whose image cannot be pulled is replaced once the controller has ano
     expect(plan({ job: job(), pods, settings: { ...settings, ...other } }).steps).toMatchObject([
       { do: "removeJob", because: "the controller has another image now" },
     ]);
-  const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
   const upgraded = { ...settings, image: "registry.example.com/metalbridge:2" };
   expect(plan({ job: job(), pods: [running], settings: upgraded }).steps).toEqual([]);
 });
@@ -340,7 +340,6 @@ describe("a volume that one node mounts", () => {
       state: { status },
       steps: [],
     });
-    const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
     expect(plan({ claim: claimBefore, job: job(), pods: [running] }).state.status.phase).toBe("Downloading");
     expect(plan({ claim: claimBefore, job: job({ type: "Failed", ago: 0 }) }).state.status.filledBy).toBe(
       "Pods",
