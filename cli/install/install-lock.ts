@@ -1,5 +1,5 @@
 /** One command at a time changes an installation. */
-import { createHash } from "node:crypto";
+
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { InstallLayout } from "../../launchd/layout/layout.ts";
@@ -7,6 +7,7 @@ import type { Choices } from "../../launchd/plan/entries.ts";
 import { requireRoot } from "../../launchd/plan/refuse.ts";
 import type { InstallPorts } from "../../launchd/ports.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { holderOf, tryLock } from "../../src/util/process-lock.ts";
 
 /** Throws RootRequired, and InstallBusy with the pid of the other command. The kernel frees the lock of one that was killed. */
@@ -29,7 +30,7 @@ export async function withInstallLock(
 
 /** Not below the prefix, which install makes and uninstall removes; root's folder is closed to others. */
 function lockName({ domain, prefix }: InstallLayout): string {
-  const digest = createHash("sha256").update(prefix).digest("hex").slice(0, 12);
+  const digest = sha256Hex(prefix).slice(0, 12);
   return join(domain === "system" ? "/var/run" : tmpdir(), `metalbridge-install-${digest}`);
 }
 

@@ -1,10 +1,11 @@
 /** A lock between processes that the kernel releases when its holder dies, so that it can never be stale. */
-import { createHash } from "node:crypto";
+
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
+import { sha256Hex } from "./hash.ts";
 
 export type Release = () => Promise<void>;
 
@@ -52,7 +53,7 @@ function bindAbstract(name: string): Promise<Release | undefined> {
 }
 
 function abstractName(name: string): string {
-  return `\0metalbridge-${createHash("sha256").update(name).digest("hex").slice(0, 32)}`;
+  return `\0metalbridge-${sha256Hex(name).slice(0, 32)}`;
 }
 
 /** macOS: a file opened with a lock on it, which holds the pid. */

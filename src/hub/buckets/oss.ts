@@ -1,7 +1,9 @@
 /** Alibaba Cloud OSS: requests signed by its version 4, which no small library has. */
-import { createHash, createHmac } from "node:crypto";
+
+import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
+import { sha256Hex } from "../../util/hash.ts";
 import type { Access, SourceReader } from "../remote-source.ts";
 import {
   type BucketService,
@@ -98,7 +100,7 @@ export function signOss(
     "",
     added["x-oss-content-sha256"],
   ].join("\n");
-  const hashed = createHash("sha256").update(canonical).digest("hex");
+  const hashed = sha256Hex(canonical);
   const signingKey = [date, keys.region, "oss", "aliyun_v4_request"].reduce<Buffer | string>(
     (secret, part) => createHmac("sha256", secret).update(part).digest(),
     `aliyun_v4${keys.secret}`,

@@ -1,9 +1,9 @@
 /** Requests to a registry of the OCI distribution API: authorization, and manifests that are what their digest says. */
 
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { SourceCredentials } from "../../models/source/credentials.ts";
 import { DOCKER_HUB } from "../../models/source/kinds/oci.ts";
+import { sha256Hex } from "../../util/hash.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import {
   type HttpRules,
@@ -78,7 +78,7 @@ async function readManifest(
       throw permanent("SourceNotFound", `${shown}: the registry has no such repository, tag or digest`);
     if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
     const text = await readResponseText(answer, MAX_MANIFEST_BYTES, signal);
-    const digest = `sha256:${createHash("sha256").update(text).digest("hex")}`;
+    const digest = `sha256:${sha256Hex(text)}`;
     const named = reference.includes(":") ? reference : answer.headers["docker-content-digest"];
     if (typeof named === "string" && named.startsWith("sha256:") && named !== digest)
       throw permanent("ChecksumMismatch", `the manifest of ${shown} has digest ${digest}, not ${named}`);
