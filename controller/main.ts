@@ -184,7 +184,7 @@ function partsOf(
   LeadOptions,
   | "log"
   | "record"
-  | "linux"
+  | "podsSettings"
   | "hostsOnly"
   | "probing"
   | "liveEviction"
@@ -202,7 +202,7 @@ function partsOf(
       reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
       reportingInstance: identity,
     }),
-    linux: podsSettingsOf(config),
+    podsSettings: podsSettingsOf(config),
     hostsOnly: config.hostsOnly,
     liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),

@@ -38,7 +38,7 @@ export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: 
   let interruptions = watches.leases.interruptions();
   const countedFromMs = (): number => {
     const seen = watches.leases.interruptions();
-    if (seen !== interruptions) signs.countAfresh();
+    if (seen !== interruptions) signs.resetTimeouts();
     interruptions = seen;
     return signs.countedFromMs();
   };

@@ -35,7 +35,7 @@ export interface HostPorts extends ControllerPorts {
   readonly fleet: FleetLiveness;
   readonly signs: LeaseSigns;
   readonly deletions: Deletions;
-  readonly stays: DrainBlockers;
+  readonly drainBlockers: DrainBlockers;
 }
 
 export async function reconcileHost(ports: HostPorts, name: string): Promise<Recheck | undefined> {
@@ -55,7 +55,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
     replicas,
     leavingMs,
     slices,
-    whyStays: ports.stays.why,
+    whyStays: ports.drainBlockers.why,
     isDeclaredInVain: fleet.isDeclaredInVain(name),
   };
   const { steps, needsProof, flapping } = planHost(observed, nowIso);

@@ -10,11 +10,11 @@ function signsAt(startMs: number) {
     now = atMs;
     return signs.note("a", { holder, renewTime }, isFirstList);
   };
-  const countAfreshAt = (atMs: number) => {
+  const resetTimeoutsAt = (atMs: number) => {
     now = atMs;
-    signs.countAfresh();
+    signs.resetTimeouts();
   };
-  return { signs, note, countAfreshAt };
+  return { signs, note, resetTimeoutsAt };
 }
 
 test("only a new renewal by a holder is a sign, and a list at the start shows none", () => {
@@ -45,13 +45,13 @@ test("a Lease that appears after the first lists is a sign", () => {
 });
 
 test("a renewal after the time of a Lease ends an absence, counted from the last renewal or the last count", () => {
-  const { signs, note, countAfreshAt } = signsAt(0);
+  const { signs, note, resetTimeoutsAt } = signsAt(0);
   note(1_000, "x", "1");
   note(40_999, "x", "2");
   expect(signs.absence("a")).toBeUndefined();
   note(80_999, "x", "3");
   expect(signs.absence("a")).toEqual({ fromMs: 40_999, toMs: 80_999 });
-  countAfreshAt(100_000);
+  resetTimeoutsAt(100_000);
   expect(signs.countedFromMs()).toBe(100_000);
   note(130_000, "x", "4");
   expect(signs.absence("a")).toEqual({ fromMs: 40_999, toMs: 80_999 });

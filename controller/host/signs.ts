@@ -19,7 +19,7 @@ export interface LeaseSigns {
   readonly absence: (host: string) => Absence | undefined;
   readonly countedFromMs: () => number;
   /** Restarts the count of silence for all hosts. */
-  readonly countAfresh: () => void;
+  readonly resetTimeouts: () => void;
   readonly hosts: () => readonly string[];
 }
 
@@ -45,7 +45,7 @@ export function createLeaseSigns(clock: Clock): LeaseSigns {
     lastChangeMs: (host) => changes.get(host),
     absence: (host) => absences.get(host),
     countedFromMs: () => countedFromMs,
-    countAfresh: () => {
+    resetTimeouts: () => {
       countedFromMs = clock.monotonicMs();
     },
     hosts: () => [...marks.keys()],

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import type { LeaseSigns } from "../host/signs.ts";
 import { createGroupings } from "../watches/watches.ts";
-import { createHandlers, type LeaderState } from "./changes.ts";
+import { type ChangePorts, createHandlers } from "./changes.ts";
 
 type Stored = NonNullable<NonNullable<Host["status"]>["models"]>[number];
 
@@ -18,20 +17,18 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
   const ignored = { enqueue: () => {} };
   const watches = createGroupings();
   for (const one of models) watches.modelsOfSource.note(`apps/${one.metadata.name}`, one, undefined);
-  const state = {
-    working: {
-      queues: {
-        hosts: ignored,
-        fleet: ignored,
-        placement: ignored,
-        services: ignored,
-        models: { enqueue: (key: string) => planned.push(key) },
-      },
-      scheduler: { noteHost: () => {} },
-      watches,
+  const ports = {
+    queues: {
+      hosts: ignored,
+      fleet: ignored,
+      placement: ignored,
+      services: ignored,
+      models: { enqueue: (key: string) => planned.push(key) },
     },
-  } as unknown as LeaderState;
-  createHandlers(state, {} as LeaseSigns).onHost("mac-1", after, before);
+    scheduler: { noteHost: () => {} },
+    watches,
+  } as unknown as ChangePorts;
+  createHandlers(ports).onHost("mac-1", after, before);
   return planned.sort();
 }
 

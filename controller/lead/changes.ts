@@ -11,8 +11,6 @@ import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts"
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { leaseMarkOf } from "../host/sign.ts";
-import type { LeaseSigns } from "../host/signs.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
@@ -20,8 +18,7 @@ import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers, Watches } from "../watches/watches.ts";
 import type { Queues } from "./queues.ts";
 
-/** What handlers use once the watches are complete; `noteFirstLists` catches up on what came before. */
-export interface LeaderParts {
+export interface ChangePorts {
   readonly queues: Queues;
   readonly scheduler: ControllerScheduler;
   readonly watches: Watches;
@@ -30,96 +27,86 @@ export interface LeaderParts {
   readonly fitness: Fitness | undefined;
 }
 
-/** Empty until every cache is complete. */
-export interface LeaderState {
-  working?: LeaderParts;
-}
-
-export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHandlers {
+export function createHandlers(ports: ChangePorts): ChangeHandlers {
+  const { queues, scheduler, watches, memory } = ports;
+  const readNode = ports.fitness?.readNode;
   return {
-    onService: (key) => state.working?.queues.services.enqueue(key),
-    onWeights: (model) => state.working?.queues.models.enqueue(model),
+    onService: (key) => queues.services.enqueue(key),
+    onWeights: (model) => queues.models.enqueue(model),
     onModel: (namespace, name) => {
-      const { queues, watches } = state.working ?? {};
-      queues?.models.enqueue(keyOf({ namespace, name }));
-      for (const { metadata } of watches?.servicesOfModel.of(keyOf({ namespace, name })) ?? []) {
-        queues?.services.enqueue(keyOf(metadata));
+      queues.models.enqueue(keyOf({ namespace, name }));
+      for (const { metadata } of watches.servicesOfModel.of(keyOf({ namespace, name }))) {
+        queues.services.enqueue(keyOf(metadata));
       }
     },
     onReplica: (key, replica, before) => {
       const shown = replica ?? before;
-      if (shown !== undefined) state.working?.memory.noteSeen(shown, replica === undefined);
-      if (state.working !== undefined) noteReplica(state.working, key, replica);
+      if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
+      noteReplica(ports, key, replica);
       // What a replica names never changes.
       if (
         shown !== undefined &&
         (replica === undefined || before === undefined) &&
         replicaSecretsOf(shown).length > 0
       )
-        state.working?.queues.secrets.enqueue(accessKeyOf(shown));
+        queues.secrets.enqueue(accessKeyOf(shown));
     },
     onHost: (name, host, before) => {
-      state.working?.queues.hosts.enqueue(name);
-      state.working?.queues.fleet.enqueue("all");
-      state.working?.scheduler.noteHost(name, host);
-      state.working?.queues.placement.enqueue("all");
-      if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
-      if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(state);
-      for (const source of changedSources(before, host)) enqueueModelsOf(state, source);
+      queues.hosts.enqueue(name);
+      queues.fleet.enqueue("all");
+      scheduler.noteHost(name, host);
+      queues.placement.enqueue("all");
+      if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(ports, name);
+      if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(ports);
+      for (const source of changedSources(before, host)) enqueueModelsOf(ports, source);
       const changed = changedPrefetches(before, host);
-      if (host !== undefined && changed.size > 0) enqueueLeftOut(state, host);
+      if (host !== undefined && changed.size > 0) enqueueLeftOut(ports, host);
       for (const model of changed) {
-        state.working?.queues.models.enqueue(model);
-        state.working?.queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
+        queues.models.enqueue(model);
+        queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
       }
     },
     onPrefetched: (model, before) => {
       if (prefetchText(model) === prefetchText(before)) return;
-      for (const { metadata } of state.working?.watches.hosts.list() ?? [])
-        state.working?.queues.hosts.enqueue(metadata.name);
+      for (const { metadata } of watches.hosts.list()) queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => {
-      const { readNode } = state.working?.fitness ?? {};
       if (readNode !== undefined && !isDeepEqual(node && readNode(node), before && readNode(before)))
-        enqueueAuto(state);
+        enqueueAuto(ports);
       const name = node?.metadata.name ?? before?.metadata.name;
-      if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(state, name);
+      if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
     },
     onNodeReport: (report, before) => {
-      if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(state);
+      if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(ports);
     },
-    onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
-    onLease: (host, lease) => {
-      if (lease === undefined) return;
-      const hasChanged = signs.note(host, leaseMarkOf(lease), state.working === undefined);
-      if (!hasChanged) return;
-      if (!isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
-      if (isDeclaredLost(state, host)) state.working?.queues.hosts.enqueue(host);
+    onHostMember: (host) => queues.hosts.enqueue(host),
+    onRenewal: (host) => {
+      if (!isReachable(ports, host)) queues.fleet.enqueue("all");
+      if (isDeclaredLost(ports, host)) queues.hosts.enqueue(host);
     },
-    onLeaseTrouble: () => signs.countAfresh(),
   };
 }
 
 /** A renewal by a reachable host changes nothing, and each host sends one every ten seconds. */
-function isReachable({ working }: LeaderState, host: string): boolean {
-  const conditions = working?.watches.hosts.get(host)?.status?.conditions;
+function isReachable({ watches }: ChangePorts, host: string): boolean {
+  const conditions = watches.hosts.get(host)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
 }
 
 /** A renewal withdraws an operator's declaration. */
-function isDeclaredLost({ working }: LeaderState, host: string): boolean {
-  return working?.watches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
+function isDeclaredLost({ watches }: ChangePorts, host: string): boolean {
+  return watches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
-/** Notes the first lists, which arrived before the leader was working. */
-export function processInitialLists(working: LeaderParts): void {
-  for (const host of working.watches.hosts.list()) working.scheduler.noteHost(host.metadata.name, host);
-  for (const replica of working.watches.replicas.list())
-    noteReplica(working, keyOf(replica.metadata), replica);
+/** Takes in the first lists, of which no handler is notified. */
+export function processInitialLists(ports: ChangePorts): void {
+  const { watches, scheduler } = ports;
+  for (const host of watches.hosts.list()) scheduler.noteHost(host.metadata.name, host);
+  for (const replica of watches.replicas.list()) noteReplica(ports, keyOf(replica.metadata), replica);
 }
 
 function noteReplica(
-  { scheduler, watches, clock, queues }: LeaderParts,
+  { scheduler, watches, clock, queues }: ChangePorts,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
@@ -132,26 +119,24 @@ function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
   return keyOf({ namespace: metadata.namespace, name: spec.template.serviceName });
 }
 
-function enqueueServicesOn({ working }: LeaderState, host: string): void {
-  for (const { metadata, spec } of working?.watches.replicasOfHost.of(host) ?? []) {
-    working?.queues.services.enqueue(
-      keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
-    );
+function enqueueServicesOn({ queues, watches }: ChangePorts, host: string): void {
+  for (const { metadata, spec } of watches.replicasOfHost.of(host)) {
+    queues.services.enqueue(keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }));
   }
 }
 
 /** Their pods are marked as not ready in the same moment, and either watch may be ahead. */
-function enqueueServicesOfPodsOn({ working }: LeaderState, node: string | undefined): void {
-  for (const { metadata, spec } of working?.watches.pods.list() ?? []) {
+function enqueueServicesOfPodsOn({ queues, watches }: ChangePorts, node: string | undefined): void {
+  for (const { metadata, spec } of watches.pods.list()) {
     const name = metadata.labels?.[LABEL_SERVICE];
     if (spec.nodeName === node && name !== undefined)
-      working?.queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
+      queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
   }
 }
 
-function enqueueAuto({ working }: LeaderState): void {
-  for (const { metadata, spec } of working?.watches.services.list() ?? [])
-    if (spec.placement.mode === "Auto") working?.queues.services.enqueue(keyOf(metadata));
+function enqueueAuto({ queues, watches }: ChangePorts): void {
+  for (const { metadata, spec } of watches.services.list())
+    if (spec.placement.mode === "Auto") queues.services.enqueue(keyOf(metadata));
 }
 
 /** What placement reads of it: not what is free, nor what is installed. */
@@ -163,9 +148,9 @@ function capacityIn(map: ConfigMap | undefined) {
 }
 
 /** A queued service that names no runtime may get another one. */
-function enqueuePending({ working }: LeaderState): void {
-  for (const key of working?.scheduler.pending() ?? [])
-    if (working?.watches.services.get(key)?.spec.runtime === undefined) working?.queues.services.enqueue(key);
+function enqueuePending({ queues, watches, scheduler }: ChangePorts): void {
+  for (const key of scheduler.pending())
+    if (watches.services.get(key)?.spec.runtime === undefined) queues.services.enqueue(key);
 }
 
 function runtimesOf(host: Host | undefined): string {
@@ -173,16 +158,16 @@ function runtimesOf(host: Host | undefined): string {
 }
 
 /** The status of a Model lists the hosts that have it. */
-function enqueueModelsOf({ working }: LeaderState, source: string): void {
-  for (const { metadata } of working?.watches.modelsOfSource.of(source) ?? []) {
-    working?.queues.models.enqueue(keyOf(metadata));
+function enqueueModelsOf({ queues, watches }: ChangePorts, source: string): void {
+  for (const { metadata } of watches.modelsOfSource.of(source)) {
+    queues.models.enqueue(keyOf(metadata));
   }
 }
 
 /** What others take of a Host's list is said by the Models that it has no room for. */
-function enqueueLeftOut({ working }: LeaderState, host: Host): void {
-  for (const { metadata } of modelsWithoutRoom(host, working?.watches.prefetchedModels.of("all") ?? []))
-    working?.queues.models.enqueue(keyOf(metadata));
+function enqueueLeftOut({ queues, watches }: ChangePorts, host: Host): void {
+  for (const { metadata } of modelsWithoutRoom(host, watches.prefetchedModels.of("all")))
+    queues.models.enqueue(keyOf(metadata));
 }
 
 /** Sources of which a host has gained, lost or changed a copy; what else it says of them is not in a Model. */

@@ -4,44 +4,58 @@ import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
+import type { Queue } from "../../src/kube/queue.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDeletions } from "../host/deletions.ts";
-import { createDrainBlockers } from "../host/drain-blockers.ts";
-import { createFleetLiveness } from "../host/fleet.ts";
-import { createLeaseSigns } from "../host/signs.ts";
+import { createDrainBlockers, type DrainBlockers } from "../host/drain-blockers.ts";
+import { createFleetLiveness, type FleetLiveness } from "../host/fleet.ts";
+import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
+import { leaseMarkOf } from "../host/sign.ts";
+import { createLeaseSigns, type LeaseSigns } from "../host/signs.ts";
 import { startJoins } from "../join/joins.ts";
 import { createMoveTracker } from "../live-eviction/move-tracker.ts";
 import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts";
 import { leaderFacts } from "../metrics/leader.ts";
-import { startDownloads } from "../model/cache/watches.ts";
-import { createControllerScheduler } from "../scheduler/scheduler.ts";
-import { startSecretAccess } from "../secrets/secret-access.ts";
+import type { ControllerMetrics } from "../metrics.ts";
+import { type Downloads, startDownloads } from "../model/cache/watches.ts";
+import type { ModelPassPorts, ReconcileModel } from "../model/reconcile.ts";
+import { type ControllerScheduler, createControllerScheduler } from "../scheduler/scheduler.ts";
+import { type SecretAccess, startSecretAccess } from "../secrets/secret-access.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
-import { createServiceMemory } from "../service/hosts/memory.ts";
+import { createServiceMemory, type ServiceMemory } from "../service/hosts/memory.ts";
+import type { HostsPathPorts } from "../service/hosts/ports.ts";
 import { observeService } from "../service/owned/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
 import { createNodeProbes, type NodeProbesOptions } from "../service/pods/node-probes.ts";
 import { createOffloadReader } from "../service/pods/offload.ts";
-import { createPodsQueue } from "../service/pods/queue.ts";
+import type { PodsPorts } from "../service/pods/ports.ts";
+import { createPodsQueue, type PodsQueue } from "../service/pods/queue.ts";
 import type { ServicePorts } from "../service/ports.ts";
+import { reconcileService } from "../service/reconcile.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
-import { createHandlers, type LeaderState, processInitialLists } from "./changes.ts";
-import { type ControllerQueueOptions, createQueues, enqueueAll } from "./queues.ts";
-import { createPaths, type PathPorts } from "./service-paths.ts";
+import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
+import { createQueues, enqueueAll, type Passes, type Queues, startQueues } from "./queues.ts";
+import { createPaths } from "./service-paths.ts";
 
-export interface LeadOptions extends ControllerQueueOptions {
+export interface LeadOptions {
   readonly connection: KubeConnection;
   readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: ControllerMetrics;
   readonly record: RecordEvent;
-  readonly linux: PodsSettings;
+  readonly signal: AbortSignal;
+  readonly podsSettings: PodsSettings;
   /** Nothing runs in pods. */
   readonly hostsOnly: boolean;
   /** Undefined: machines are not scored. */
   readonly fitness: Fitness | undefined;
+  readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
   /** Undefined where it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
@@ -54,71 +68,125 @@ export interface LeadOptions extends ControllerQueueOptions {
 /** Runs until `signal` is aborted. */
 export async function lead(options: LeadOptions): Promise<void> {
   const { clock, signal, metrics } = options;
+  const queues = createQueues(options);
   const signs = createLeaseSigns(clock);
-  const state: LeaderState = {};
-  const watches = startWatches(options, createHandlers(state, signs));
-  const downloads = startDownloads({
-    ...options,
-    onModel: (key) => state.working?.queues.models.enqueue(key),
+  const { watches, subscribe } = startWatches(options, {
+    isRenewal: (host, lease, isEarly) => signs.note(host, leaseMarkOf(lease), isEarly),
+    onTrouble: signs.resetTimeouts,
   });
+  const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
   options.onWatching(() => [...allWatches(watches), ...downloads.watches]);
   if (!(await areListed(watches, downloads.watches, signal))) return;
   // Lease timeouts start here: listed Leases may be of any age.
-  signs.countAfresh();
-  const scheduler = createControllerScheduler();
+  signs.resetTimeouts();
   const fleet = createFleetLiveness(watches, signs, clock);
-  const moving = createMoveTracker(metrics.countMove);
-  const ports: ControllerPorts = { ...options, watches, moving };
-  const memory = createServiceMemory();
-  const enqueueServices = (keys: readonly string[]) => {
-    for (const key of keys) state.working?.queues.services.enqueue(key);
-  };
-  const podsQueue = createPodsQueue();
-  const pathPorts: PathPorts = {
-    ...ports,
-    ...{ linux: options.linux, podsQueue },
-    nodeProbes: createNodeProbes({ ...options, watches }),
-    offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
-    onPositions: enqueueServices,
-    scheduler,
-    memory,
-    stays: createDrainBlockers(),
-    onStaysChanged: (hosts) => {
-      for (const host of hosts) state.working?.queues.hosts.enqueue(host);
-    },
-    onQueueChanged: () => state.working?.queues.placement.enqueue("all"),
-    onDecided: enqueueServices,
-  };
-  const paths = createPaths(pathPorts);
-  const foreign = createForeignServices({ ...options, onFree: (key) => enqueueServices([key]) });
-  const retries = createRejectionRetries();
-  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries, lastStatus: new Map() };
-  const secretAccess = await startSecretAccess({
-    ...options,
-    watches,
-    onChange: (key) => state.working?.queues.secrets.enqueue(key),
-  });
+  const secretAccess = await startSecretAccess({ ...options, watches, onChange: queues.secrets.enqueue });
   const own = [...downloads.watches, startJoins({ ...options, watches })];
   options.onWatching(() => [...allWatches(watches), ...own, ...secretAccess.watches()]);
-  const queues = createQueues(options, {
-    ...pathPorts,
-    ...servicePorts,
+  const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
+  const parts: LeaderParts = {
+    queues,
+    scheduler: createControllerScheduler(),
+    memory: createServiceMemory(),
+    podsQueue: createPodsQueue(),
+    drainBlockers: createDrainBlockers(),
     fleet,
     signs,
-    deletions: createDeletions(clock),
     secretAccess,
     downloads,
-  });
-  state.working = { queues, scheduler, watches, memory, clock, fitness: options.fitness };
-  processInitialLists(state.working);
+  };
+  const { scheduler, memory, podsQueue } = parts;
+  const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
+  const changes: ChangePorts = { queues, scheduler, watches, memory, clock, fitness: options.fitness };
+  processInitialLists(changes);
+  subscribe(createHandlers(changes));
   metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue }, clock));
   prepareAll(paths, watches);
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
-  startLiveEviction({ ...options, watches, moving, onMoving: enqueueServices });
+  startQueues(queues, passesOf(options, ports, parts, paths), metrics);
+  startLiveEviction({ ...options, watches, moving: ports.moving, onMoving: enqueueAllIn(queues.services) });
   options.onWorking();
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   metrics.watch(undefined);
+}
+
+/** What passes share beside the ports of every reconciler. */
+interface LeaderParts {
+  readonly queues: Queues;
+  readonly scheduler: ControllerScheduler;
+  readonly memory: ServiceMemory;
+  readonly podsQueue: PodsQueue;
+  readonly drainBlockers: DrainBlockers;
+  readonly fleet: FleetLiveness;
+  readonly signs: LeaseSigns;
+  readonly secretAccess: SecretAccess;
+  readonly downloads: Downloads;
+}
+
+function hostsPortsOf(
+  ports: ControllerPorts,
+  { queues, scheduler, memory, drainBlockers }: LeaderParts,
+): HostsPathPorts {
+  return {
+    ...ports,
+    scheduler,
+    memory,
+    drainBlockers,
+    onDrainBlockers: enqueueAllIn(queues.hosts),
+    onQueueChanged: () => queues.placement.enqueue("all"),
+    onDecided: enqueueAllIn(queues.services),
+  };
+}
+
+function podsPortsOf(
+  options: LeadOptions,
+  ports: ControllerPorts,
+  { queues, podsQueue }: LeaderParts,
+): PodsPorts {
+  return {
+    ...ports,
+    settings: options.podsSettings,
+    podsQueue,
+    nodeProbes: createNodeProbes({ ...options, watches: ports.watches }),
+    offloads: createOffloadReader({ ...options, onRead: queues.services.enqueue }),
+    onPositions: enqueueAllIn(queues.services),
+  };
+}
+
+function passesOf(
+  options: LeadOptions,
+  ports: ControllerPorts,
+  { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads }: LeaderParts,
+  paths: ServicePorts["paths"],
+): Passes {
+  const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
+  const retries = createRejectionRetries();
+  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries, lastStatus: new Map() };
+  const deletions = createDeletions(ports.clock);
+  const hostPorts: HostPorts = { ...ports, fleet, signs, deletions, drainBlockers };
+  return {
+    services: (key) => reconcileService(servicePorts, key),
+    hosts: (name) => reconcileHost(hostPorts, name),
+    models: options.createModelPass({ ...ports, downloads }),
+    secrets: secretAccess.reconcile,
+    fleet: async () => {
+      const { changed, recheckAfterMs } = fleet.judge();
+      enqueueAllIn(queues.hosts)(changed);
+      return { recheckAfterMs };
+    },
+    placement: async () => {
+      const { changed, recheckAfterMs } = scheduler.plan(ports.clock.monotonicMs());
+      enqueueAllIn(queues.services)(changed);
+      return { recheckAfterMs };
+    },
+  };
+}
+
+function enqueueAllIn(queue: Queue<string>): (keys: readonly string[]) => void {
+  return (keys) => {
+    for (const key of keys) queue.enqueue(key);
+  };
 }
 
 /** False where the signal came first. */

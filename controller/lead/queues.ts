@@ -2,31 +2,14 @@
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import {
-  createQueue,
+  createIdleQueue,
+  type IdleQueue,
+  type IdleQueueOptions,
   type Queue,
-  type QueueOptions as QueueSettings,
   type Recheck,
 } from "../../src/kube/queue.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
-import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import type { ControllerMetrics } from "../metrics.ts";
-import type { ModelPassPorts } from "../model/reconcile.ts";
-import type { SecretAccess } from "../secrets/secret-access.ts";
-import type { ServicePorts } from "../service/ports.ts";
-import { reconcileService } from "../service/reconcile.ts";
 import type { Watches } from "../watches/watches.ts";
-import type { PathPorts } from "./service-paths.ts";
-
-/** A pass over one Model; reads its header from the source. */
-export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
-
-export interface ControllerQueueOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: ControllerMetrics;
-  readonly signal: AbortSignal;
-  readonly createModelPass: (ports: ModelPassPorts) => ModelPass;
-}
 
 export interface Queues {
   readonly services: Queue<string>;
@@ -43,48 +26,43 @@ const MODELS_PER_NAMESPACE = 8;
 /** Half of the places: without pods, a pass waits for the API server alone. */
 const SERVICES_PER_NAMESPACE = 16;
 
-export function createQueues(
-  options: ControllerQueueOptions,
-  ports: ServicePorts &
-    HostPorts &
-    ModelPassPorts &
-    Pick<PathPorts, "scheduler" | "onDecided"> & { readonly secretAccess: SecretAccess },
-): Queues {
-  const { clock, log, signal, metrics } = options;
-  const { fleet } = ports;
-  const counted = (
-    queue: string,
-    pass: (key: string, stop: AbortSignal) => Promise<Recheck | undefined>,
-    more: Pick<QueueSettings<string>, "groups"> = {},
-  ) =>
-    createQueue<string>({
-      ...more,
-      clock,
-      log: log.child({ queue }),
-      signal,
-      reconcile: (key, stop) => metrics.pass(queue, () => pass(key, stop)),
-    });
-  const hosts = counted("hosts", (name) => reconcileHost(ports, name));
+type QueueName = keyof Queues;
+type IdleQueues = { readonly [Name in QueueName]: IdleQueue<string> };
+
+/** One pass over one key of each queue. */
+export type Passes = {
+  readonly [Name in QueueName]: (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
+};
+
+/** They run once `startQueues` has their passes. */
+export function createQueues({
+  clock,
+  log,
+  signal,
+}: Pick<IdleQueueOptions<string>, "clock" | "log" | "signal">): IdleQueues {
+  const create = (queue: QueueName, more: Pick<IdleQueueOptions<string>, "groups"> = {}) =>
+    createIdleQueue<string>({ ...more, clock, log: log.child({ queue }), signal });
   return {
-    hosts,
+    hosts: create("hosts"),
     // A pass may wait for slow pods or a slow source: those of one namespace must not hold up the others.
-    services: counted("services", (key) => reconcileService(ports, key), byNamespace(SERVICES_PER_NAMESPACE)),
-    models: counted("models", options.createModelPass(ports), byNamespace(MODELS_PER_NAMESPACE)),
-    secrets: counted("secrets", ports.secretAccess.reconcile),
-    fleet: counted("fleet", async () => {
-      const { changed, recheckAfterMs } = fleet.judge();
-      for (const host of changed) hosts.enqueue(host);
-      return { recheckAfterMs };
-    }),
-    placement: counted("placement", async () => {
-      const { changed, recheckAfterMs } = ports.scheduler.plan(clock.monotonicMs());
-      ports.onDecided(changed);
-      return { recheckAfterMs };
-    }),
+    services: create("services", byNamespace(SERVICES_PER_NAMESPACE)),
+    models: create("models", byNamespace(MODELS_PER_NAMESPACE)),
+    secrets: create("secrets"),
+    fleet: create("fleet"),
+    placement: create("placement"),
   };
 }
 
-function byNamespace(limit: number): Pick<QueueSettings<string>, "groups"> {
+export function startQueues(
+  queues: IdleQueues,
+  passes: Passes,
+  metrics: Pick<ControllerMetrics, "pass">,
+): void {
+  for (const name of Object.keys(queues) as QueueName[])
+    queues[name].start((key, stop) => metrics.pass(name, () => passes[name](key, stop)));
+}
+
+function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
   return { groups: { of: (key) => key.slice(0, key.indexOf("/")), limit } };
 }
 

@@ -8,13 +8,13 @@ import { createPodsPath } from "../service/pods/path.ts";
 import type { PodsPorts } from "../service/pods/ports.ts";
 import { createBothPath } from "../service/split/path.ts";
 
-/** What the paths work with, together. */
-export type PathPorts = HostsPathPorts & PodsPorts;
-
-export function createPaths(ports: PathPorts): readonly [ServicePath, ...ServicePath[]] {
-  const hosts = createHostsPath(ports);
+export function createPaths(
+  hostsPorts: HostsPathPorts,
+  podsPorts: PodsPorts,
+): readonly [ServicePath, ...ServicePath[]] {
+  const hosts = createHostsPath(hostsPorts);
   // Services for either run on hosts then: no path of theirs is found.
-  if (ports.hostsOnly) return [hosts, createNoPodsPath(ports)];
-  const pods = createPodsPath(ports);
-  return [hosts, pods, createBothPath({ ...ports, hosts, pods })];
+  if (podsPorts.hostsOnly) return [hosts, createNoPodsPath(podsPorts)];
+  const pods = createPodsPath(podsPorts);
+  return [hosts, pods, createBothPath({ ...podsPorts, hosts, pods })];
 }

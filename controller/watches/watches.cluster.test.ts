@@ -20,22 +20,22 @@ beforeAll(async () => {
   connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   client = createClient(connection);
   const none = () => undefined;
-  const watches = startWatches(
+  const { watches, subscribe } = startWatches(
     { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true },
-    {
-      onModel: none,
-      onService: none,
-      onReplica: none,
-      onHost: none,
-      onPrefetched: none,
-      onNode: none,
-      onNodeReport: none,
-      onHostMember: none,
-      onLease: none,
-      onLeaseTrouble: none,
-      onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),
-    },
+    { isRenewal: () => false, onTrouble: none },
   );
+  subscribe({
+    onModel: none,
+    onService: none,
+    onReplica: none,
+    onHost: none,
+    onPrefetched: none,
+    onNode: none,
+    onNodeReport: none,
+    onHostMember: none,
+    onRenewal: none,
+    onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),
+  });
   await whenWatchesSynced(watches);
 });
 

@@ -28,7 +28,7 @@ import {
 import { createGrouping, type Grouping } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";
 
-/** Handlers of changes; each is quick and only enqueues. */
+/** What a subscriber is notified of; each handler is quick and only enqueues. */
 export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
@@ -46,8 +46,15 @@ export interface ChangeHandlers {
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
   readonly onHostMember: (host: string) => void;
-  readonly onLease: (host: string, lease: Lease | undefined) => void;
-  readonly onLeaseTrouble: () => void;
+  readonly onRenewal: (host: string) => void;
+}
+
+/** Observes Leases from the first list on. */
+export interface LeaseObserver {
+  /** True for a renewal not seen before; `isEarly` before anyone has subscribed. */
+  readonly isRenewal: (host: string, lease: Lease, isEarly: boolean) => boolean;
+  /** The watch was interrupted. */
+  readonly onTrouble: () => void;
 }
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
@@ -94,58 +101,77 @@ export interface WatchedPaths {
   readonly hostsOnly: boolean;
 }
 
+export interface StartedWatches {
+  readonly watches: Watches;
+  /** For every change from now on; what is there already is in `watches`. */
+  readonly subscribe: (handlers: ChangeHandlers) => void;
+}
+
+type Emit = (notify: (on: ChangeHandlers) => void) => void;
+
 /** Starts every watch. They are complete once `whenSynced` has resolved. */
-export function startWatches(options: WatchOptions & WatchedPaths, on: ChangeHandlers): Watches {
+export function startWatches(
+  options: WatchOptions & WatchedPaths,
+  leaseObserver: LeaseObserver,
+): StartedWatches {
+  const subscribers: ChangeHandlers[] = [];
+  const emit: Emit = (notify) => subscribers.forEach(notify);
   const groupings = createGroupings();
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) =>
     startReflector<T>({ ...options, ...rest });
   /** Only where something runs in pods. */
   const ofPods: typeof start = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
-  return {
+  const watches: Watches = {
     ...groupings,
-    ...startOwned({ start, ofPods }, groupings, on),
-    nodes: ofPods({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
+    ...startOwned({ start, ofPods }, groupings, emit),
+    nodes: ofPods({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
     nodeReports: ofPods({
       ...NODE_REPORTS,
-      onChange: (_, report, before) => on.onNodeReport(report, before),
+      onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
     }),
     pods: ofPods({
       kind: PODS,
       labelSelector: LABEL_SERVICE_UID,
       onChange: (key, pod, before) => {
-        for (const service of groupings.podsOfService.note(key, pod, before)) on.onService(service);
+        const services = groupings.podsOfService.note(key, pod, before);
+        emit((on) => services.forEach(on.onService));
       },
     }),
     models: start({
       kind: MODELS,
       onChange: (key, object, before) => {
         groupings.modelsOfSource.note(key, object, before);
-        if (groupings.prefetchedModels.note(key, object, before).length > 0) on.onPrefetched(object, before);
+        const isPrefetch = groupings.prefetchedModels.note(key, object, before).length > 0;
+        if (isPrefetch) emit((on) => on.onPrefetched(object, before));
         const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
-        on.onModel(namespace, name);
+        emit((on) => on.onModel(namespace, name));
         if (acceleratorOf(object) !== acceleratorOf(before))
-          for (const other of servedWith(key, groupings)) on.onWeights(other);
+          emit((on) => servedWith(key, groupings).forEach(on.onWeights));
       },
     }),
     services: start({
       kind: INFERENCE_SERVICES,
       onChange: (key, object, before) => {
         const models = groupings.servicesOfModel.note(key, object, before);
-        if (weightsPlaceOf(object) !== weightsPlaceOf(before))
-          for (const model of models) on.onWeights(model);
-        on.onService(key);
+        if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
+        emit((on) => on.onService(key));
       },
     }),
-    hosts: start({ kind: HOSTS, onChange: on.onHost }),
+    hosts: start({ kind: HOSTS, onChange: (...change) => emit((on) => on.onHost(...change)) }),
     // While the only host is dead this watch is rightly quiet. The GET before a withdrawal finds renewals that a
     // half-open connection has not shown.
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
-      onChange: (_, object, before) => on.onLease((object ?? before)?.metadata.name ?? "", object),
-      onTrouble: on.onLeaseTrouble,
+      onChange: (_, lease) => {
+        const host = lease?.metadata.name ?? "";
+        if (lease !== undefined && leaseObserver.isRenewal(host, lease, subscribers.length === 0))
+          emit((on) => on.onRenewal(host));
+      },
+      onTrouble: leaseObserver.onTrouble,
     }),
   };
+  return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
 }
 
 type Start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) => Reflector<T>;
@@ -153,14 +179,14 @@ type Start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchO
 function startOwned(
   { start, ofPods }: { readonly start: Start; readonly ofPods: Start },
   { ofService, replicasOfHost, slicesOfHost }: Groupings,
-  on: ChangeHandlers,
+  emit: Emit,
 ): OwnedWatches {
-  const onHosts = (hosts: readonly string[]) => hosts.forEach(on.onHostMember);
+  const onHosts = (hosts: readonly string[]) => emit((on) => hosts.forEach(on.onHostMember));
   /** What a change means beside a pass over its service. */
   const further: { readonly [K in OwnedKind]?: ReflectorOptions<Owned[K]>["onChange"] } = {
     replicas: (key, replica, before) => {
       onHosts(replicasOfHost.note(key, replica, before));
-      on.onReplica(key, replica, before);
+      emit((on) => on.onReplica(key, replica, before));
     },
     slices: (key, slice, before) => onHosts(slicesOfHost.note(key, slice, before)),
   };
@@ -174,7 +200,8 @@ function startOwned(
       isOptional,
       labelSelector: selector === "" ? undefined : selector,
       onChange: (key, object, before) => {
-        for (const service of grouping.note(key, object, before)) on.onService(service);
+        const services = grouping.note(key, object, before);
+        emit((on) => services.forEach(on.onService));
         also?.(key, object, before);
       },
     });

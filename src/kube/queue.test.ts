@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import type { Clock } from "../util/ports.ts";
-import { createQueue } from "./queue.ts";
+import { createIdleQueue, createQueue } from "./queue.ts";
 
 /** Time moves only when stepped. */
 function steppedClock() {
@@ -50,6 +50,18 @@ function setUp(
 }
 
 describe("the work queue", () => {
+  it("keeps keys that arrive before its start, once each and in order", async () => {
+    const { clock, step } = steppedClock();
+    const runs: string[] = [];
+    const queue = createIdleQueue<string>({ clock, log: quietLog, signal: new AbortController().signal });
+    for (const key of ["b", "a", "b"]) queue.enqueue(key);
+    await step(1_000);
+    expect([runs, queue.depth()]).toEqual([[], 2]);
+    queue.start(async (key) => void runs.push(key));
+    await step(0);
+    expect([runs, queue.depth()]).toEqual([["b", "a"], 0]);
+  });
+
   it("retries what a user may have corrected within the error's time, however often it failed before", async () => {
     const { queue, runs, step } = setUp(async () => {
       throw Object.assign(new Error("refused"), { retryWithinMs: 3_000 });

@@ -7,9 +7,13 @@ export interface Recheck {
   readonly recheckAfterMs?: number | undefined;
 }
 
-export interface QueueOptions<K extends string> {
-  /** One pass over one key. A throw means: again, after a backoff of the key's own. */
-  readonly reconcile: (key: K, signal: AbortSignal) => Promise<Recheck | undefined> | Promise<void>;
+/** One pass over one key. A throw means: again, after a backoff of the key's own. */
+export type Reconcile<K extends string> = (
+  key: K,
+  signal: AbortSignal,
+) => Promise<Recheck | undefined> | Promise<void>;
+
+export interface IdleQueueOptions<K extends string> {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -22,6 +26,10 @@ export interface QueueOptions<K extends string> {
   readonly groups?: { readonly of: (key: K) => string; readonly limit: number };
 }
 
+export interface QueueOptions<K extends string> extends IdleQueueOptions<K> {
+  readonly reconcile: Reconcile<K>;
+}
+
 export interface Queue<K extends string> {
   readonly enqueue: (key: K) => void;
   /** At the latest after `delayMs`; an earlier time already planned stays. */
@@ -30,6 +38,11 @@ export interface Queue<K extends string> {
   readonly size: () => number;
   /** Keys that are due or in work. */
   readonly depth: () => number;
+}
+
+export interface IdleQueue<K extends string> extends Queue<K> {
+  /** Runs passes over the keys that were enqueued, and over all that follow. */
+  readonly start: (reconcile: Reconcile<K>) => void;
 }
 
 interface Entry {
@@ -46,7 +59,14 @@ const DEFAULT_CONCURRENCY = 32;
 const MIN_SPACING_MS = 100;
 
 /** Starts an empty queue; it ends with `signal`. */
-export function createQueue<K extends string>(options: QueueOptions<K>): Queue<K> {
+export function createQueue<K extends string>({ reconcile, ...options }: QueueOptions<K>): Queue<K> {
+  const queue = createIdleQueue(options);
+  queue.start(reconcile);
+  return queue;
+}
+
+/** Collects keys until it is started: whatever enqueues can be built before the passes are. */
+export function createIdleQueue<K extends string>(options: IdleQueueOptions<K>): IdleQueue<K> {
   const queue = new WorkQueue(options);
   options.signal.addEventListener("abort", () => queue.clear(), { once: true });
   return {
@@ -54,19 +74,22 @@ export function createQueue<K extends string>(options: QueueOptions<K>): Queue<K
     enqueueAfter: (key, delayMs) => queue.enqueueAfter(key, delayMs),
     size: () => queue.size,
     depth: () => queue.depth,
+    start: (reconcile) => queue.start(reconcile),
   };
 }
 
 class WorkQueue<K extends string> {
-  readonly #options: QueueOptions<K>;
+  readonly #options: IdleQueueOptions<K>;
   readonly #limit: number;
   readonly #entries = new Map<K, Entry>();
   readonly #ready = new Set<K>();
   readonly #runningOf = new Map<string, number>();
   #running = 0;
   #isPumping = false;
+  /** Undefined until the start. */
+  #reconcile: Reconcile<K> | undefined;
 
-  constructor(options: QueueOptions<K>) {
+  constructor(options: IdleQueueOptions<K>) {
     this.#options = options;
     this.#limit = options.concurrency ?? DEFAULT_CONCURRENCY;
   }
@@ -77,6 +100,11 @@ class WorkQueue<K extends string> {
 
   get depth(): number {
     return this.#ready.size + this.#running;
+  }
+
+  start(reconcile: Reconcile<K>): void {
+    this.#reconcile = reconcile;
+    this.#pumpSoon();
   }
 
   enqueue(key: K): void {
@@ -119,7 +147,8 @@ class WorkQueue<K extends string> {
 
   // Never inside the caller: a burst of watch events becomes one run per key, and handlers stay quick.
   #pumpSoon(): void {
-    if (this.#isPumping) return;
+    const reconcile = this.#reconcile;
+    if (this.#isPumping || reconcile === undefined) return;
     this.#isPumping = true;
     setImmediate(() => {
       this.#isPumping = false;
@@ -127,7 +156,7 @@ class WorkQueue<K extends string> {
         if (this.#running >= this.#limit) return;
         if (this.#isGroupFull(key)) continue;
         this.#ready.delete(key);
-        void this.#run(key);
+        void this.#run(key, reconcile);
       }
     });
   }
@@ -149,8 +178,8 @@ class WorkQueue<K extends string> {
     else this.#runningOf.set(group, left);
   }
 
-  async #run(key: K): Promise<void> {
-    const { reconcile, log, signal } = this.#options;
+  async #run(key: K, reconcile: Reconcile<K>): Promise<void> {
+    const { log, signal } = this.#options;
     const entry = this.#entryOf(key);
     entry.isRunning = true;
     this.#count(key, 1);

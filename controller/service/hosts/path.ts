@@ -46,7 +46,7 @@ function release(ports: HostsPathPorts, key: string, isGone: boolean): void {
   if (isGone) {
     scheduler.forgetService(key, clock.monotonicMs());
     memory.forget(key);
-    setStays(ports, key, new Map(), []);
+    noteDrainBlockers(ports, key, new Map(), []);
     onQueueChanged();
   } else if (scheduler.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
 }
@@ -59,7 +59,7 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
   ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
   const staying = blockedReplicas(draft, unplaced);
-  setStays(ports, key, staying, [...draft.input.draining]);
+  noteDrainBlockers(ports, key, staying, [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
     scheduler.hasRoom(
       demand,
@@ -122,13 +122,13 @@ async function applyAssuming(
   }
 }
 
-function setStays(
-  { stays, onStaysChanged }: HostsPathPorts,
+function noteDrainBlockers(
+  { drainBlockers, onDrainBlockers }: HostsPathPorts,
   key: string,
   found: ReadonlyMap<string, string>,
   hosts: readonly string[],
 ): void {
-  if (stays.set(key, found)) onStaysChanged(hosts);
+  if (drainBlockers.set(key, found)) onDrainBlockers(hosts);
 }
 
 /** An Event for every replica that was created or removed, with why. */

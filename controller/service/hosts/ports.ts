@@ -1,4 +1,4 @@
-/** What the Mac path works with. */
+/** What the path of hosts works with. */
 
 import type { DrainBlockers } from "../../host/drain-blockers.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
@@ -8,9 +8,9 @@ import type { ServiceMemory } from "./memory.ts";
 export interface HostsPathPorts extends ControllerPorts {
   readonly scheduler: ControllerScheduler;
   readonly memory: ServiceMemory;
-  readonly stays: DrainBlockers;
+  readonly drainBlockers: DrainBlockers;
   /** The reasons why replicas stay on these draining hosts have changed. */
-  readonly onStaysChanged: (hosts: readonly string[]) => void;
+  readonly onDrainBlockers: (hosts: readonly string[]) => void;
   /** Hosts, claims or demands have changed: run placement again. */
   readonly onQueueChanged: () => void;
   /** Placement may have new answers for these services. */

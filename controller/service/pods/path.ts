@@ -115,7 +115,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   };
 }
 
-function inputOf({ watches, linux }: PodsPorts, { service, own }: LiveService): PodsInput {
+function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService): PodsInput {
   const { namespace } = service.metadata;
   const { speculativeDecoding, loraAdapters = [] } = service.spec;
   const modelOf = (name: string) => watches.models.get(keyOf({ namespace, name }));
@@ -126,7 +126,7 @@ function inputOf({ watches, linux }: PodsPorts, { service, own }: LiveService): 
     draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
     loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
     isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
-    settings: linux,
+    settings,
     live: own.deployments[0],
   };
 }

@@ -6,7 +6,7 @@ import type { OffloadReader } from "./offload.ts";
 import type { PodsQueue } from "./queue.ts";
 
 export interface PodsPorts extends ControllerPorts {
-  readonly linux: PodsSettings;
+  readonly settings: PodsSettings;
   readonly podsQueue: PodsQueue;
   readonly offloads: OffloadReader;
   readonly nodeProbes: NodeProbes;
