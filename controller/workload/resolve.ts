@@ -153,7 +153,7 @@ function workloadFor(
     const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });
     const workload = { ...rendered, deployment };
     const need = podNeed(parts, runtime);
-    const unhonored = unhonoredFields(service.spec, "linux", runtime);
+    const unhonored = unhonoredFields(service.spec, "Pods", runtime);
     return { at: "resolved", runtime, workload, gpuCount: need.gpus, need, unhonored };
   } catch (error) {
     return blockedBy(error);

@@ -13,7 +13,7 @@ import { buildWorkload } from "./workload.ts";
 
 testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (wish: WorkloadOptions) => {
   const input = inputOf(wish);
-  const unhonored = unhonoredFields(input.service.spec, "linux", input.runtime);
+  const unhonored = unhonoredFields(input.service.spec, "Pods", input.runtime);
   return { ...buildWorkload(input), ...(unhonored.length === 0 ? {} : { unhonored }) };
 });
 

@@ -37,6 +37,7 @@ const phrases = [
   "asked in vain",
   "a counter stands still",
   "two requests in work",
+  "objects of the Linux path",
 ];
 
 test.each(phrases)("the word list finds: %s", (phrase) => {
@@ -50,8 +51,16 @@ test("a word that is forbidden in some folders only is allowed elsewhere", () =>
   expect(findWords("agent/a.ts", "the board")).toEqual([]);
 });
 
+test.each(["LINUX_ONLY", "onMetal()", "inLinux", '"metal" | "linux"'])(
+  "%s is no name for hosts or pods in the controller",
+  (name) => {
+    expect(findWords("src/capacity/a.ts", name)).toHaveLength(1);
+    expect(findWords("agent/host/linux/a.ts", name)).toEqual([]);
+  },
+);
+
 test("every rule is shown by a phrase", () => {
-  const shown = [...phrases, "the board"];
+  const shown = [...phrases, "the board", "PODS_ONLY, not LINUX_ONLY"];
   expect(wordRules.filter(({ pattern }) => !shown.some((phrase) => pattern.test(phrase)))).toEqual([]);
 });
 

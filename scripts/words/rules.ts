@@ -8,6 +8,8 @@ export interface WordRule {
   readonly only?: readonly string[];
 }
 
+/** They name what runs a service, not the operating system or GPU of a machine. */
+const hostsAndPods = ["controller/", "src/api/", "src/capacity/"];
 const placement = ["controller/", "src/capacity/", "scripts/simulate"];
 
 export const wordRules: readonly WordRule[] = [
@@ -39,6 +41,15 @@ export const wordRules: readonly WordRule[] = [
   { pattern: /\bin vain\b/i, instead: "without success" },
   { pattern: /\b(stands?|stood|standing) still\b/i, instead: "is stalled, is paused, does not move" },
   { pattern: /\brequests? in work\b/i, instead: "requests in flight" },
+  {
+    pattern: /\b(macs?|linux|metal) paths?\b|\bpaths?\/mac\b/i,
+    instead: "services on hosts, services in pods; the path of hosts or pods",
+  },
+  {
+    pattern: /\b(on|in|for)(Macs?|Linux|Metal)\b|\b(mac|linux|metal)_?only\b|"metal" \| "linux"/i,
+    instead: 'onHosts, inPods, HOSTS_ONLY, PODS_ONLY, "Hosts" | "Pods"',
+    only: hostsAndPods,
+  },
   {
     pattern: /\b(board|shelf|shelves)\b/i,
     instead: "node info, host info, scheduler cache",

@@ -1,4 +1,4 @@
-/** InferenceReplica: the Mac's counterpart of a Pod. One service on one host, everything resolved. */
+/** InferenceReplica: what a Pod is on nodes, on a host. One service on one host, everything resolved. */
 import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { engineSettingsSchema } from "./engine-settings.ts";

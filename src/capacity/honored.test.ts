@@ -9,12 +9,12 @@ function spec(fields: Record<string, unknown>) {
 
 test("defaults ask for nothing, on any path and runtime", () => {
   for (const runtime of RUNTIMES) {
-    expect(unhonoredFields(spec({}), "metal", runtime)).toEqual([]);
-    expect(unhonoredFields(spec({}), "linux", runtime)).toEqual([]);
+    expect(unhonoredFields(spec({}), "Hosts", runtime)).toEqual([]);
+    expect(unhonoredFields(spec({}), "Pods", runtime)).toEqual([]);
   }
 });
 
-test("on Macs the fields of pods are named", () => {
+test("on hosts the fields of pods are named", () => {
   const asked = spec({
     image: "x",
     tolerations: [{ key: "gpu" }],
@@ -24,7 +24,7 @@ test("on Macs the fields of pods are named", () => {
     slo: { objective: "99" },
     contextSize: 4096,
   });
-  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual([
+  expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual([
     "spec.autoscaling",
     "spec.endpoint.gateway",
     "spec.image",
@@ -35,7 +35,7 @@ test("on Macs the fields of pods are named", () => {
 });
 
 test("hostLostSeconds does not apply to pods", () => {
-  const unhonored = (fields: Record<string, unknown>) => unhonoredFields(spec(fields), "linux", "llamacpp");
+  const unhonored = (fields: Record<string, unknown>) => unhonoredFields(spec(fields), "Pods", "llamacpp");
   expect(unhonored({ hostLostSeconds: 60 })).toEqual(["spec.hostLostSeconds"]);
   expect(unhonored({ hostLostSeconds: 300 })).toEqual([]);
   expect(unhonored({ hostLostSeconds: 60, placement: { on: "Auto" } })).toEqual([]);
@@ -43,26 +43,26 @@ test("hostLostSeconds does not apply to pods", () => {
 
 test("empty lists and objects ask for nothing, a written false does", () => {
   expect(
-    unhonoredFields(spec({ tolerations: [], podLabels: {}, skipModelInit: false }), "metal", "llamacpp"),
+    unhonoredFields(spec({ tolerations: [], podLabels: {}, skipModelInit: false }), "Hosts", "llamacpp"),
   ).toEqual([]);
-  expect(unhonoredFields(spec({ jinja: false }), "metal", "ollama")).toEqual(["spec.jinja"]);
+  expect(unhonoredFields(spec({ jinja: false }), "Hosts", "ollama")).toEqual(["spec.jinja"]);
 });
 
 test("each runtime honours its own settings", () => {
   const asked = spec({ turboQuantBits: 8, jinja: true, parallelSlots: 2 });
-  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual(["spec.turboQuantBits"]);
-  expect(unhonoredFields(asked, "metal", "omlx")).toEqual(["spec.jinja"]);
-  expect(unhonoredFields(asked, "metal", "ollama")).toEqual(["spec.jinja", "spec.turboQuantBits"]);
+  expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual(["spec.turboQuantBits"]);
+  expect(unhonoredFields(asked, "Hosts", "omlx")).toEqual(["spec.jinja"]);
+  expect(unhonoredFields(asked, "Hosts", "ollama")).toEqual(["spec.jinja", "spec.turboQuantBits"]);
 });
 
-test("a generic engine takes its command on a Mac, but not its image", () => {
+test("a generic engine takes its command on a host, but not its image", () => {
   const asked = spec({
     runtime: "generic",
     command: ["mlx_lm.server"],
     env: [{ name: "A", value: "b" }],
     image: "x",
   });
-  expect(unhonoredFields(asked, "metal", "generic")).toEqual(["spec.image"]);
+  expect(unhonoredFields(asked, "Hosts", "generic")).toEqual(["spec.image"]);
 });
 
 test("of the fields that a generic engine reads, the parts that mean nothing on a host are named", () => {
@@ -80,7 +80,7 @@ test("of the fields that a generic engine reads, the parts that mean nothing on 
       readiness: { exec: { command: ["/opt/x/check"] }, grpc: { port: 1 } },
     },
   });
-  expect(unhonoredFields(asked, "metal", "generic")).toEqual([
+  expect(unhonoredFields(asked, "Hosts", "generic")).toEqual([
     "spec.contextSize",
     "spec.jinja",
     "spec.probeOverrides.liveness.httpGet.port (the port that the program was given is used)",
@@ -88,25 +88,25 @@ test("of the fields that a generic engine reads, the parts that mean nothing on 
     "spec.resources.cpu",
   ]);
   const foreign = spec({ inFlightProbe: { gauges: ["running"] }, tty: true });
-  expect(unhonoredFields(foreign, "metal", "llamacpp")).toEqual(["spec.inFlightProbe", "spec.tty"]);
+  expect(unhonoredFields(foreign, "Hosts", "llamacpp")).toEqual(["spec.inFlightProbe", "spec.tty"]);
 });
 
 test("a runtime without an engine on hosts honours no engine setting there", () => {
-  expect(unhonoredFields(spec({ contextSize: 4096 }), "metal", "vllm")).toEqual(["spec.contextSize"]);
+  expect(unhonoredFields(spec({ contextSize: 4096 }), "Hosts", "vllm")).toEqual(["spec.contextSize"]);
 });
 
-test("of probes, a Mac takes periods, timeouts and thresholds, and says what it leaves", () => {
+test("of probes, a host honors periods, timeouts and thresholds, and the others are named", () => {
   const asked = spec({
     probeOverrides: {
       startup: { periodSeconds: 5, failureThreshold: 60, httpGet: { path: "/ready" } },
       readiness: { periodSeconds: 1 },
     },
   });
-  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual([
+  expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual([
     "spec.probeOverrides.readiness.periodSeconds",
     "spec.probeOverrides.startup.httpGet",
   ]);
-  expect(unhonoredFields(asked, "linux", "llamacpp")).toEqual([]);
+  expect(unhonoredFields(asked, "Pods", "llamacpp")).toEqual([]);
 });
 
 test.each([
@@ -137,25 +137,25 @@ test.each([
   ],
 ])("a probe setting that cannot be used as it is written is named with what is used: %j", (asked, named) => {
   const probes = spec({ probeOverrides: asked });
-  expect(unhonoredFields(probes, "metal", "llamacpp")).toEqual([`spec.probeOverrides.${named}`]);
-  expect(unhonoredFields(probes, "linux", "llamacpp")).toEqual([]);
+  expect(unhonoredFields(probes, "Hosts", "llamacpp")).toEqual([`spec.probeOverrides.${named}`]);
+  expect(unhonoredFields(probes, "Pods", "llamacpp")).toEqual([]);
 });
 
 test("usable probe settings, and those that are null, are not named", () => {
   const startup = { periodSeconds: 60, failureThreshold: null };
-  expect(unhonoredFields(spec({ probeOverrides: { startup } }), "metal", "llamacpp")).toEqual([]);
+  expect(unhonoredFields(spec({ probeOverrides: { startup } }), "Hosts", "llamacpp")).toEqual([]);
 });
 
 test("on Linux the choice of hosts is named", () => {
-  expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "linux", "vllm")).toEqual([
+  expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "Pods", "vllm")).toEqual([
     "spec.placement",
   ]);
-  expect(unhonoredFields(spec({ image: "x", tolerations: [{ key: "a" }] }), "linux", "vllm")).toEqual([]);
+  expect(unhonoredFields(spec({ image: "x", tolerations: [{ key: "a" }] }), "Pods", "vllm")).toEqual([]);
 });
 
 test("on Linux the fields that no version has in pods are named", () => {
   const asked = spec({ slo: { objective: "99" }, modelRevision: "main" });
-  expect(unhonoredFields(asked, "linux", "vllm")).toEqual(["spec.modelRevision", "spec.slo"]);
+  expect(unhonoredFields(asked, "Pods", "vllm")).toEqual(["spec.modelRevision", "spec.slo"]);
 });
 
 test.for([
@@ -164,7 +164,7 @@ test.for([
 ] as const)(
   "extraArgs %j are used, and named, because the memory claim does not count them",
   ([extraArgs, flag]) => {
-    expect(unhonoredFields(spec({ extraArgs, contextSize: 4096 }), "metal", "llamacpp")).toEqual([
+    expect(unhonoredFields(spec({ extraArgs, contextSize: 4096 }), "Hosts", "llamacpp")).toEqual([
       `spec.extraArgs ${flag} (used, but not in the memory claim)`,
     ]);
   },

@@ -1,48 +1,51 @@
-/** Which fields of InferenceService.spec a path honours today. The rest is named in SpecHonored=False, never dropped in silence. */
+/** Which fields of InferenceService.spec hosts or pods honor. SpecHonored=False names the others; none is dropped silently. */
 import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
-import { podFields } from "../api/inference-service/linux.ts";
+import { podFields } from "../api/inference-service/pods.ts";
+import type { RunsOn } from "../api/inference-service/rollout.ts";
 import { isOwnKey } from "../api/owned.ts";
 import { readProbes } from "../api/probes.ts";
 import { engineDescription } from "../engines/registry.ts";
 
-export type PathKind = "metal" | "linux";
-
 /** What readProbes reads. */
-const METAL_PROBE_SETTINGS = [
+const HOST_PROBE_SETTINGS = [
   "startup.periodSeconds",
   "startup.failureThreshold",
   "liveness.timeoutSeconds",
   "liveness.failureThreshold",
 ];
 
-const LINUX_ONLY = Object.keys(podFields).filter((field) => field !== "probeOverrides");
+const PODS_ONLY = Object.keys(podFields).filter((field) => field !== "probeOverrides");
 
 /**
- * Paths of the fields that are set and not honoured, sorted; one whose value cannot be used is followed by what is used
+ * Paths of the fields that are set and not honored, sorted; one whose value cannot be used is followed by what is used
  * instead. Defaults that the API server filled in do not count.
  */
-export function unhonoredFields(spec: InferenceServiceSpec, path: PathKind, runtime: Runtime): string[] {
-  const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec, runtime);
+export function unhonoredFields(
+  spec: InferenceServiceSpec,
+  on: Exclude<RunsOn, "Auto">,
+  runtime: Runtime,
+): string[] {
+  const found = on === "Hosts" ? onHosts(spec, runtime) : inPods(spec, runtime);
   return found.sort();
 }
 
-function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
+function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const host = engineDescription(runtime)?.host;
-  const honoured = host?.settings ?? [];
+  const honored = host?.settings ?? [];
   const fields = [
     ...Object.keys(engineFields),
     "speculativeDecoding",
     "loraAdapters",
     "inFlightProbe",
     "tty",
-    ...LINUX_ONLY,
+    ...PODS_ONLY,
     "slo",
   ];
   return [
-    ...fields.filter((field) => !honoured.includes(field) && isSet(spec, field)),
+    ...fields.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...(host?.unhonoredParts?.(spec) ?? []),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
@@ -63,7 +66,7 @@ function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtim
 function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"], own: readonly string[]): string[] {
   return Object.entries(overrides ?? {}).flatMap(([probe, settings]) =>
     Object.keys(settings ?? {})
-      .filter((setting) => ![...METAL_PROBE_SETTINGS, ...own].includes(`${probe}.${setting}`))
+      .filter((setting) => ![...HOST_PROBE_SETTINGS, ...own].includes(`${probe}.${setting}`))
       .map((setting) => `probeOverrides.${probe}.${setting}`),
   );
 }
@@ -78,8 +81,8 @@ const RUNTIME_FIELDS = [
 /** No version has these in pods yet. */
 const NOT_BUILT = ["slo", "modelRevision"];
 
-function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
-  const honoured = engineDescription(runtime)?.pod?.settings ?? [];
+function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
+  const honored = engineDescription(runtime)?.pod?.settings ?? [];
   const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding } = spec;
   const ours = (field: string, map: Readonly<Record<string, string>>) =>
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
@@ -87,7 +90,7 @@ function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...(hasHostChoice(spec) ? ["placement"] : []),
     // Pods have tolerationSeconds instead.
     ...(hasOwnHostLimit(spec) ? ["hostLostSeconds"] : []),
-    ...RUNTIME_FIELDS.filter((field) => !honoured.includes(field) && isSet(spec, field)),
+    ...RUNTIME_FIELDS.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...NOT_BUILT.filter((field) => isSet(spec, field)),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),

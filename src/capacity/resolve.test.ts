@@ -213,7 +213,7 @@ test.each([
     false,
   ],
   [
-    "a format without a runtime on Macs",
+    "a format without a runtime on hosts",
     model({ format: "safetensors" }, { weightsBytes: GIB }),
     {},
     "RuntimeMismatch",

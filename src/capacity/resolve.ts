@@ -179,7 +179,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     template,
     model,
     claim,
-    unhonored: unhonoredFields(spec, "metal", runtime),
+    unhonored: unhonoredFields(spec, "Hosts", runtime),
     ...warningOf(model, ofModel, template),
   };
 }

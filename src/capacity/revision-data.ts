@@ -4,7 +4,7 @@ import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
-import { podFields } from "../api/inference-service/linux.ts";
+import { podFields } from "../api/inference-service/pods.ts";
 import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";

@@ -1,4 +1,4 @@
-/** Minimal types of the objects of the Linux path; what is only passed on keeps the type of its fields open. */
+/** Minimal types of the objects around pods; what is only passed on keeps the type of its fields open. */
 import type { KubeObject } from "./types.ts";
 
 type Open = Readonly<Record<string, unknown>>;

@@ -56,20 +56,20 @@ const services = found.filter(({ object }) => object.kind === "InferenceService"
 const isForPods = ({ where }: { readonly where: string }) => where.startsWith("examples/linux/");
 
 test.for(services.filter((one) => !isForPods(one)))(
-  "$where: the service is honoured in full on a Mac",
+  "$where: the service is honored in full on a host",
   ({ object }) => {
     const { spec } = inferenceServiceSchema.parse(object);
-    expect(unhonoredFields(spec, "metal", spec.runtime ?? "llamacpp")).toEqual([]);
+    expect(unhonoredFields(spec, "Hosts", spec.runtime ?? "llamacpp")).toEqual([]);
   },
 );
 
 test.for(services.filter(isForPods))(
-  "$where: the service is honoured in full in pods",
+  "$where: the service is honored in full in pods",
   ({ object, where }) => {
     const service = inferenceServiceSchema.parse(object);
     const { spec } = service;
     const runtime = spec.runtime ?? "llamacpp";
-    expect(unhonoredFields(spec, "linux", runtime)).toEqual([]);
+    expect(unhonoredFields(spec, "Pods", runtime)).toEqual([]);
     const named = found.find((one) => one.where === where && one.object.metadata.name === spec.modelRef);
     const weights = { claimName: "cache", folder: "k", file: "m" };
     const input = {

@@ -132,8 +132,6 @@ const words: readonly Word[] = [
       "cli/fit/llmfit.ts": "a backend, as llmfit calls it",
       "controller/model/source/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/placement/budget.ts": "the table of Metal's default limits",
-      "src/capacity/honored.ts": "lists what each path honors",
-      "src/capacity/resolve.ts": "resolves services for hosts",
       "src/capacity/runs-on.ts": "decides between hosts and pods",
     },
   },

@@ -30,7 +30,6 @@ const claim: PersistentVolumeClaim = {
   status: { phase: "Bound" },
 };
 const key = downloadKey(model(), wishOf(model()), "claim");
-
 function job(condition?: { type: string; ago: number }, of = model(), attempt = 1): Job {
   const made = buildFetchJob({ model: of, wish: wishOf(of), key, attempt }, settings);
   if (condition === undefined) return made;

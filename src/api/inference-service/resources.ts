@@ -1,4 +1,4 @@
-/** Resources, sharing of GPUs, model cache and autoscaling on the Linux path. */
+/** Resources, sharing of GPUs, model cache and autoscaling of services in pods. */
 import { z } from "zod";
 import { quantity } from "../fields/quantity.ts";
 

@@ -1,4 +1,4 @@
-/** Settings of single runtimes on the Linux path. Each is used only by the runtime it names. */
+/** Settings of single runtimes in pods. Each is used only by the runtime it names. */
 import { z } from "zod";
 import { localReference } from "../fields/shared.ts";
 

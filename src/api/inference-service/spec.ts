@@ -6,7 +6,7 @@ import { RUNTIMES_BY_FORMAT, runtimeSchema } from "../fields/runtimes.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
-import { podFields } from "./linux.ts";
+import { podFields } from "./pods.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
 import { ropeScalingRules, serviceRules } from "./rules.ts";
 import { speculativeDecodingSchema } from "./speculative.ts";

@@ -1,4 +1,4 @@
-/** The objects of a service on Macs as they are created. Pure. */
+/** The objects of a service on hosts as they are created. Pure. */
 import {
   ANNOTATION_ADDRESSES,
   ANNOTATION_PLACEMENT_REASON,

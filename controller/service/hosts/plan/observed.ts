@@ -1,4 +1,4 @@
-/** Everything that is known of one service on Macs when it is planned. */
+/** Everything that is known of one service on hosts when it is planned. */
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
