@@ -1,10 +1,11 @@
 /** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
 import type { z } from "zod";
 import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
-import type { ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
+import type { ExitReason } from "../../src/engines/contract/exit.ts";
 import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { GateRoute, Protocol } from "../gate/routes.ts";
@@ -116,7 +117,6 @@ export interface EngineTarget extends InstanceTarget {
 export type EngineHealth = "healthy" | "loading" | { readonly unhealthy: string };
 /** `failed` begins with "HTTP" and the status where the engine answered. */
 export type RequestResult = "ok" | { readonly failed: string };
-export type ExitReason = { readonly code: ErrorCode; readonly message: string };
 
 export interface EngineDriver {
   readonly runtime: Runtime;
