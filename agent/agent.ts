@@ -15,7 +15,7 @@ import { type AddressAnswer, type AddressesUp, addressOf, watchAddressesUp } fro
 import { createHostConditions } from "./host/conditions.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
-import { hasEngineFile } from "./instances/process/run-directory.ts";
+import { hasEngineFile } from "./instances/run-files/run-directory.ts";
 import { createPeers, type Peers } from "./peers/peers.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { type CachedHost, openCachedHost } from "./registration/cached-host.ts";

@@ -6,7 +6,6 @@ import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
 import type { Command } from "commander";
-import { TERMINAL_SOCKET } from "../agent/instances/process/run-directory.ts";
 import {
   exitSchema,
   FrameReader,
@@ -14,6 +13,7 @@ import {
   type ProgramExit,
   type Size,
 } from "../agent/instances/process/terminal/frames.ts";
+import { TERMINAL_SOCKET } from "../agent/instances/run-files/run-directory.ts";
 import { undefinedIfMissing } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-keys.ts";

@@ -13,7 +13,7 @@ import type {
   InstanceState,
   InstanceTarget,
 } from "../instances/instance.ts";
-import { removeEngineFile } from "../instances/process/run-directory.ts";
+import { removeEngineFile } from "../instances/run-files/run-directory.ts";
 import type { GateRoutes } from "./gate-routes.ts";
 import type { GateRoute, Protocol } from "./routes.ts";
 

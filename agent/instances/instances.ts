@@ -3,9 +3,9 @@ import { join } from "node:path";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDaemons, type Daemons } from "./daemon/daemons.ts";
 import { createIdentityReader } from "./process/identity/identity.ts";
-import type { RotationLimits } from "./process/log-rotation.ts";
 import { createProcessInstances, type ProcessInstances } from "./process/process-instance.ts";
 import { createEngineProcesses } from "./process/processes.ts";
+import type { RotationLimits } from "./run-files/log-rotation.ts";
 
 export interface Instances {
   /** The agent's state folder: engines may keep files of their own below it. */

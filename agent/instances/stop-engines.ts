@@ -5,7 +5,7 @@ import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Instance } from "./instance.ts";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances.ts";
-import { removeEngineFile } from "./process/run-directory.ts";
+import { removeEngineFile } from "./run-files/run-directory.ts";
 
 const STOP_MS = 1_500;
 const GONE_MS = 5_000;

@@ -6,7 +6,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
-import { hasEngineFile } from "../instances/process/run-directory.ts";
+import { hasEngineFile } from "../instances/run-files/run-directory.ts";
 import { createMemoryAdmission } from "./admission.ts";
 import { applyReplicaSteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";

@@ -31,7 +31,7 @@ export interface DarwinTools extends Pick<Tools, "run" | "engines" | "server" | 
   readonly folder: string;
 }
 
-/** Each reading by itself: doctor takes all at once, selftest one after the other. */
+/** One reader per reading: doctor takes all at once, selftest one after the other. */
 export const darwinReadings = {
   power: ({ run }) => readPower(run),
   powerSource: ({ run }) => readPowerSource(run),

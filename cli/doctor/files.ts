@@ -10,7 +10,7 @@ import {
   type ProcessMark,
   readEngineRecord,
   readRunFiles,
-} from "../../agent/instances/process/run-directory.ts";
+} from "../../agent/instances/run-files/run-directory.ts";
 import type { EngineFolder, FileReading, Reading, Readings } from "../../src/doctor/readings.ts";
 
 const SPEED_MS = 1_000;

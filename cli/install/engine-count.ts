@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { type ProcessMark, readRunFiles } from "../../agent/instances/process/run-directory.ts";
+import { type ProcessMark, readRunFiles } from "../../agent/instances/run-files/run-directory.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 

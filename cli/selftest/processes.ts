@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { routedAddress } from "../../agent/host/routed-address.ts";
 import { isFree, isPortAnswering } from "../../agent/instances/process/engine-port.ts";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { engineMark } from "../../agent/instances/process/run-directory.ts";
+import { engineMark } from "../../agent/instances/run-files/run-directory.ts";
 import { SELFTEST_SWEEP_MS, startAbandoned } from "./abandoned.ts";
 import {
   type Bench,

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { Measurement } from "./measurement.ts";
+import type { Measurement } from "./beds/measurement.ts";
 import { type BenchReport, mergeReports, renderBenchReport, reportLine } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 

@@ -1,5 +1,5 @@
 /** The table and the JSON of a bench run, held against the last committed result. */
-import { type BenchTarget, type Figures, figuresOf, type Measurement } from "./measurement.ts";
+import { type BenchTarget, type Figures, figuresOf, type Measurement } from "./beds/measurement.ts";
 
 export interface ReportLine {
   readonly name: string;

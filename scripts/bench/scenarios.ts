@@ -1,6 +1,6 @@
 /** Every scenario by the name that `--only` takes. */
-import { openBed } from "./bed.ts";
-import type { Measurement } from "./measurement.ts";
+import { openBed } from "./beds/bed.ts";
+import type { Measurement } from "./beds/measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { chooseEnginePort, isFree } from "../process/engine-port.ts";
-import { readEngineRecord } from "../process/run-directory.ts";
+import { readEngineRecord } from "../run-files/run-directory.ts";
 import { externalDaemon } from "./external-daemon.ts";
 import type { DaemonPorts, DaemonSpec, DaemonUser, LoadedModel } from "./spec.ts";
 

@@ -1,7 +1,7 @@
 /** Shared daemons: one process per kind of daemon, several models in it. A replica's instance is a reference to (daemon, model). */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
-import { writeEngineRecord } from "../process/run-directory.ts";
+import { writeEngineRecord } from "../run-files/run-directory.ts";
 import { Daemon } from "./daemon.ts";
 import { DaemonReference } from "./reference.ts";
 import type { DaemonPorts, DaemonSpec, ModelReference } from "./spec.ts";

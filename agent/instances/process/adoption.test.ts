@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { until } from "../../fixtures/until.ts";
+import { engineMark, readEngineRecord } from "../run-files/run-directory.ts";
 import type { EngineProcess } from "./engine-process.ts";
 import {
   isLiving,
@@ -18,7 +19,6 @@ import {
 } from "./fixtures/run.ts";
 import { createIdentityReader } from "./identity/identity.ts";
 import { createEngineProcesses } from "./processes.ts";
-import { engineMark, readEngineRecord } from "./run-directory.ts";
 
 const AGENT = fileURLToPath(new URL("./fixtures/agent.ts", import.meta.url));
 const open = () => createEngineProcesses(processPorts());

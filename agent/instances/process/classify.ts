@@ -1,6 +1,7 @@
 /** From what a run directory and its FIFOs show to the state of the engine: pure, total over every half-done start. */
+
+import type { RunFiles } from "../run-files/run-directory.ts";
 import type { ProcessState } from "./engine-process.ts";
-import type { RunFiles } from "./run-directory.ts";
 
 export interface ObservedRun {
   readonly files: RunFiles;

@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Activity, IdentityReader } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { ExitRecord } from "../instance.ts";
-import type { RotationLimits } from "./log-rotation.ts";
+import type { RotationLimits } from "../run-files/log-rotation.ts";
 
 /**
  * starting: the shim is running and has not written the pid yet. running: the main process is alive.

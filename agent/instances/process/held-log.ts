@@ -1,7 +1,7 @@
 /** The log through an open descriptor: it stays readable after the file is removed from the folder. */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { copyFrom } from "./log-rotation.ts";
+import { copyFrom } from "../run-files/log-rotation.ts";
 
 export interface HeldLog {
   /** Moves what was written since the file lost its name to the end of the log that lies there now. */

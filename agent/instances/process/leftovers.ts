@@ -1,7 +1,7 @@
 /** What is left of an engine beside its main process: the rest of its session, and what carries its mark. */
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
+import { engineMark, type RunFiles } from "../run-files/run-directory.ts";
 import type { SignalResult } from "./engine-process.ts";
-import { engineMark, type RunFiles } from "./run-directory.ts";
 
 /**
  * The living members of the engine's session. If no session is known, because nothing was started or because

@@ -14,8 +14,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { until } from "../../fixtures/until.ts";
+import { rotateLog } from "../run-files/log-rotation.ts";
 import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
-import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
 import { createEngineProcesses } from "./processes.ts";
 

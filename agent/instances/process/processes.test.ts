@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { START_LINE } from "../../../src/engines/contract/last-run.ts";
 import { until } from "../../fixtures/until.ts";
+import { readEngineRecord } from "../run-files/run-directory.ts";
 import { isLiving, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
-import { readEngineRecord } from "./run-directory.ts";
 
 const open = () => createEngineProcesses(processPorts());
 

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { START_LINE } from "../../../src/engines/contract/last-run.ts";
 import { truncate } from "../../../src/util/text.ts";
+import { LOG_LIMITS } from "../run-files/log-rotation.ts";
+import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeEngineRecord } from "../run-files/run-directory.ts";
+import { SHIM_SCRIPT } from "../run-files/shim-script.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
-import { LOG_LIMITS } from "./log-rotation.ts";
-import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeEngineRecord } from "./run-directory.ts";
-import { SHIM_SCRIPT } from "./shim-script.ts";
 import { prepareTerminal } from "./terminal/launch.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
 

@@ -1,14 +1,14 @@
 /** Watching one engine, own or adopted: read once, then react to the ends of its FIFOs. */
 
 import type { Activity, LivingProcess } from "../../../src/macos/living-process.ts";
+import { LOG_LIMITS, type RotationLimits, rotateLog } from "../run-files/log-rotation.ts";
+import { type RunFiles, readInner, readRunFiles, restoreMarks } from "../run-files/run-directory.ts";
 import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState, SignalResult } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import { type HeldLog, holdLog } from "./held-log.ts";
 import { findSessionProcesses, killIfSame, killLeftovers } from "./leftovers.ts";
-import { LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
-import { type RunFiles, readInner, readRunFiles, restoreMarks } from "./run-directory.ts";
 import type { ProcessSweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;

@@ -4,7 +4,7 @@ import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/ap
 import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
-import { removeEngineFile } from "../../instances/process/run-directory.ts";
+import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";

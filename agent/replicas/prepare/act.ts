@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
-import { removeEngineFile } from "../../instances/process/run-directory.ts";
+import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";

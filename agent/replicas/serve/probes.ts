@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
-import { hasEngineFile } from "../../instances/process/run-directory.ts";
+import { hasEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
 import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";

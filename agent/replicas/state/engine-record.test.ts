@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Instance } from "../../instances/instance.ts";
-import { removeEngineFile } from "../../instances/process/run-directory.ts";
+import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import { type EngineFile, readEngineFile, recordOf, storedStopOf, writeEngineFile } from "./engine-record.ts";
 import { readReplicaHistory, writeHistory } from "./history.ts";
 import { NEVER_ANNOUNCED, newEngineRun, setFile } from "./run.ts";

@@ -1,6 +1,6 @@
 /** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
 import { z } from "zod";
-import { readEngineRecord, rewriteEngineRecord } from "../../instances/process/run-directory.ts";
+import { readEngineRecord, rewriteEngineRecord } from "../../instances/run-files/run-directory.ts";
 import type { Moment, RunRecord, Stop } from "../observed.ts";
 
 const stopSchema = z.object({

@@ -2,8 +2,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import { livingEngines } from "../../../test/bed/engines.ts";
-import type { Measurement } from "../measurement.ts";
-import { type MovingHost, openMovingHost } from "../moving-host.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { type MovingHost, openMovingHost } from "../beds/moving-host.ts";
 import { isReadySliceOf } from "./start.ts";
 
 /** Even: there and back again in turn, so that each kind of change ends at the address it began with. */

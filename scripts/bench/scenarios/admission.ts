@@ -19,8 +19,8 @@ import { ADMISSION_POLICY_BINDINGS, ENDPOINT_SLICES, LEASES } from "../../../src
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import { addHost, giveIdentity } from "../../../test/bed/identity.ts";
-import type { Measurement } from "../measurement.ts";
-import { expectOk, NAMESPACE, openPlane, type Plane } from "../plane.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { expectOk, NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 
 /** With and without in turn, after a first one that warms everything up. */
 const BLOCKS = 13;

@@ -1,6 +1,6 @@
 /** From the start of a new agent over running engines to the last adoption. */
-import type { Bed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
+import type { Bed } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
 
 const ROUNDS = 5;
 const POLL_MS = 10;

@@ -1,6 +1,6 @@
 /** The control plane goes and comes back under fifty hosts whose engines are healthy: none may be withdrawn. */
-import type { Measurement } from "../measurement.ts";
-import { countWithdrawn, openScriptedFleet } from "../scripted-fleet.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { countWithdrawn, openScriptedFleet } from "../beds/scripted-fleet.ts";
 
 const HOSTS = 50;
 /** Shorter than a Lease lasts, and longer: then every Lease is old when the controller reads them. */

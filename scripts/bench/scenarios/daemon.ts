@@ -9,9 +9,9 @@ import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findOllama } from "../../../local/control-plane/engine-programs.ts";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
-import { addFleet, type Bed, disposedOnFailure } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
-import { openPlane } from "../plane.ts";
+import { addFleet, type Bed, disposedOnFailure } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { openPlane } from "../beds/plane.ts";
 import { isReadySliceOf } from "./start.ts";
 
 const MODELS = 10;

@@ -2,9 +2,9 @@
 
 import { defaultTimings } from "../../../agent/replicas/timings.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import { openBed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
-import { expectOk, NAMESPACE } from "../plane.ts";
+import { openBed } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { expectOk, NAMESPACE } from "../beds/plane.ts";
 import { isReadySliceOf } from "./start.ts";
 
 const ROUNDS = 10;

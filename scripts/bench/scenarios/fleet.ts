@@ -1,9 +1,9 @@
 /** One real controller with a thousand hosts that a script writes: what it costs, who follows it, and a hundred hosts lost at once. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { Measurement } from "../measurement.ts";
-import { isTrue } from "../plane.ts";
-import { countWithdrawn, openScriptedFleet, type ScriptedFleet } from "../scripted-fleet.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { isTrue } from "../beds/plane.ts";
+import { countWithdrawn, openScriptedFleet, type ScriptedFleet } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
 const LOST = 100;

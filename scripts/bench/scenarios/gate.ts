@@ -14,7 +14,7 @@ import { createInstances } from "../../../agent/instances/instances.ts";
 import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { bundleInto } from "../../bundle/bundle.ts";
-import { type BenchTarget, figuresOf, type Measurement } from "../measurement.ts";
+import { type BenchTarget, figuresOf, type Measurement } from "../beds/measurement.ts";
 
 const BLOCKS = 10;
 const REQUESTS = 300;

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
-import type { Bed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
+import type { Bed } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
 import { agentReady } from "./adopt.ts";
 
 /** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */

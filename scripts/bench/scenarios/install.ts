@@ -22,10 +22,10 @@ import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";
 import { M4_MAX } from "../../../test/bed/replay.ts";
 import { startFleet } from "../../../test/bed/test-fleet.ts";
-import { looksAt } from "../fleet.ts";
-import { type BackgroundLoad, startLoad } from "../load.ts";
-import type { Measurement } from "../measurement.ts";
-import { NAMESPACE, openPlane, type Plane } from "../plane.ts";
+import { looksAt } from "../beds/fleet.ts";
+import { type BackgroundLoad, startLoad } from "../beds/load.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 import { sayFailures } from "./rollout.ts";
 
 const INSTALLS = 3;

@@ -11,9 +11,9 @@ import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { freePort } from "../../../test/bed/ports.ts";
-import { startLoad } from "../load.ts";
-import { figuresOf, type Measurement } from "../measurement.ts";
-import { outputOf } from "../origins.ts";
+import { startLoad } from "../beds/load.ts";
+import { figuresOf, type Measurement } from "../beds/measurement.ts";
+import { outputOf } from "../beds/origins.ts";
 import { sayFailures } from "./rollout.ts";
 
 const ROUNDS = 3;

@@ -14,10 +14,10 @@ import { type Part, startPart } from "../../../test/bed/part.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { installRelease } from "../../../test/bed/release.ts";
 import { findMonitoringCrds } from "../../setup/monitoring-crds.mjs";
-import { BENCH_VERSION, disposedOnFailure } from "../bed.ts";
-import { figuresOf, type Measurement } from "../measurement.ts";
-import { log, NAMESPACE, openPlane, type Plane } from "../plane.ts";
-import { inParallel } from "../scripted-fleet.ts";
+import { BENCH_VERSION, disposedOnFailure } from "../beds/bed.ts";
+import { figuresOf, type Measurement } from "../beds/measurement.ts";
+import { log, NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
+import { inParallel } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
 const SERVICES_PER_NODE = 4;

@@ -2,9 +2,9 @@
 import { statSync } from "node:fs";
 import path from "node:path";
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
-import { type Bed, openBed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
-import { healthyAt, isReadySliceOf, isSliceReady, runDirectory } from "./start.ts";
+import { type Bed, isSliceReady, openBed } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { healthyAt, isReadySliceOf, runDirectory } from "./start.ts";
 
 const ROUNDS = 5;
 const SETTLED_MS = 5_000;

@@ -1,9 +1,9 @@
 /** A change of a service with three replicas, while clients ask: what they see of it. */
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import { type BenchFleet, openFleet } from "../fleet.ts";
-import { type LoadResponse, startLoad } from "../load.ts";
-import type { Measurement } from "../measurement.ts";
-import { expectOk, NAMESPACE } from "../plane.ts";
+import { type BenchFleet, openFleet } from "../beds/fleet.ts";
+import { type LoadResponse, startLoad } from "../beds/load.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { expectOk, NAMESPACE } from "../beds/plane.ts";
 
 const REPLICAS = 3;
 const ROUNDS = 3;

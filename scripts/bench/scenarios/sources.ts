@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
-import type { Measurement } from "../measurement.ts";
-import { type BenchOrigins, outputOf, type SourceOrigin, startOrigins } from "../origins.ts";
+import type { Measurement } from "../beds/measurement.ts";
+import { type BenchOrigins, outputOf, type SourceOrigin, startOrigins } from "../beds/origins.ts";
 import type { FetchJob } from "../workers/fetch.ts";
 
 const ROUNDS = 3;

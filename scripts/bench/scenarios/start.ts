@@ -3,11 +3,11 @@ import { statSync } from "node:fs";
 import { request } from "node:http";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { readEngineRecord } from "../../../agent/instances/process/run-directory.ts";
+import { readEngineRecord } from "../../../agent/instances/run-files/run-directory.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../../src/api/group.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import type { Bed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
+import { type Bed, isSliceReady } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
 
 const HEALTH_POLL_MS = 3;
 
@@ -93,8 +93,4 @@ export function runDirectory(bed: Bed, service: string): string | undefined {
 
 export function isReadySliceOf(slice: EndpointSlice, service: string): boolean {
   return slice.metadata.labels?.[LABEL_SERVICE_NAME] === service && isSliceReady(slice);
-}
-
-export function isSliceReady(slice: EndpointSlice): boolean {
-  return slice.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
 }

@@ -1,8 +1,8 @@
 /** The agent's upgrade while clients ask: phases with and without one, in turn, so that both see the same machine. */
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
-import { type BenchFleet, openFleet } from "../fleet.ts";
-import { type LoadResponse, startLoad } from "../load.ts";
-import { figuresOf, type Measurement } from "../measurement.ts";
+import { type BenchFleet, openFleet } from "../beds/fleet.ts";
+import { type LoadResponse, startLoad } from "../beds/load.ts";
+import { figuresOf, type Measurement } from "../beds/measurement.ts";
 import { sayFailures } from "./rollout.ts";
 
 const ROUNDS = 5;

@@ -1,7 +1,6 @@
 /** From the death of an engine to its endpoint's withdrawal at the API server. */
-import type { Bed } from "../bed.ts";
-import type { Measurement } from "../measurement.ts";
-import { isSliceReady } from "./start.ts";
+import { type Bed, isSliceReady } from "../beds/bed.ts";
+import type { Measurement } from "../beds/measurement.ts";
 
 /** Kills every running engine once, one after the other, and waits until each serves again. */
 export async function measureWithdrawals(bed: Bed, name: string): Promise<Measurement> {

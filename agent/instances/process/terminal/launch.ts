@@ -3,10 +3,10 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import type { RotationLimits } from "../../run-files/log-rotation.ts";
+import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../../run-files/run-directory.ts";
+import { SHIM_FUNCTIONS } from "../../run-files/shim-script.ts";
 import type { EngineCommand } from "../engine-process.ts";
-import type { RotationLimits } from "../log-rotation.ts";
-import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../run-directory.ts";
-import { SHIM_FUNCTIONS } from "../shim-script.ts";
 
 /** Memory beside the models is dear. */
 const NODE_FLAGS = [

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { until } from "../../../fixtures/until.ts";
 import type { Instance } from "../../instance.ts";
+import { engineMark } from "../../run-files/run-directory.ts";
 import { attachTo } from "../fixtures/attached.ts";
 import { isLiving, makeFolder, pidIn, processPorts, runFolder, shell } from "../fixtures/run.ts";
 import { createProcessInstances } from "../process-instance.ts";
 import { createEngineProcesses } from "../processes.ts";
-import { engineMark } from "../run-directory.ts";
 
 const ports = processPorts();
 const target = { host: "127.0.0.1", port: 1 };

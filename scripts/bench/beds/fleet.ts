@@ -1,16 +1,15 @@
 /** Several hosts on one machine, each an agent of its own, behind the real kube-proxy of a node's network. */
 import path from "node:path";
-import { LABEL_SERVICE } from "../../src/api/group.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { SERVICES } from "../../src/kube/kinds.ts";
-import type { TestAgent } from "../../test/bed/agent.ts";
-import { kubectlFor } from "../../test/bed/kubectl.ts";
-import { type NodeNetwork, startNodeNetwork } from "../../test/bed/node-network.ts";
-import type { Part } from "../../test/bed/part.ts";
-import { installRelease, programIn } from "../../test/bed/release.ts";
-import { addFleet, type Bed, disposedOnFailure } from "./bed.ts";
+import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { SERVICES } from "../../../src/kube/kinds.ts";
+import type { TestAgent } from "../../../test/bed/agent.ts";
+import { kubectlFor } from "../../../test/bed/kubectl.ts";
+import { type NodeNetwork, startNodeNetwork } from "../../../test/bed/node-network.ts";
+import type { Part } from "../../../test/bed/part.ts";
+import { installRelease, programIn } from "../../../test/bed/release.ts";
+import { addFleet, type Bed, disposedOnFailure, isSliceReady } from "./bed.ts";
 import { expectOk, NAMESPACE, openPlane, type Plane } from "./plane.ts";
-import { isSliceReady } from "./scenarios/start.ts";
 
 export interface BenchFleet extends Bed {
   readonly network: NodeNetwork;

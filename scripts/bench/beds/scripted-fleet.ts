@@ -1,17 +1,16 @@
 /** Hosts that a script writes, with replicas that are ready on them, and one real controller. */
 import path from "node:path";
-import { writeTinyModel } from "../../local/demo/tiny-model.ts";
-import { LABEL_HOST } from "../../src/api/group.ts";
-import { keyOf } from "../../src/api/names.ts";
-import { connect } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
-import type { EndpointSlice } from "../../src/kube/objects.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
-import { type Part, startPart } from "../../test/bed/part.ts";
-import { installRelease } from "../../test/bed/release.ts";
-import { BENCH_VERSION } from "./bed.ts";
+import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
+import { LABEL_HOST } from "../../../src/api/group.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { connect } from "../../../src/kube/client/connect.ts";
+import { createClient } from "../../../src/kube/client/create-client.ts";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import { type Part, startPart } from "../../../test/bed/part.ts";
+import { installRelease } from "../../../test/bed/release.ts";
+import { BENCH_VERSION, isSliceReady } from "./bed.ts";
 import { isTrue, log, openPlane, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
-import { isSliceReady } from "./scenarios/start.ts";
 import { type ScriptedHost, startScriptedHost } from "./scripted-host.ts";
 
 export interface ScriptedFleetOptions {

@@ -1,17 +1,17 @@
 /** A host without a machine: keeps its Lease and says about its replicas what an agent would, so that many fit on one machine. */
 
-import { createNewestSlices } from "../../agent/endpoints/newest-slices.ts";
-import { readyBody } from "../../agent/endpoints/slice-body.ts";
-import { createSliceWriter } from "../../agent/endpoints/slice-writer.ts";
-import { hostStatusBody } from "../../agent/registration/host-status.ts";
-import { silentLog as log } from "../../local/terminal-log.ts";
-import { API_VERSION, MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { keepLease } from "../../src/kube/lease/lease.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
+import { createNewestSlices } from "../../../agent/endpoints/newest-slices.ts";
+import { readyBody } from "../../../agent/endpoints/slice-body.ts";
+import { createSliceWriter } from "../../../agent/endpoints/slice-writer.ts";
+import { hostStatusBody } from "../../../agent/registration/host-status.ts";
+import { silentLog as log } from "../../../local/terminal-log.ts";
+import { API_VERSION, MANAGER_AGENT, NAMESPACE_HOSTS } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import { keepLease } from "../../../src/kube/lease/lease.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import { expectOk } from "./plane.ts";
 
 export interface ScriptedHost {

@@ -17,7 +17,7 @@ export interface BackgroundLoad {
   readonly stop: () => Promise<readonly LoadResponse[]>;
 }
 
-const WORKER = fileURLToPath(new URL("./workers/load.ts", import.meta.url));
+const WORKER = fileURLToPath(new URL("../workers/load.ts", import.meta.url));
 
 /** Resolves with the first answer: kube-proxy follows a new Service within its sync period. */
 export async function startLoad(

@@ -1,9 +1,10 @@
 /** A farm for measurements: its installation is a copy, its control plane is watched, and its Hosts and Model are ready. */
 import path from "node:path";
-import { type TinyModelOptions, writeTinyModel } from "../../local/demo/tiny-model.ts";
-import { openNetwork } from "../../test/bed/network.ts";
-import { installRelease } from "../../test/bed/release.ts";
-import { startFleet, type TestFleet, type TestFleetOptions } from "../../test/bed/test-fleet.ts";
+import { type TinyModelOptions, writeTinyModel } from "../../../local/demo/tiny-model.ts";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { openNetwork } from "../../../test/bed/network.ts";
+import { installRelease } from "../../../test/bed/release.ts";
+import { startFleet, type TestFleet, type TestFleetOptions } from "../../../test/bed/test-fleet.ts";
 import { isTrue, openPlane, type Plane } from "./plane.ts";
 
 export interface Bed extends Plane {
@@ -51,4 +52,8 @@ export async function disposedOnFailure<T>(plane: Plane, build: () => Promise<T>
     await plane[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+export function isSliceReady(slice: EndpointSlice): boolean {
+  return slice.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
 }

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createDarwinIdentity } from "../../../src/macos/process-identity.ts";
 import { until } from "../../fixtures/until.ts";
-import { makeFifos, openBothEnds } from "./fifo.ts";
-import { makeFolder, runFolder } from "./fixtures/run.ts";
-import { createLinuxIdentity } from "./identity/linux.ts";
+import { makeFifos, openBothEnds } from "../process/fifo.ts";
+import { makeFolder, runFolder } from "../process/fixtures/run.ts";
+import { createLinuxIdentity } from "../process/identity/linux.ts";
 import { engineMark, readRunFiles, runMarkOf } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
 

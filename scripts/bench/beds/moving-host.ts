@@ -1,9 +1,9 @@
 /** One host in a network of its own, whose addresses can be changed under its agent; control plane and controller stay outside. */
-import { API_VERSION } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
-import { HOSTS } from "../../src/api/kinds.ts";
-import { openNetwork } from "../../test/bed/network.ts";
-import { run } from "../../test/bed/run.ts";
+import { API_VERSION } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
+import { HOSTS } from "../../../src/api/kinds.ts";
+import { openNetwork } from "../../../test/bed/network.ts";
+import { run } from "../../../test/bed/run.ts";
 import { addFleet, type Bed, disposedOnFailure } from "./bed.ts";
 import { expectOk, openPlane } from "./plane.ts";
 

@@ -8,9 +8,9 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { AwsClient } from "aws4fetch";
-import type { ModelRequest } from "../../agent/store/types.ts";
-import { findRegistry } from "../setup/registry.mjs";
-import { findS3Server } from "../setup/s3-server.mjs";
+import type { ModelRequest } from "../../../agent/store/types.ts";
+import { findRegistry } from "../../setup/registry.mjs";
+import { findS3Server } from "../../setup/s3-server.mjs";
 
 export interface SourceOrigin {
   readonly name: "http" | "hf" | "s3" | "oci";
@@ -60,7 +60,7 @@ export async function startOrigins(dir: string, sizeBytes: number): Promise<Benc
 }
 
 async function startWebServer(children: ChildProcess[], sha256 = ""): Promise<string> {
-  const worker = fileURLToPath(new URL("./workers/file-server.ts", import.meta.url));
+  const worker = fileURLToPath(new URL("../workers/file-server.ts", import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", worker, sha256], {
     stdio: ["pipe", "pipe", "inherit"],
   });
