@@ -70,62 +70,67 @@ export async function runController(options: ControllerOptions): Promise<void> {
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const fitness = config.fitness ? await loadFitness(options.records) : undefined;
-  const state: Readiness = { waitingFor: "the API server", watches: () => [] };
+  const common = { connection, clock, log, fitness, hostsOnly: config.hostsOnly };
+  let state: ControllerState = { at: "connecting", watches: none };
   const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
+  const end = new AbortController();
+  const settings = preflightOf(config);
+  // Before probes are answered: none may find this pod Ready while services are stored unjudged.
+  const preflight =
+    settings &&
+    startPreflight({
+      ...settings,
+      ...common,
+      signal: AbortSignal.any([signal, end.signal]),
+      onListening: options.onPreflight,
+    });
   try {
-    const routes = routesOf(state, metricsRoute(metrics.text, clock));
+    const routes = routesOf(() => state, preflight, metricsRoute(metrics.text, clock));
     const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
-    // In the same turn: no probe may find this pod Ready before.
-    const preflight = preflightOf(config);
-    if (preflight !== undefined)
-      state.preflight = startPreflight({
-        ...preflight,
-        hostsOnly: config.hostsOnly,
-        connection,
-        clock,
-        log,
-        signal,
-        fitness,
-        onListening: options.onPreflight,
-      });
     await serveTunnel(options, target);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
-    state.waitingFor = "leadership";
+    state = { at: "standby", watches: none };
     await runLeaderElection({
-      client,
+      ...electionOf(options, client, identity),
       clock,
-      log,
-      signal,
-      name: MANAGER_CONTROLLER,
-      namespace: NAMESPACE_SYSTEM,
-      identity,
-      ...options.lease,
       onAnswered: catchUp.answered,
       onLead: (leading, mayWrite) => {
         metrics.setLeading(true);
-        state.waitingFor = "the first lists (are the CRDs installed?)";
+        state = { at: "listing", watches: none };
         const writer = createClient(connection, { userAgent: USER_AGENT, mayWrite });
-        const shared = { connection, client: writer, clock, metrics, signal: leading };
-        if (preflight !== undefined) keepCertificate({ ...preflight, ...shared, log });
+        const shared = { ...common, client: writer, metrics, signal: leading };
+        if (settings !== undefined) keepCertificate({ ...settings, ...shared });
         return lead({
           ...shared,
-          ...partsOf({ ...options, signal: leading }, state, client, identity),
-          fitness,
+          ...partsOf({ ...options, signal: leading }, client, identity),
+          onWatching: (watches) => {
+            state = { at: "listing", watches };
+          },
+          onWorking: () => {
+            state = { ...state, at: "working" };
+            log.info({}, "working");
+            options.onWorking?.();
+          },
         });
       },
       onLost: () => {
         metrics.setLeading(false);
-        state.waitingFor = "leadership";
-        state.watches = () => [];
+        state = { at: "standby", watches: none };
       },
     });
-    await state.preflight?.ended;
+    await preflight?.ended;
   } finally {
+    end.abort();
     connection.close();
   }
+}
+
+function electionOf({ log, signal, lease }: ControllerOptions, client: KubeClient, identity: string) {
+  const named = { name: MANAGER_CONTROLLER, namespace: NAMESPACE_SYSTEM, identity };
+  return { client, log, signal, ...named, ...lease };
 }
 
 /** The one place that knows the scores: everything else calls them by their port. */
@@ -154,46 +159,48 @@ async function serveTunnel(
   startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
 }
 
-interface Readiness {
-  waitingFor: string | undefined;
-  preflight?: PreflightState;
-  watches: () => readonly WatchedReflector[];
+/** What /readyz waits for. */
+const WAITING_FOR = {
+  connecting: "the API server",
+  standby: "leadership",
+  listing: "the first lists (are the CRDs installed?)",
+  working: undefined,
+};
+
+interface ControllerState {
+  readonly at: keyof typeof WAITING_FOR;
+  /** They catch up after an outage. */
+  readonly watches: () => readonly WatchedReflector[];
 }
 
-function routesOf(state: Readiness, metrics: RouteHandler) {
+const none = () => [];
+
+function routesOf(
+  state: () => ControllerState,
+  preflight: PreflightState | undefined,
+  metrics: RouteHandler,
+) {
   return {
     ...healthRoutes({
-      notReady: () => [
-        ...(state.waitingFor === undefined ? [] : [`waiting for ${state.waitingFor}`]),
-        ...(state.preflight?.notServed() ?? []),
-      ],
+      notReady: () => {
+        const waitingFor = WAITING_FOR[state().at];
+        const own = waitingFor === undefined ? [] : [`waiting for ${waitingFor}`];
+        return [...own, ...(preflight?.notServed() ?? [])];
+      },
       metrics,
     }),
     // Controllers that do not lead serve the webhook too.
-    "/readyz/preflight": readyRoute(() => state.preflight?.trouble() ?? []),
+    "/readyz/preflight": readyRoute(() => preflight?.trouble() ?? []),
   };
 }
 
 /** What the leader's work takes from the options. */
 function partsOf(
   { config, log, signal, clock = systemClock, ...options }: ControllerOptions,
-  state: Readiness,
   client: KubeClient,
   identity: string,
-): Pick<
-  LeadOptions,
-  | "log"
-  | "record"
-  | "podsSettings"
-  | "hostsOnly"
-  | "probing"
-  | "liveEviction"
-  | "createModelPass"
-  | "onWatching"
-  | "onWorking"
-> {
+): Pick<LeadOptions, "record" | "podsSettings" | "probing" | "liveEviction" | "createModelPass"> {
   return {
-    log,
     record: createEventRecorder({
       client,
       clock,
@@ -203,17 +210,8 @@ function partsOf(
       reportingInstance: identity,
     }),
     podsSettings: podsSettingsOf(config),
-    hostsOnly: config.hostsOnly,
     liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
-    onWatching: (watches) => {
-      state.watches = watches;
-    },
-    onWorking: () => {
-      state.waitingFor = undefined;
-      log.info({}, "working");
-      options.onWorking?.();
-    },
   };
 }
