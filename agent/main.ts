@@ -8,6 +8,7 @@ import { type Host, hostSchema } from "../src/api/host.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { excludeFromBackup } from "../src/macos/volume.ts";
 import type { RunCommand } from "../src/util/command.ts";
+import { defined } from "../src/util/defined.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type Agent, type AgentInputs, openAgent } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
@@ -219,7 +220,7 @@ async function describeHost({ inputs, state, observe }: Agent): Promise<Host> {
   const seen = await observe();
   const host = state.host() ?? hostSchema.parse({ metadata: { name: inputs.config.hostName } });
   const { status = {} } = hostStatusBody(host, seen, new Date(inputs.clock.nowMs()).toISOString());
-  return { ...host, status: { ...host.status, ...status } };
+  return { ...host, status: { ...host.status, ...defined(status) } };
 }
 
 function enginesKeepRunning(engines: number): string {

@@ -6,6 +6,7 @@ import type { HostCompute, HostRuntime, HostSystemInfo } from "../../src/api/hos
 import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
+import { defined } from "../../src/util/defined.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
@@ -80,7 +81,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     clock,
     () => (isWhole(info) ? Number.POSITIVE_INFINITY : INFO_RETRY_MS),
     async () => {
-      info = { ...info, ...(await reader.info()) };
+      info = { ...info, ...defined(await reader.info()) };
       return info;
     },
   );

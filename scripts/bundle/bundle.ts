@@ -5,7 +5,7 @@ import { type BuildOptions, type BuildResult, build, type Plugin } from "esbuild
 import { leanClientNode } from "./lean-client-node.ts";
 import { leanHttp } from "./lean-http.ts";
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Of zod's languages only English, which is the one that its messages are in (a tenth of the agent's code). */
 const leanZod: Plugin = {

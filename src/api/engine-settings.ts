@@ -1,7 +1,7 @@
 /** The settings of an engine: one set of fields for InferenceService.spec and for the resolved replica. */
 import { z } from "zod";
 import { programSchema } from "./fields/program.ts";
-import { singleEngineFields } from "./fields/runtimes.ts";
+import { singleEngineFields } from "./fields/runtime-fields.ts";
 import { totalLength } from "./fields/shared.ts";
 
 export const modeSchema = z.enum(["chat", "embedding", "rerank"]);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { engineSettingsSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
-import { runtimeSchema } from "./fields/runtimes.ts";
+import { runtimeSchema } from "./fields/runtime-fields.ts";
 import {
   bytes,
   changeMarkerSchema,

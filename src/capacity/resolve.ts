@@ -9,6 +9,7 @@ import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
+import { defined } from "../util/defined.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
@@ -96,11 +97,6 @@ function withContent(
   const file = pinned?.file === undefined ? undefined : files[0];
   const then = defined({ key: pinned?.key ?? "", file, revision, changeMarker });
   return { ...model, status: defined({ ...known, pinned: then, gguf, sizeBytes }) };
-}
-
-function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }
 
 interface Usable {

@@ -1,4 +1,5 @@
 /** From what a user asks for to what an agent runs: defaults filled in, references resolved. */
+
 import { type EngineSettings, engineFields, type Mode } from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ReplicaModel, ReplicaProbes, ReplicaTemplate } from "../api/inference-replica.ts";
@@ -8,6 +9,7 @@ import { readProbes } from "../api/probes.ts";
 import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, engineDescription } from "../engines/registry.ts";
 import { parseSource } from "../models/source/parse.ts";
+import { defined } from "../util/defined.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
 export const DEFAULT_CONTEXT_PER_SLOT = 4096;
@@ -156,9 +158,4 @@ export function toReplicaProbes(spec: InferenceServiceSpec): ReplicaProbes {
 /** How many old revisions are kept; the field has two places, of which one may be set. */
 export function revisionHistoryLimit(spec: InferenceServiceSpec): number {
   return spec.rollout.revisionHistoryLimit ?? spec.revisionHistoryLimit ?? DEFAULT_REVISION_HISTORY;
-}
-
-/** The object without undefined fields, as the API server would give it back. */
-function defined<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }

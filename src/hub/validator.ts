@@ -1,5 +1,7 @@
 /** How a server distinguishes versions of a file's content. */
+
 import type { IncomingHttpHeaders } from "node:http";
+import { defined } from "../util/defined.ts";
 import type { SourceResponse } from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import type { OpenSource } from "./remote-source.ts";
@@ -14,7 +16,8 @@ export interface Validator {
 /** The validator that an answer's headers carry, without a length. */
 export function validatorOf(headers: IncomingHttpHeaders): Validator {
   const { etag, "last-modified": lastModified } = headers;
-  return { etag, lastModified };
+  // One that a later answer does not repeat stays: no keys without a value.
+  return defined({ etag, lastModified });
 }
 
 /** Bytes of the whole file, by an answer with status 200 or 206; undefined where the server does not say. */

@@ -56,15 +56,15 @@ export function runMarkOf(dir: string): string {
   return encodeURI(dir);
 }
 
-/** Throws when a file is there and cannot be read. */
+/** What is there, and no key for what is not: callers keep what an earlier reading found. Throws when a file cannot be read. */
 export function readRunFiles(dir: string): RunFiles {
   const session = parseMark(readText(join(dir, "session")));
   const main = parseMark(readText(join(dir, "pid")));
   const exit = parseExit(readText(join(dir, "exit")));
   return {
-    session,
-    main,
-    exit,
+    ...(session === undefined ? {} : { session }),
+    ...(main === undefined ? {} : { main }),
+    ...(exit === undefined ? {} : { exit }),
   };
 }
 

@@ -1,5 +1,7 @@
-/** Every runtime by its name: the only file of the API that names single ones. `src/engines/registry.ts` describes each. */
-import { z } from "zod";
+/**
+ * Every runtime by its name; `src/engines/registry.ts` describes each. Without schemas, because texts of errors need the names
+ * in processes that load none.
+ */
 
 export const RUNTIMES = [
   "llamacpp",
@@ -12,8 +14,7 @@ export const RUNTIMES = [
   "personaplex",
   "generic",
 ] as const;
-export const runtimeSchema = z.enum(RUNTIMES);
-export type Runtime = z.output<typeof runtimeSchema>;
+export type Runtime = (typeof RUNTIMES)[number];
 
 /** Engines of hosts, with the command that installs each. Their `extraArgs` are held to a list of allowed ones. */
 export const HOST_ENGINE_INSTALLS = {
@@ -28,29 +29,3 @@ export const RUNTIMES_BY_FORMAT =
 
 /** For descriptions: programs that keep models on a host. */
 export const MODEL_KEEPERS = "ollama, omlx, lmstudio, huggingface, …";
-
-/** Settings that a single engine has. */
-export const singleEngineFields = {
-  turboQuantBits: z
-    .literal([3, 6, 8])
-    .describe("Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.")
-    .optional(),
-  pagedSSDCacheDir: z
-    .string()
-    .min(1)
-    .max(1024)
-    .describe("Folder on the host in which oMLX pages KV blocks to disk.")
-    .optional(),
-  hotCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("Maximum memory for oMLX's KV blocks, for example 8GB.")
-    .optional(),
-  pagedSSDCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("Maximum disk space of oMLX's paged cache, for example 100GB.")
-    .optional(),
-} as const;

@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { engineFields, modeSchema, ropeScalingSchema } from "../engine-settings.ts";
 import { inFlightProbeSchema } from "../fields/program.ts";
-import { RUNTIMES_BY_FORMAT, runtimeSchema } from "../fields/runtimes.ts";
+import { runtimeSchema } from "../fields/runtime-fields.ts";
+import { RUNTIMES_BY_FORMAT } from "../fields/runtimes.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";

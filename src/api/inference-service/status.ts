@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
-import { runtimeSchema } from "../fields/runtimes.ts";
+import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName } from "../fields/shared.ts";
 
 export const SERVICE_PHASES = [
