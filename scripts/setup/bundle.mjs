@@ -2,7 +2,17 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const SOURCES = ["src", "fitness", "agent", "controller", "server", "launchd", "local", "cli"];
+const SOURCES = [
+  "src",
+  "fitness",
+  "agent",
+  "controller",
+  "server",
+  "launchd",
+  "local",
+  "cli",
+  "scripts/bundle",
+];
 
 export function bundleIsFresh(root) {
   const bundle = join(root, "dist", "metalbridge.mjs");
@@ -12,8 +22,7 @@ export function bundleIsFresh(root) {
 }
 
 function newestMs(root) {
-  const makers = ["bundle.ts", "lean-client-node.ts"].map((name) => join(root, "scripts", name));
-  const files = [join(root, "package-lock.json"), ...makers];
+  const files = [join(root, "package-lock.json")];
   for (const folder of SOURCES.map((name) => join(root, name)).filter(existsSync)) {
     for (const name of readdirSync(folder, { recursive: true })) {
       if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(join(folder, name));
