@@ -19,6 +19,7 @@ import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { cachedLayer } from "../../../scripts/images/layer.ts";
 import { packImage, writeTar } from "../../../scripts/images/layout.ts";
 import { hash } from "../../../src/util/hash.ts";
+import { waitForLock } from "../../../src/util/process-lock.ts";
 import { poll } from "../poll.ts";
 import { run } from "../run.ts";
 import { ctr, PAUSE_IMAGE, rootIn, startContainerd } from "./containerd.ts";
@@ -32,10 +33,27 @@ const LIMIT_MS = 30_000;
 export async function prepareImages(parts: NodeParts, images: readonly NodeImage[]): Promise<string> {
   const name = [parts, images].map((value) => hash(JSON.stringify(value)));
   const template = path.join(readPartsConfig().cacheDir, "node-images", name.join("-"));
-  if (!existsSync(template)) await makeTemplate(parts, images, template);
-  const now = new Date();
-  utimesSync(template, now, now);
+  const earlier = await reserve(template);
+  if (earlier !== template) await makeTemplate(parts, images, template, earlier);
   return template;
+}
+
+/** Marks the template as used, or else the newest similar one, and removes others: no other run removes it while it is copied. */
+async function reserve(template: string): Promise<string | undefined> {
+  const folder = path.dirname(template);
+  mkdirSync(folder, { recursive: true });
+  const release = await waitForLock(folder);
+  if (release === undefined) throw new Error(`another process keeps ${folder} locked`);
+  try {
+    const prefix = path.basename(template).split("-")[0] ?? "";
+    const found = existsSync(template) ? template : newestOf(folder, prefix);
+    const now = new Date();
+    if (found !== undefined) utimesSync(found, now, now);
+    removeOld(folder);
+    return found;
+  } finally {
+    await release();
+  }
 }
 
 /** Puts them where a containerd in the folder looks for them. */
@@ -43,12 +61,14 @@ export function copyImages(template: string, folder: string): void {
   copyRoot(template, rootIn(folder), symlinkSync);
 }
 
-async function makeTemplate(parts: NodeParts, images: readonly NodeImage[], template: string): Promise<void> {
-  mkdirSync(path.dirname(template), { recursive: true });
-  removeOld(path.dirname(template));
+async function makeTemplate(
+  parts: NodeParts,
+  images: readonly NodeImage[],
+  template: string,
+  earlier: string | undefined,
+): Promise<void> {
   const folder = mkdtempSync(path.join(path.dirname(template), ".new-"));
   // Most layers are those of an earlier one, which may be removed before this one.
-  const earlier = newestOf(path.dirname(template), path.basename(template).split("-")[0] ?? "");
   if (earlier !== undefined)
     copyRoot(earlier, rootIn(folder), (source, target) => execFileSync("cp", ["-al", source, target]));
   const machine = await startMachine(["unshare", "--net", "--"], folder);
