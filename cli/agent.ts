@@ -6,6 +6,7 @@ import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/co
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { defined } from "../src/util/defined.ts";
 import { runDoctor } from "./doctor/run-for-agent.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { createJsonLog } from "./program/json-log.ts";
@@ -15,7 +16,7 @@ import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 /** Many crashes' last words. */
-const MOST_CRASH_LOG_BYTES = 1 << 20;
+const MAX_CRASH_LOG_BYTES = 1 << 20;
 
 export interface AgentFlags {
   readonly config?: string;
@@ -120,7 +121,7 @@ async function agent(flags: AgentFlags): Promise<void> {
 
 function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | undefined {
   if (logFile === undefined || dryRun) return undefined;
-  trimCrashLog(MOST_CRASH_LOG_BYTES);
+  trimCrashLog(MAX_CRASH_LOG_BYTES);
   const { maxSize: maxBytes, keep } = logRotation;
   try {
     return openLogFile(logFile, { maxBytes, keep });
@@ -158,10 +159,6 @@ export function agentSettingsOf(flags: AgentFlags): AgentSettings {
 function remoteAccessOf({ remoteAccess: what }: AgentFlags): AgentSettings["remoteAccess"] {
   if (what === undefined) return undefined;
   return { logs: what.includes("logs"), doctor: what.includes("doctor") };
-}
-
-function defined(settings: Readonly<Record<string, unknown>>): object {
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
 function parsePort(text: string): number {

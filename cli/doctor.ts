@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { text as readText } from "node:stream/consumers";
 import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
-import { loadAgentConfig } from "../agent/config/load.ts";
+import { loadAgentConfig, withoutRetired } from "../agent/config/load.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agent/config/schema.ts";
 import { type CheckResult, runChecks } from "../src/doctor/checks/check.ts";
 import { valueOfReading } from "../src/doctor/readings.ts";
@@ -146,7 +146,9 @@ async function checkMachine(flags: Flags): Promise<DoctorReport> {
 
 /** The whole configuration of a running agent, as it loaded it: doctor/run-for-agent.ts. */
 async function readAgentsConfig(): Promise<AgentConfig> {
-  return agentConfigSchema.parse(JSON.parse(await readText(process.stdin)));
+  const given = JSON.parse(await readText(process.stdin)) as AgentSettings;
+  // During an upgrade the agent may still be of the version before.
+  return agentConfigSchema.parse(withoutRetired(given).settings);
 }
 
 async function look(asked: GatherOptions): Promise<Gathered & { readonly results: readonly CheckResult[] }> {

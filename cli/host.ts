@@ -22,7 +22,7 @@ import { hostEntries, renderHostTable } from "./host/table.ts";
 import { configureTokens } from "./host/token.ts";
 import { writeOut } from "./program/output.ts";
 
-const LONGEST_VALIDITY_MS = JOIN_TOKEN_SECONDS * 1_000;
+const MAX_VALIDITY_MS = JOIN_TOKEN_SECONDS * 1_000;
 const DRAIN_TIMEOUT_MS = 600_000;
 
 /** Subcommands, options and actions of the verb. */
@@ -91,7 +91,7 @@ async function addHosts(
   { filename, ...given }: AddCommandFlags,
   command: Command,
 ): Promise<void> {
-  const flags = { ...given, validFor: given.validFor ?? LONGEST_VALIDITY_MS };
+  const flags = { ...given, validFor: given.validFor ?? MAX_VALIDITY_MS };
   if (filename === undefined) {
     if (hosts.length === 0) command.error("error: name hosts, or pass a file with -f");
     if (given.dryRun === true) command.error("error: --dry-run needs -f");
@@ -111,7 +111,7 @@ function parseHosts(text: string, before: readonly HostArgument[] = []): readonl
 /** The API server issues no token for less than ten minutes. */
 function parseValidity(text: string): number {
   const ms = parseDuration(text);
-  if (ms >= 600_000 && ms <= LONGEST_VALIDITY_MS) return ms;
+  if (ms >= 600_000 && ms <= MAX_VALIDITY_MS) return ms;
   throw new InvalidArgumentError("It has to be a time from 10m to 24h.");
 }
 

@@ -15,6 +15,7 @@ import { keyOf } from "../src/api/names.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { parseSource } from "../src/models/source/parse.ts";
+import { defined } from "../src/util/defined.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
@@ -111,7 +112,7 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
 function deployWith(flags: ClusterFlags): Deploy {
   return ({ model, namespace, ...wish }, isAllowed) =>
     withCluster("mcp", namespace === undefined ? flags : { ...flags, namespace }, async (cluster) => {
-      const given = Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== undefined));
+      const given = defined(wish);
       const objects = await objectsOf(cluster, model, given);
       if (objects.model !== undefined && parseSource(objects.model.spec.source).kind === "file")
         throw new MetalbridgeError("McpArgumentInvalid", "model: a path is no source that is offered here");

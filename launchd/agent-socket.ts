@@ -5,7 +5,7 @@ import type { ObservedAgent } from "./plan/observed.ts";
 
 /** A busy one answers late; one that is gone refuses at once. */
 const ANSWER_MS = 10_000;
-const MOST_BYTES = 64 << 10;
+const MAX_BYTES = 64 << 10;
 
 /** Never rejects. "none" only when nothing listens there. */
 export function queryAgent(path: string): Promise<ObservedAgent> {
@@ -21,7 +21,7 @@ export function queryAgent(path: string): Promise<ObservedAgent> {
     const late = setTimeout(() => finish({ at: "unknown", why: "it does not answer" }), ANSWER_MS);
     socket.on("data", (chunk) => {
       text += chunk.toString();
-      if (text.length > MOST_BYTES) finish({ at: "unknown", why: "its answer is too long" });
+      if (text.length > MAX_BYTES) finish({ at: "unknown", why: "its answer is too long" });
     });
     socket.once("end", () => finish(agentOf(text)));
     socket.once("error", (error: NodeJS.ErrnoException) => {

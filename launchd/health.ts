@@ -49,7 +49,7 @@ export async function awaitHealthy(
 }
 
 const LINES = 8;
-const MOST_BYTES = 64 << 10;
+const MAX_BYTES = 64 << 10;
 
 /** The last lines of both logs, for a message; empty when there are none. systemd's are in the journal. */
 export function tailOfLogs({ agentLog, crashLog, manager }: InstallLayout): string {
@@ -66,7 +66,7 @@ export function tailOfLogs({ agentLog, crashLog, manager }: InstallLayout): stri
 /** Empty when it cannot be read. */
 function endOf(path: string): string {
   try {
-    return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MOST_BYTES, atEnd: true }));
+    return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MAX_BYTES, atEnd: true }));
   } catch {
     return "";
   }

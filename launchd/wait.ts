@@ -3,7 +3,7 @@ import { waitMs } from "../src/kube/wait.ts";
 import type { Clock } from "../src/util/ports.ts";
 
 const FIRST_MS = 20;
-const LARGEST_MS = 250;
+const MAX_MS = 250;
 
 /** Asks at growing intervals until the answer is true; false when `withinMs` has passed. At least once. */
 export async function pollUntil(
@@ -13,7 +13,7 @@ export async function pollUntil(
 ): Promise<boolean> {
   const deadlineMs = clock.monotonicMs() + withinMs;
   const never = new AbortController().signal;
-  for (let delayMs = FIRST_MS; ; delayMs = Math.min(LARGEST_MS, delayMs * 2)) {
+  for (let delayMs = FIRST_MS; ; delayMs = Math.min(MAX_MS, delayMs * 2)) {
     if (await ask()) return true;
     const leftMs = deadlineMs - clock.monotonicMs();
     if (leftMs <= 0) return false;

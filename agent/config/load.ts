@@ -1,4 +1,5 @@
 /** Reads the agent's configuration once, at start: flags, managed preferences, file, environment, this machine's defaults. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -6,6 +7,7 @@ import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { MACHINE_VARIABLES, pickCredentials } from "../../src/models/source/credentials.ts";
+import { defined } from "../../src/util/defined.ts";
 import { joinedKubeconfigPath, readHostToken } from "../credential/file.ts";
 import { MANAGED_PREFERENCES, readManagedPreferences } from "./managed.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
@@ -45,7 +47,7 @@ export function loadAgentConfig(input: ConfigInput): AgentConfig {
     kubeconfig,
   };
   const parsed = agentConfigSchema.safeParse(
-    withoutAbsent({ ...defaults, ...said, huggingFace: withoutAbsent(huggingFace) }),
+    defined({ ...defaults, ...said, huggingFace: defined(huggingFace) }),
   );
   if (!parsed.success) throw invalid(parsed.error, from);
   const config = parsed.data;
@@ -64,11 +66,12 @@ function readSettings({ file, flags = {}, ...input }: ConfigInput, env: NodeJS.P
   const ownFile = file === undefined ? {} : readConfigFile(file);
   const { settings, retired } = withoutRetired(merge(ownFile, managed ?? {}));
   if (retired.length > 0) input.onRetired?.(retired);
-  const said = merge(settings, withoutAbsent(flags));
+  const said = merge(settings, defined(flags));
   return { said, from: [file, managed === undefined ? undefined : managedFile] };
 }
 
-function withoutRetired(settings: AgentSettings) {
+/** Settings of earlier versions are accepted, and named so that the caller can warn. */
+export function withoutRetired(settings: AgentSettings) {
   const retired: string[] = [];
   const groups = Object.entries(settings).map(([name, group]) => {
     if (!isGroup(group)) return [name, group];
@@ -159,17 +162,13 @@ function withCredentials(
 function merge<T extends object>(under: T, over: T): T {
   const entries = Object.entries(over).map(([key, value]) => {
     const below: unknown = Reflect.get(under, key);
-    return [key, isGroup(below) && isGroup(value) ? { ...below, ...withoutAbsent(value) } : value];
+    return [key, isGroup(below) && isGroup(value) ? { ...below, ...defined(value) } : value];
   });
   return { ...under, ...Object.fromEntries(entries) };
 }
 
 function isGroup(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function withoutAbsent<T extends object>(settings: T): T {
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as T;
 }
 
 function invalid(error: z.ZodError, files: readonly (string | undefined)[]): MetalbridgeError {

@@ -37,7 +37,7 @@ export interface SliceEndpoints extends Endpoints {
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
 /** After that the write fails; the caller plans again, with newer facts. */
-const MOST_ATTEMPTS = 8;
+const MAX_ATTEMPTS = 8;
 
 /** Starts the watch of this host's slices at once; it ends with the signal. */
 export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
@@ -64,7 +64,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
-      if (outcome.at !== "failed" || failures >= MOST_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
+      if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
       await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
     }
   };

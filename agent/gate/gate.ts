@@ -20,7 +20,7 @@ const HANDOVER_MS = 30_000;
 const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
 /** A gate that ends sooner than this after its start is started again later each time, up to this. */
-const LONGEST_RESTART_MS = 10_000;
+const MAX_RESTART_MS = 10_000;
 /** A gate is reached by its socket alone. */
 const NO_TARGET = { host: "127.0.0.1", port: 0 };
 
@@ -327,7 +327,7 @@ class Gates implements Gate {
 
   #restart({ number, startedAt, instance }: Generation): void {
     const { clock, log } = this.#ports;
-    const isEarly = clock.monotonicMs() - startedAt < LONGEST_RESTART_MS;
+    const isEarly = clock.monotonicMs() - startedAt < MAX_RESTART_MS;
     const inMs = isEarly ? this.#restartMs : 0;
     this.#restartMs = isEarly ? nextRestartMs(this.#restartMs) : 0;
     log.error({ gate: number, state: instance.state(), inMs }, "the gate has exited; starting another");
@@ -378,7 +378,7 @@ class Gates implements Gate {
 }
 
 function nextRestartMs(before: number): number {
-  return Math.min(LONGEST_RESTART_MS, Math.max(250, before * 2));
+  return Math.min(MAX_RESTART_MS, Math.max(250, before * 2));
 }
 
 /** As the file in the gate's folder has them; none without a file. Rejects where it cannot be read. */

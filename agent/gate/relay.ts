@@ -9,7 +9,7 @@ import type { RouteCounters } from "./counters.ts";
 
 /** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
 const POOL_IDLE_MS = 2_000;
-const LARGEST_LIST = 8 * 1024 ** 2;
+const MAX_LIST = 8 * 1024 ** 2;
 
 /** Of one connection only (RFC 9110, 7.6.1), or set by the gate: what clients show us is not for the daemon. */
 const NOT_SENT_ON = new Set([
@@ -184,7 +184,7 @@ function rewriteAnswer(
   const areCrumbs = detectTinyChunks();
   const fail = (why: string) => exchange.refuse(rejectRequest(502, "upstream", `the model's server ${why}`));
   answer.on("data", (chunk: Buffer) => {
-    if (held.length + chunk.length > LARGEST_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));
+    if (held.length + chunk.length > MAX_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));
     else if (exchange.share.take(held.needs(chunk.length))) held.append(chunk);
     else {
       exchange.refuse(retryLater("busy", "too many large requests at once"));

@@ -14,11 +14,11 @@ export interface InstalledModelFolder {
 
 const MIB = 1024 ** 2;
 /** Folders that are looked into in one place: a folder of something else must not keep us busy. */
-const MOST_FOLDERS = 2_000;
-const MOST_FILES = 10_000;
+const MAX_FOLDERS = 2_000;
+const MAX_FILES = 10_000;
 const READ_AT_ONCE = 512;
 const DEEPEST = 4;
-const LARGEST_MANIFEST = MIB;
+const MAX_MANIFEST = MIB;
 const WEIGHTS = /\.(gguf|safetensors|npz)$/i;
 const PROJECTOR = /^mmproj/i;
 /** Ollama's own registry is not said in its names. */
@@ -73,7 +73,7 @@ async function ollamaModels(manifests: string): Promise<readonly InstalledModel[
 
 async function sizeInManifest(file: string): Promise<number | undefined> {
   try {
-    if ((await stat(file)).size > LARGEST_MANIFEST) return undefined;
+    if ((await stat(file)).size > MAX_MANIFEST) return undefined;
     const { layers, config } = JSON.parse(await readFile(file, "utf8")) as Record<string, unknown>;
     if (!Array.isArray(layers)) return undefined;
     // As Ollama counts it, so that a server that starts or stops changes nothing.
@@ -143,10 +143,10 @@ async function filesUnder(root: string): Promise<readonly string[]> {
     for (const entry of await entriesOf(path)) {
       const inner = join(path, entry.name);
       if (!entry.isDirectory()) files.push(inner);
-      else if (depth < DEEPEST && folders.length < MOST_FOLDERS)
+      else if (depth < DEEPEST && folders.length < MAX_FOLDERS)
         folders.push({ path: inner, depth: depth + 1 });
     }
-    if (files.length > MOST_FILES) break;
+    if (files.length > MAX_FILES) break;
   }
   return files;
 }
@@ -156,7 +156,7 @@ async function entriesOf(folder: string): Promise<readonly Dirent[]> {
   const entries: Dirent[] = [];
   try {
     for await (const entry of await opendir(folder, { bufferSize: READ_AT_ONCE }))
-      if (entries.push(entry) >= MOST_FILES) break;
+      if (entries.push(entry) >= MAX_FILES) break;
   } catch {
     // Not there, or not ours to read.
   }

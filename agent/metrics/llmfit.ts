@@ -32,7 +32,7 @@ export interface LlmfitOptions<Facts> {
   readonly load: () => Promise<LlmfitRest<Facts>>;
 }
 
-const MOST_BODY_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 
 /** Returns at once; retries until it listens. */
 export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
@@ -52,7 +52,7 @@ export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
     return reading;
   };
   const otherwise = async (request: IncomingMessage): Promise<HttpResponse> => {
-    const body = await readBodyText(request, MOST_BODY_BYTES);
+    const body = await readBodyText(request, MAX_BODY_BYTES);
     if (body === undefined) return { status: 413, body: "length limit exceeded" };
     const { method = "", url = "", headers, socket } = request;
     const isLocal = isLoopback(socket.remoteAddress ?? "");

@@ -14,7 +14,7 @@ export type DownloadChoice =
   | { readonly from: "origin" }
   | { readonly from: "peers"; readonly givers: readonly string[] };
 
-const MOST_GIVERS = 3;
+const MAX_GIVERS = 3;
 
 /**
  * Fetchers stand in line by when they began. Without a holder the first fetches from the origin and each other from the
@@ -29,7 +29,7 @@ export function choosePeers({ self, content, holders, fetchers }: ContentPeers):
   const before = line[place - Math.max(1, holders.length)];
   if (place < holders.length) {
     const givers = spread(holders, content).filter((_, index) => index % line.length === place);
-    return { from: "peers", givers: givers.slice(0, MOST_GIVERS) };
+    return { from: "peers", givers: givers.slice(0, MAX_GIVERS) };
   }
   return before === undefined ? { from: "origin" } : { from: "peers", givers: [before] };
 }

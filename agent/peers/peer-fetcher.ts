@@ -59,7 +59,7 @@ const LIMITS: PeerFetcherLimits = {
   ...{ chunkMs: 500, reserveMs: 8_000, sampleBytes: 8 << 20, sampleMs: 10_000 },
 };
 /** Answers in a row that a peer has no more than before. Each comes after a while. */
-const MOST_STUCK = 3;
+const MAX_STUCK = 3;
 
 export function createPeerFetcher(options: PeerFetcherOptions): PeerFetcher {
   const reputation = createReputation(options.clock);
@@ -291,7 +291,7 @@ class Flight implements PeerFetch {
       if (answer.at === "chunk") return answer;
       isStuckFor = answer.availableBytes > most ? 0 : isStuckFor + 1;
       most = Math.max(most, answer.availableBytes);
-      if (isStuckFor >= MOST_STUCK || most >= (chunk + 1) * CHUNK_BYTES) break;
+      if (isStuckFor >= MAX_STUCK || most >= (chunk + 1) * CHUNK_BYTES) break;
       await waitBeforeRetry(this.#limits.againMs, { clock: this.#options.clock, signal });
     }
     throw new PeerFailure("it came no further");

@@ -57,9 +57,9 @@ const WAIT_MS = 10_000;
 const STALL_MS = 30_000;
 const HANDSHAKE_MS = 5_000;
 const CHECK_MS = 1_000;
-const MOST_CONNECTIONS = 256;
+const MAX_CONNECTIONS = 256;
 /** Chunks that one host is given at once; its other requests are queued before they take memory or a file. */
-const MOST_CHUNKS_PER_HOST = 4;
+const MAX_CHUNKS_PER_HOST = 4;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startPeerServer(options: PeerServerOptions): Promise<number> {
@@ -98,7 +98,7 @@ export async function startPeerServer(options: PeerServerOptions): Promise<numbe
       });
     },
   );
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   server.on("connection", visitors.arrive);
   server.on("secureConnection", (socket) => {
     if (fingerprintOf(socket) === undefined) socket.destroy();
@@ -230,7 +230,7 @@ async function enter(
   queues: Map<string, DownloadQueue>,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const queue = queues.get(host) ?? createDownloadQueue(MOST_CHUNKS_PER_HOST);
+  const queue = queues.get(host) ?? createDownloadQueue(MAX_CHUNKS_PER_HOST);
   queues.set(host, queue);
   const leave = await queue.enter(
     () => [host],

@@ -70,7 +70,7 @@ export function createPeers(options: PeersOptions): Peers {
       const attempt = () =>
         startPeerServer({ identity, directory, pace, clock, log, contents: given, ...place });
       const onListening = (bound: number): void => {
-        if (!stop.aborted) port = bound;
+        port = bound;
       };
       retryListen(attempt, place, { clock, log, what: "other hosts that fetch weights", onListening });
     },

@@ -7,10 +7,8 @@ import { applyPrepare } from "./prepare/act.ts";
 import { applyServe } from "./serve/act.ts";
 import { withdrawEndpoint } from "./serve/endpoint.ts";
 import type { ReplicaState } from "./state/state.ts";
+import type { StepOutcome } from "./step.ts";
 import { applyStop } from "./stop/act.ts";
-
-/** What a step leaves: nothing new yet, facts that need a new plan at once, or a reason not to take the later steps. */
-export type StepOutcome = "later" | "changed" | "replan";
 
 /** True when the replica should be planned again at once. */
 export async function applyReplicaSteps(

@@ -113,6 +113,8 @@ class Runner implements ReplicaRunner {
 
   connect(cluster: ReplicaCluster): void {
     this.#cluster = cluster;
+    // They failed because there was no connection: their backoff must not outlast it.
+    for (const { jobs } of this.#context.states.values()) jobs.forgive(API_WRITES);
     this.enqueueAll();
   }
 

@@ -7,7 +7,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { makeFolder } from "../../src/util/folder.ts";
 
 /** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
-const MOST_PATH_BYTES = 103;
+const MAX_PATH_BYTES = 103;
 
 /** `beside` where that is short enough, else a path under the temporary folder by its hash. */
 export async function socketPathFor(beside: string, tempDir: string): Promise<string> {
@@ -25,12 +25,12 @@ export function existingSocketPath(beside: string, tempDir: string): string {
 
 /** `folder`: the one of ours that a short path needs. */
 function socketPlace(beside: string, tempDir: string): { readonly path: string; readonly folder?: string } {
-  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return { path: beside };
+  if (Buffer.byteLength(beside) <= MAX_PATH_BYTES) return { path: beside };
   const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
   const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
   const path = join(folder, `${digest}.sock`);
-  if (Buffer.byteLength(path) > MOST_PATH_BYTES) {
-    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
+  if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
+    throw unusable(`${beside} is longer than a socket's path may be (${MAX_PATH_BYTES} bytes)`);
   }
   return { path, folder };
 }

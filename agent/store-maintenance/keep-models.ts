@@ -58,11 +58,14 @@ export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
   const { store } = options;
   let cluster: { readonly prefetcher: Prefetcher; readonly record: RecordEvent } | undefined;
   const unreported: VerifiedFile[] = [];
-  const onDamaged = (file: VerifiedFile) => {
-    options.runner.weightsDamaged(file.sha256, damageNote(file));
+  const publishDamage = (file: VerifiedFile) => {
     if (cluster === undefined) return void unreported.push(file);
     reportDamage(file, options, cluster.record);
     cluster.prefetcher.lookAgain();
+  };
+  const onDamaged = (file: VerifiedFile) => {
+    options.runner.weightsDamaged(file.sha256, damageNote(file));
+    publishDamage(file);
   };
   const verifier = createRequestedVerification({ ...options, onDamaged });
   const inTurn = createSerializer();
@@ -71,7 +74,7 @@ export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
     connect: ({ client, record }) => {
       const { maxDownloads } = options.config.sources;
       cluster = { prefetcher: createPrefetcher({ ...options, client, maxDownloads }), record };
-      for (const file of unreported.splice(0)) onDamaged(file);
+      for (const file of unreported.splice(0)) publishDamage(file);
     },
     report: () => ({ prefetches: cluster?.prefetcher.states() ?? [], ...verifier.done() }),
     take: ({ spec, status }) => {

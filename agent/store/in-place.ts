@@ -34,7 +34,7 @@ export async function findInPlace(
   const all = projector === undefined ? files : [...files, projector];
   return {
     path: isFolder && format !== "gguf" ? path : first.path,
-    mmprojPath: projector === undefined ? undefined : projector.path,
+    mmprojPath: projector?.path,
     sizeBytes: all.reduce((sum, file) => sum + file.sizeBytes, 0),
     files: all,
   };

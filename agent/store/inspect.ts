@@ -13,9 +13,9 @@ import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 /** Most headers fit; the vocabulary makes those of large models some MiB long. */
 const FIRST_BYTES = 64 << 10;
 const CHUNK_BYTES = 1 << 20;
-const MOST_KEPT = 1_024;
+const MAX_KEPT = 1_024;
 /** Real ones have some KiB; an index of a very large model some MiB. */
-const MOST_CONFIG_BYTES = 32 << 20;
+const MAX_CONFIG_BYTES = 32 << 20;
 
 interface Known {
   readonly mark: string;
@@ -116,7 +116,7 @@ async function textOf(files: StoredModel["files"], name: string): Promise<string
   const path = files.find((file) => basename(file.name) === name)?.path;
   if (path === undefined) return "";
   try {
-    if ((await stat(path)).size > MOST_CONFIG_BYTES) return "";
+    if ((await stat(path)).size > MAX_CONFIG_BYTES) return "";
     return await readFile(path, "utf8");
   } catch {
     return "";
@@ -127,7 +127,7 @@ function keep(known: Map<string, Known>, path: string, entry: Known): void {
   known.delete(path);
   known.set(path, entry);
   const [oldest] = known.keys();
-  if (known.size > MOST_KEPT && oldest !== undefined) known.delete(oldest);
+  if (known.size > MAX_KEPT && oldest !== undefined) known.delete(oldest);
 }
 
 function sum(values: readonly (number | undefined)[]): number {

@@ -101,7 +101,7 @@ function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts:
     files: model.files.map(({ name }) => name),
     format,
     revision,
-    weightsBytes: gguf?.weightsBytes === undefined ? undefined : gguf.weightsBytes,
+    weightsBytes: gguf?.weightsBytes,
     gguf: gguf === undefined ? undefined : ggufSchema.parse(gguf),
   };
 }

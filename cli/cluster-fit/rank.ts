@@ -70,7 +70,7 @@ export interface RankPayload {
 }
 
 const EVERY = new Set(["*", "any", "all"]);
-const MOST_RAW = 512;
+const MAX_RAW = 512;
 const UNSCHEDULABLE = "unschedulable: it is cordoned or drained, and gets no new replicas";
 
 /** The models that the name means; a family, where it means one. Empty where it means none. */
@@ -143,7 +143,7 @@ export function nodeResult(
   }
   const read = readNodeReport(end.text);
   if (read.at === "unusable") {
-    const raw = end.text.slice(0, MOST_RAW);
+    const raw = end.text.slice(0, MAX_RAW);
     return {
       ...about,
       error: "probe output was not valid JSON",

@@ -9,7 +9,7 @@ import { createRunCommand } from "../../src/util/command.ts";
 import { writeOut } from "../program/output.ts";
 
 /** More of a termination message is cut off. */
-const MOST_BYTES = 4096;
+const MAX_BYTES = 4096;
 
 /** The report of a node without what is installed: it has to be short, and a pod sees no files of the node. */
 export async function writeNodeReport(file: string, root = "/"): Promise<void> {
@@ -20,7 +20,7 @@ export async function writeNodeReport(file: string, root = "/"): Promise<void> {
     clock: systemClock,
   }).read();
   const text = JSON.stringify(report);
-  const short = Buffer.byteLength(text) <= MOST_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
+  const short = Buffer.byteLength(text) <= MAX_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
   writeOut(`${short}\n`);
   await writeFile(file, short);
 }

@@ -1,4 +1,5 @@
 /** The objects that `metalbridge deploy` creates. */
+
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -6,6 +7,7 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
 import { parseSource, shortNameOf } from "../../src/models/source/parse.ts";
+import { defined } from "../../src/util/defined.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { type WeightsRef, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -74,7 +76,7 @@ function modelOf(
     apiVersion: API_VERSION,
     kind: MODELS.kind,
     metadata: { name, namespace },
-    spec: given({
+    spec: defined({
       source,
       quantization,
       sourceSecretRef: flags.secret === undefined ? undefined : { name: flags.secret },
@@ -87,7 +89,7 @@ function serviceOf(namespace: string, name: string, modelRef: string, flags: Dep
     apiVersion: API_VERSION,
     kind: INFERENCE_SERVICES.kind,
     metadata: { name, namespace },
-    spec: given({
+    spec: defined({
       modelRef,
       runtime: flags.runtime,
       mode: flags.mode,
@@ -97,10 +99,6 @@ function serviceOf(namespace: string, name: string, modelRef: string, flags: Dep
       priority: flags.priority,
     }) as InferenceService["spec"],
   };
-}
-
-function given(fields: Readonly<Record<string, unknown>>): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 /** The name of the file, repository or tag, as an object may have it: "qwen3-0.6b-q8-0". */

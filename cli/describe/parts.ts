@@ -4,7 +4,7 @@ import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
 import { type Section, tableLines } from "./sections.ts";
 
-const MOST_EVENTS = 20;
+const MAX_EVENTS = 20;
 
 /** `said`: the object's own message; conditions that repeat it only point there. */
 export function conditionSection(
@@ -28,7 +28,7 @@ export function eventSection(events: readonly KubeEvent[] | "forbidden", nowMs: 
   if (events === "forbidden") return { title, lines: ["this credential may not list events"] };
   const sorted = [...events].sort((a, b) => Date.parse(lastOf(a)) - Date.parse(lastOf(b)));
   const rows = sorted
-    .slice(-MOST_EVENTS)
+    .slice(-MAX_EVENTS)
     .map((event) => [
       ageOf(lastOf(event), nowMs) ?? "",
       event.type ?? "",

@@ -15,7 +15,7 @@ import type { EngineFolder, FileReading, Reading, Readings } from "../../src/doc
 
 const SPEED_MS = 1_000;
 const CHUNK = 8 << 20;
-const MOST_BYTES = 64 << 20;
+const MAX_BYTES = 64 << 20;
 
 /** Engines of the state folder, and what of this machine's processes and ports is theirs. */
 export interface OwnEngines {
@@ -92,7 +92,7 @@ export async function readWriteSpeed(stateDir: string): Promise<Reading<Readings
       const chunk = randomBytes(CHUNK);
       const startMs = performance.now();
       let bytes = 0;
-      while (bytes < MOST_BYTES && performance.now() - startMs < SPEED_MS) {
+      while (bytes < MAX_BYTES && performance.now() - startMs < SPEED_MS) {
         await handle.write(chunk);
         await handle.datasync();
         bytes += CHUNK;

@@ -1,5 +1,7 @@
 /** The flags of `metalbridge fit` as the fields of an InferenceService that they stand for. */
+
 import { InvalidArgumentError } from "commander";
+import { defined } from "../../src/util/defined.ts";
 
 export interface FitFlags {
   readonly filename?: string;
@@ -34,7 +36,7 @@ export function specOf(flags: FitFlags): Record<string, unknown> {
     priority,
     placement: selector === undefined ? undefined : { hostSelector: { matchLabels: selector } },
   };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return defined(given);
 }
 
 /** "pool=studio,zone=a" */

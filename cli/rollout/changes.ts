@@ -3,7 +3,7 @@ import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { truncate } from "../../src/util/text.ts";
 
 /** A chat template is thousands of characters long. */
-const LONGEST_VALUE = 200;
+const MAX_VALUE = 200;
 
 export interface SpecChange {
   /** Dotted path below spec. */
@@ -35,7 +35,7 @@ export function renderChange({ field, from, to }: SpecChange): string {
 function renderValue(value: unknown): string {
   if (value === undefined) return "unset";
   const text = typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
-  return truncate(text, LONGEST_VALUE);
+  return truncate(text, MAX_VALUE);
 }
 
 function isFields(value: unknown): value is Fields {

@@ -1,4 +1,5 @@
 /** Recordings of this machine's tools in the form of test/macos, with whatever identifies it replaced. */
+
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
@@ -6,6 +7,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ENGINE_PROGRAMS } from "../../src/engines/traces.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool, ToolResult } from "../../src/util/command.ts";
+import { defined } from "../../src/util/defined.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
 
 export interface Recorder {
@@ -141,7 +143,7 @@ function fieldOf(line: string, answer: ToolResult): string | object | undefined 
   const stdout = withoutOthers(line, answer.stdout.replace(/\n$/, ""));
   if (code === 0 && stderr === "") return stdout;
   const fields = { code: code || undefined, stdout: stdout || undefined, stderr: stderr || undefined };
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  return defined(fields);
 }
 
 /** Other programs of the user are no one's business. */

@@ -74,7 +74,7 @@ async function pass(options: Work): Promise<void> {
     const replica = seen.get(key);
     if (replica === undefined) continue;
     const { service, on, name } = replica;
-    const why = await whyItStays(options, replica);
+    const why = await reasonToStay(options, replica);
     if (why !== undefined) {
       log.info({ service, name, on }, `not moved: ${why}`);
       options.metrics.countMove("Blocked");
@@ -107,7 +107,7 @@ function isThere(
 }
 
 /** Pods: where there is more than one, or by what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
-async function whyItStays(
+async function reasonToStay(
   { connection, watches }: MoverOptions,
   seen: ObservedWorkload,
 ): Promise<string | undefined> {

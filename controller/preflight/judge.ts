@@ -157,10 +157,11 @@ function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Ca
   const pod = podNeed({ service, model, draft, adapters });
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
   if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
+  if (scorer === undefined) return [];
   return nodes.flatMap((node): Candidate[] => {
     const place = { node, pod };
-    if (scorer === undefined) return [];
-    return [{ name: node.name, fit: scorer.fitOn(place), help: scorer.smallerFitOn(place) }];
+    const fit = scorer.fitOn(place);
+    return fit.at === "noGpus" ? [] : [{ name: node.name, fit, help: scorer.smallerFitOn(place) }];
   });
 }
 

@@ -50,7 +50,7 @@ export function serviceOf(review: Review): InferenceService | undefined {
 }
 
 /** The API server cuts warnings beyond 4096 bytes together. */
-const MOST_TEXT = 1_024;
+const MAX_TEXT = 1_024;
 
 export function admissionResponse(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
   return {
@@ -65,7 +65,7 @@ function judged(mode: PreflightMode, verdict: Preflight | undefined): object {
   if (verdict?.at !== "nowhere" || mode === "Off") return { allowed: true };
   const { message, mayGrow } = verdict;
   const machine = mayGrow ? "no machine that exists" : "no machine";
-  const text = truncate(`the model fits ${machine}: it ${message}`, MOST_TEXT);
+  const text = truncate(`the model fits ${machine}: it ${message}`, MAX_TEXT);
   if (mode === "Warn" || mayGrow) return { allowed: true, warnings: [text] };
   return { allowed: false, status: { code: 403, reason: "Forbidden", message: text } };
 }

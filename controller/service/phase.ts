@@ -42,8 +42,3 @@ export function stoppedPhase(want: number, { spec }: InferenceService): PhaseSta
     message: "spec.replicas is 0; scale up to serve again",
   };
 }
-
-/** A status without fields that have no value. */
-export function withoutAbsent<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
-}

@@ -13,7 +13,7 @@ const MAX_NAME = 512;
 const MAX_WORDS = 32;
 /** Sources whose record is remembered: a fleet has the same few over and over. */
 const MAX_SOURCES = 4096;
-const MOST_NEAREST = 5;
+const MAX_NEAREST = 5;
 /** What says nothing about which model it is. */
 const NOISE = new Set([
   ...["gguf", "mlx", "instruct", "it", "chat", "hf", "meta", "pt", "ud", "fp8", "awq", "gptq"],
@@ -70,7 +70,7 @@ export function nearestNames(records: readonly CatalogRecord[], name: string): r
     })
     .filter(({ common }) => common > 0)
     .sort((a, b) => b.common - a.common || (a.name < b.name ? -1 : 1))
-    .slice(0, MOST_NEAREST)
+    .slice(0, MAX_NEAREST)
     .map(({ name }) => name);
 }
 

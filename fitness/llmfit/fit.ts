@@ -29,7 +29,7 @@ export interface LlmfitRow {
 }
 
 const DEFAULT_CONTEXT = 8192;
-const LEAST_CONTEXT = 1024;
+const MIN_CONTEXT = 1024;
 const OVERHEAD_GB = 0.5;
 const GIB = 1024 ** 3;
 const PREQUANTIZED = new Set(["awq", "gptq", "autoround"]);
@@ -161,7 +161,7 @@ function bestIn(
 ): Found | undefined {
   const half = Math.floor(context / 2);
   for (const ladder of ladders)
-    for (const tokens of half >= LEAST_CONTEXT ? [context, half] : [context])
+    for (const tokens of half >= MIN_CONTEXT ? [context, half] : [context])
       for (const quantization of ladder) {
         const gb = memoryGb(record, quantization, tokens);
         if (gb <= poolGb) return { quantization, gb };

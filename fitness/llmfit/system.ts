@@ -27,7 +27,7 @@ export interface System {
   }[];
 }
 
-const MOST_CORES = 65_536;
+const MAX_CORES = 65_536;
 /** What llmfit takes for free of memory that it is given by hand. */
 const FREE_SHARE = 0.9;
 export const WITHOUT_GPU = {
@@ -96,7 +96,7 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
 }
 
 export function coreCountOf(value: number | undefined): number {
-  return value !== undefined && value > 0 && value <= MOST_CORES ? Math.floor(value) : 0;
+  return value !== undefined && value > 0 && value <= MAX_CORES ? Math.floor(value) : 0;
 }
 
 export function cpuBackend(arch: string | undefined): string {

@@ -65,7 +65,7 @@ export interface Fitness extends BriefFitness {
 
 export const PROMPT_TOKENS = 1024;
 const CONTEXT_STEP = 256;
-const LEAST_CONTEXT = 512;
+const MIN_CONTEXT = 512;
 
 /** One row per model that is made for the use and whose shapes are known, the best first; too_tight last. */
 export function rankModels(
@@ -277,7 +277,7 @@ function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate
 /** Of at most `limit` tokens. A claim is costly and nearly linear in the context, so the next guess is on the line. */
 function largestContext(limit: number, budgetBytes: number, claimAt: (tokens: number) => number): number {
   if (claimAt(limit) <= budgetBytes) return limit;
-  let low = LEAST_CONTEXT;
+  let low = MIN_CONTEXT;
   let high = limit;
   if (high <= low || claimAt(low) > budgetBytes) return 0;
   while (high - low > CONTEXT_STEP) {

@@ -65,10 +65,10 @@ const TERAFLOPS_PER_CORE: Readonly<Record<number, number>> = { 1: 0.325, 2: 0.36
 const CALIBRATED_ON = "M4 Pro";
 /** Two channels of DDR4: what a machine has at least. */
 const UNKNOWN_BANDWIDTH_GBS = 50;
-const MOST_BYTES = 64 * 1024 ** 4;
-const MOST_GBS = 20_000;
-const MOST_TOKENS_PER_SECOND = 20_000;
-const MOST_CORES = 1024;
+const MAX_BYTES = 64 * 1024 ** 4;
+const MAX_GBS = 20_000;
+const MAX_TOKENS_PER_SECOND = 20_000;
+const MAX_CORES = 1024;
 const DEFAULT_CPU_CORES = 8;
 
 export interface MachineInput {
@@ -86,27 +86,27 @@ export interface MachineInput {
 
 /** Refuses what no machine has; leaves out single figures that cannot be. */
 export function readMachine(input: MachineInput): MachineRead {
-  const memoryBytes = sensible(input.memoryBytes, MOST_BYTES);
+  const memoryBytes = sensible(input.memoryBytes, MAX_BYTES);
   if (input.memoryBytes !== undefined && memoryBytes === undefined)
     return { at: "unusable", why: `${input.memoryBytes} bytes of memory is no size of a machine` };
-  const budgetBytes = sensible(input.budgetBytes, memoryBytes ?? MOST_BYTES);
+  const budgetBytes = sensible(input.budgetBytes, memoryBytes ?? MAX_BYTES);
   if (budgetBytes === undefined)
     return {
       at: "unusable",
       why: `${input.budgetBytes ?? "unknown"} bytes for engines is no budget of this machine`,
     };
   const { name, chip, accelerator, measured = [] } = input;
-  const diskGBs = sensible(input.diskGBs, MOST_GBS);
+  const diskGBs = sensible(input.diskGBs, MAX_GBS);
   const machine = {
     name,
     chip,
     accelerator,
     budgetBytes,
     memoryBytes: memoryBytes ?? budgetBytes,
-    cpuCores: sensible(input.cpuCores, MOST_CORES) ?? DEFAULT_CPU_CORES,
+    cpuCores: sensible(input.cpuCores, MAX_CORES) ?? DEFAULT_CPU_CORES,
     ...chipFigures(input),
     ...(diskGBs === undefined ? {} : { diskGBs }),
-    measured: measured.filter((one) => sensible(one.tokensPerSecond, MOST_TOKENS_PER_SECOND) !== undefined),
+    measured: measured.filter((one) => sensible(one.tokensPerSecond, MAX_TOKENS_PER_SECOND) !== undefined),
   };
   return { at: "known", machine };
 }
@@ -114,7 +114,7 @@ export function readMachine(input: MachineInput): MachineRead {
 function chipFigures(
   input: MachineInput,
 ): Pick<Machine, "bandwidthGBs" | "basis" | "teraflops" | "generation"> {
-  const stated = sensible(input.bandwidthGBs, MOST_GBS);
+  const stated = sensible(input.bandwidthGBs, MAX_GBS);
   const name = chipNamed(input.chip);
   const chip = name === undefined ? undefined : CHIPS[name];
   if (name === undefined || chip === undefined)
@@ -122,7 +122,7 @@ function chipFigures(
       bandwidthGBs: stated ?? UNKNOWN_BANDWIDTH_GBS,
       basis: stated === undefined ? "guessed" : "estimated",
     };
-  const cores = sensible(input.gpuCores, MOST_CORES) ?? chip.cores;
+  const cores = sensible(input.gpuCores, MAX_CORES) ?? chip.cores;
   const { smaller } = chip;
   const part = smaller !== undefined && cores <= smaller.cores ? smaller : chip;
   const generation = Number(name.slice(1, 2));

@@ -75,7 +75,7 @@ function gpusOf(
 ): NodeGpus | undefined {
   for (const { resource, memory, nameLabel, accelerator, backend, isSliced } of GPUS) {
     const count = Math.floor(quantityOf(allocatable[resource]) ?? 0);
-    if (!(count > 0 && count <= MOST_GPUS)) continue;
+    if (!(count > 0 && count <= MAX_GPUS)) continue;
     const name = (labels[nameLabel] ?? backend).replaceAll("-", " ");
     const gpus = { accelerator, backend, name, count, bytesEach: memory(labels) };
     return isSliced?.(labels) ? { ...gpus, isSliced: true } : gpus;
@@ -83,7 +83,7 @@ function gpusOf(
   return undefined;
 }
 
-const MOST_GPUS = 65_536;
+const MAX_GPUS = 65_536;
 
 /** All of its GPUs together; without any, what Kubernetes lets pods have. */
 export function nodeMachine(node: NodeRead): MachineRead {

@@ -8,10 +8,10 @@ export function round(value: number, digits: number): number {
 }
 
 /** No machine has more. */
-const MOST_GIB = 64 * 1024;
+const MAX_GIB = 64 * 1024;
 
 /** GiB with two decimals; undefined for what no machine has. */
 export function gibOf(bytes: number | undefined): number | undefined {
-  if (bytes === undefined || !(bytes >= 0) || bytes > MOST_GIB * GIB) return undefined;
+  if (bytes === undefined || !(bytes >= 0) || bytes > MAX_GIB * GIB) return undefined;
   return round(bytes / GIB, 2);
 }

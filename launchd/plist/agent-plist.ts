@@ -5,7 +5,7 @@ import { type PlistDict, renderPlistXml } from "./xml.ts";
 
 /** Between two starts; launchd has no limit on their number, so this alone slows a crash loop. */
 const THROTTLE_SECONDS = 10;
-const MOST_FILES = 65_536;
+const MAX_FILES = 65_536;
 
 export function renderAgentPlist(layout: InstallLayout, drainSeconds: number): string {
   return renderPlistXml(agentJob(layout, drainSeconds));
@@ -33,7 +33,7 @@ function agentJob(layout: InstallLayout, drainSeconds: number): PlistDict {
     Umask: "077",
     // Only here: a daemon's value also becomes the sysctl kern.maxfiles of the whole Mac, and may lower it. Node raises
     // its own limit to the hard one at start, and engines inherit that.
-    ...(scope === "user" ? { SoftResourceLimits: { NumberOfFiles: MOST_FILES } } : {}),
+    ...(scope === "user" ? { SoftResourceLimits: { NumberOfFiles: MAX_FILES } } : {}),
     // Opened once per start, appended to and never rotated: for a crash's last words only.
     ...(crashLog === undefined ? {} : { StandardOutPath: crashLog, StandardErrorPath: crashLog }),
   };

@@ -26,14 +26,14 @@ interface SessionOptions {
   readonly onStop: () => Promise<void>;
 }
 
-const LONGEST_SOCKET_PATH = 103;
+const MAX_SOCKET_PATH = 103;
 /** A socket without a listener refuses at once: this is for a process that is busy. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /** Beside the state where the system's limit on socket names allows it, else in the temporary folder. */
 export function socketPath(dir: string): string {
   const beside = path.join(path.resolve(dir), "up.sock");
-  if (Buffer.byteLength(beside) <= LONGEST_SOCKET_PATH) return beside;
+  if (Buffer.byteLength(beside) <= MAX_SOCKET_PATH) return beside;
   const digest = createHash("sha256").update(path.resolve(dir)).digest("hex").slice(0, 16);
   return path.join(tmpdir(), `metalbridge-${userInfo().uid}-${digest}.sock`);
 }

@@ -63,7 +63,7 @@ export interface ControlPlane {
 }
 
 const READY_TIMEOUT_MS = 90_000;
-const LARGEST_OLD_LOG_BYTES = 8 * 1024 * 1024;
+const MAX_OLD_LOG_BYTES = 8 * 1024 * 1024;
 
 /** Resolves when /readyz says ok; on failure everything it started has been stopped. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
@@ -209,7 +209,7 @@ function prepareFolder(dir: string, address: string): ControlPlaneLayout {
     }
     mkdirSync(layout.certificates(address), { recursive: true, mode: 0o700 });
     for (const part of ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
-      truncateIfLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
+      truncateIfLarge(layout.log(part), MAX_OLD_LOG_BYTES);
     return layout;
   } catch (cause) {
     const message = `${layout.dir}: ${cause instanceof Error ? cause.message : String(cause)}`;

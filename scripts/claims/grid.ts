@@ -119,13 +119,13 @@ function bestOf(choices: readonly Choice[], open: ReadonlySet<string>): Choice |
 
 const FULL_PRECISION = new Set<string>(["f16", "f32", "bf16"]);
 const SQUARE: readonly SparseArchitecture[] = ["qwen2", "phi3", "jamba"];
-const LEAST_BYTES = 110 << 20;
+const MIN_BYTES = 110 << 20;
 /** The engine maps the whole file into memory, holes included: 55 GiB, the largest without a limit, take a minute of CPU. */
-const MOST_BYTES = 8 * 1024 ** 3;
+const MAX_BYTES = 8 * 1024 ** 3;
 /** Most of a brief grid's time was the system's, for the pages of a few large files. */
-const MOST_BRIEF_BYTES = 512 * 1024 ** 2;
+const MAX_BRIEF_BYTES = 512 * 1024 ** 2;
 /** The engine clears its caches: larger ones only cost time. */
-const MOST_KV_BYTES = 256 << 20;
+const MAX_KV_BYTES = 256 << 20;
 
 /** The case as the engine takes it; undefined where it would refuse. */
 function caseOf(choice: Choice, { isBrief = false }: GridOptions): ClaimCase | undefined {
@@ -148,8 +148,8 @@ function caseOf(choice: Choice, { isBrief = false }: GridOptions): ClaimCase | u
     weightType: choice.weightType,
     ...expertsOf(choice),
   });
-  if (sparseWeightsBytes(model) > (isBrief ? MOST_BRIEF_BYTES : MOST_BYTES)) return undefined;
-  const fits = (context: number) => context * model.layers * kvHeads * headSize * 2 * 4 <= MOST_KV_BYTES;
+  if (sparseWeightsBytes(model) > (isBrief ? MAX_BRIEF_BYTES : MAX_BYTES)) return undefined;
+  const fits = (context: number) => context * model.layers * kvHeads * headSize * 2 * 4 <= MAX_KV_BYTES;
   const context = [choice.context, 8192, 2048].find(fits);
   if (context === undefined) return undefined;
   return {
@@ -178,7 +178,7 @@ function expertsOf({ architecture, experts }: Choice): Pick<SparseModel, "expert
 
 /** Tiny models are nothing but rounding: they get more layers. */
 function grown(model: SparseModel): SparseModel {
-  return sparseWeightsBytes(model) >= LEAST_BYTES ? model : grown({ ...model, layers: model.layers * 2 });
+  return sparseWeightsBytes(model) >= MIN_BYTES ? model : grown({ ...model, layers: model.layers * 2 });
 }
 
 function randomSource(seed: number): () => number {

@@ -92,11 +92,11 @@ function curveLines({ title, machine, seconds }: Curve): readonly string[] {
   ];
 }
 
-const MOST_EVENTS = 24;
+const MAX_EVENTS = 24;
 
 /** All events if there are few, otherwise their counts. */
 function eventLines(events: readonly MachineEvent[]): readonly string[] {
-  if (events.length <= MOST_EVENTS) {
+  if (events.length <= MAX_EVENTS) {
     return [events.map(({ seconds, what, which }) => `${seconds} s ${what} ${which}`).join(", ")];
   }
   const evictions = events.filter(({ what }) => what === "evict");

@@ -16,13 +16,13 @@ import { SetupError } from "./steps.mjs";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STALL_TIMEOUT_MS = 30_000;
-const LARGEST_TEXT_BYTES = 4 * 1024 * 1024;
+const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
 /** Small text, bounded in size and time. */
 export async function fetchText(url) {
   const { response } = await open(url, {});
   const text = await response.text();
-  if (text.length > LARGEST_TEXT_BYTES) throw new SetupError(`${url} is larger than expected`);
+  if (text.length > MAX_TEXT_BYTES) throw new SetupError(`${url} is larger than expected`);
   return text;
 }
 

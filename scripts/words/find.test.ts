@@ -25,6 +25,8 @@ const phrases = [
   "the engine has ended",
   "the engine is to end",
   "the catalogue of errors",
+  "MOST_BYTES",
+  "LEAST_BYTES",
   "the keeper holds the FIFO",
   "a hopeless failure",
   "the memory ledger",

@@ -28,6 +28,8 @@ export const wordRules: readonly WordRule[] = [
   { pattern: /\b(is|are|was|were) over\b/i, instead: "has elapsed, has expired, has finished, exceeds" },
   { pattern: /\b(has|have|had) ended\b/i, instead: "has exited (process), has stopped, has finished" },
   { pattern: /\b(is|are|was|were) to (end|be ended)\b/i, instead: "stopping, must stop" },
+  { pattern: /\b(MOST|LARGEST|LONGEST)_[A-Z]/, instead: "MAX_…" },
+  { pattern: /\b(LEAST|SMALLEST|SHORTEST)_[A-Z]/, instead: "MIN_…" },
   { pattern: /catalogue/i, instead: "catalog" },
   { pattern: /\bkeeper/i, instead: "shim" },
   { pattern: /\bhopeless/i, instead: "terminal" },

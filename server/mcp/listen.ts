@@ -19,11 +19,11 @@ export interface ListenMcpOptions extends McpOptions {
 }
 
 export const MCP_PATH = "/mcp";
-const MOST_BODY_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 const REQUEST_MS = 30_000;
 /** Streams are silent for long: without probes, a client whose machine is gone would keep its session for good. */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelay: 60_000 };
-const MOST_CONNECTIONS = 128;
+const MAX_CONNECTIONS = 128;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
 
 /** Resolves with the port. Rejects with ServerConfigInvalid where strangers could connect, or others create, without a token. */
@@ -49,7 +49,7 @@ export async function listenMcp(options: ListenMcpOptions): Promise<number> {
       fail(response, options.log, error),
     );
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   signal.addEventListener("abort", () => void sessions.close(), { once: true });
   return listenOn(server, { address, port, signal });
 }
@@ -63,9 +63,8 @@ async function answer(
   const refusal = await refusalOf(request, response, tokenFile);
   if (refusal !== undefined) return sendRpcError(response, refusal.status, refusal.message);
   if (request.method !== "POST") return sessions.handle(request, response, undefined);
-  const body = await readBodyText(request, MOST_BODY_BYTES);
-  if (body === undefined)
-    return sendRpcError(response, 413, `a request has at most ${MOST_BODY_BYTES} bytes`);
+  const body = await readBodyText(request, MAX_BODY_BYTES);
+  if (body === undefined) return sendRpcError(response, 413, `a request has at most ${MAX_BODY_BYTES} bytes`);
   let message: unknown;
   try {
     message = JSON.parse(body);

@@ -28,14 +28,14 @@ export type AskUser = (question: string) => Promise<boolean>;
 
 const LIMIT = 10;
 /** An answer is built in one turn, and a model reads all of it. */
-const MOST_ROWS = 100;
+const MAX_ROWS = 100;
 export const name = z.string().min(1).max(512);
 export const objectNameSchema = z
   .string()
   .max(253)
   .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "must be a name of small letters, digits, - and .");
 const namespace = objectNameSchema.max(63).optional();
-export const limit = z.int().min(1).max(MOST_ROWS).default(LIMIT);
+export const limit = z.int().min(1).max(MAX_ROWS).default(LIMIT);
 
 const fitInput = z.strictObject({
   model: name
@@ -263,7 +263,7 @@ async function oneMoreReplica(
     const loraModels = loraAdapters.map((adapter) => named(adapter.modelRef));
     const objects = { service, model, draftModel, loraModels, hosts, replicas, services };
     const { report } = fitOfService(objects, context.now().wallMs);
-    return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MOST_ROWS) };
+    return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MAX_ROWS) };
   } catch (error) {
     if (error instanceof MetalbridgeError) return { unknown: describeError(error) };
     throw error;

@@ -28,9 +28,9 @@ export interface AppOptions {
 
 export const OPENAPI_PATH = "/openapi.json";
 const MCP_PATH = "/mcp";
-const MOST_BODY_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 /** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
-const MOST_NAME = 800;
+const MAX_NAME = 800;
 const REQUEST_MS = 30_000;
 const HANDSHAKE_MS = 10_000;
 /** Many readers may come by one proxy. */
@@ -43,11 +43,11 @@ const BUSY_SECONDS = "10";
 /** Does not listen yet. Closing it ends its watches. */
 export function createApp(options: AppOptions): FastifyInstance {
   const app = Fastify({
-    bodyLimit: MOST_BODY_BYTES,
+    bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_MS,
     connectionTimeout: SILENCE_MS,
     forceCloseConnections: true,
-    routerOptions: { maxParamLength: MOST_NAME },
+    routerOptions: { maxParamLength: MAX_NAME },
     ...(options.tls === undefined ? {} : { https: { ...options.tls, handshakeTimeout: HANDSHAKE_MS } }),
   }) as unknown as FastifyInstance;
   limitConnections(app.server, CONNECTIONS);

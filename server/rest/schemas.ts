@@ -185,10 +185,10 @@ export const costResponse = z.strictObject({
   ...page,
 });
 
-const MOST_ROWS = 10_000;
+const MAX_ROWS = 10_000;
 const name = z.string().min(1).max(512);
 const pages = {
-  limit: z.coerce.number().int().min(1).max(MOST_ROWS).optional().describe("At most so many on this page."),
+  limit: z.coerce.number().int().min(1).max(MAX_ROWS).optional().describe("At most so many on this page."),
   offset: z.coerce.number().int().min(0).max(1e9).default(0).describe("How many to leave out."),
 };
 const paging = {

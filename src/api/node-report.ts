@@ -5,22 +5,22 @@ import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 export const NODE_REPORT_KEY = "node.json";
 const NAME_PREFIX = "metalbridge-node-";
 /** No machine has more. */
-const MOST_BYTES = 64 * 1024 ** 4;
-const MOST_CORES = 4096;
-const MOST_TEXT = 256;
+const MAX_BYTES = 64 * 1024 ** 4;
+const MAX_CORES = 4096;
+const MAX_TEXT = 256;
 export const MAX_REPORTED_RUNTIMES = 32;
 export const MAX_REPORTED_MODELS = 256;
-const MOST_NOTES = 32;
+const MAX_NOTES = 32;
 /** A ConfigMap holds 1 MiB. */
-const MOST_CHARACTERS = 256 * 1024;
+const MAX_CHARACTERS = 256 * 1024;
 
-const text = z.string().min(1).max(MOST_TEXT);
+const text = z.string().min(1).max(MAX_TEXT);
 
 const memorySchema = z
   .object({
-    totalBytes: z.int().min(1).max(MOST_BYTES),
+    totalBytes: z.int().min(1).max(MAX_BYTES),
     /** What programs could get now; in coarse steps, so that noise is not written. */
-    availableBytes: z.int().min(0).max(MOST_BYTES).optional(),
+    availableBytes: z.int().min(0).max(MAX_BYTES).optional(),
   })
   .refine(({ totalBytes, availableBytes = 0 }) => availableBytes <= totalBytes, {
     path: ["availableBytes"],
@@ -32,14 +32,14 @@ export const installedModelSchema = z.object({
   name: text,
   /** The program that keeps it. */
   runtime: text,
-  sizeBytes: z.int().min(0).max(MOST_BYTES).optional(),
+  sizeBytes: z.int().min(0).max(MAX_BYTES).optional(),
 });
 
 export const nodeReportSchema = z.object({
   memory: memorySchema.optional(),
   cpu: z.object({
     name: text.optional(),
-    cores: z.int().min(1).max(MOST_CORES).optional(),
+    cores: z.int().min(1).max(MAX_CORES).optional(),
     /** As Kubernetes calls it: amd64, arm64. */
     arch: text.optional(),
   }),
@@ -47,7 +47,7 @@ export const nodeReportSchema = z.object({
   runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MAX_REPORTED_RUNTIMES),
   models: z.array(installedModelSchema).max(MAX_REPORTED_MODELS),
   /** What could not be read, or was no possible value, each with the reason. */
-  leftOut: z.array(text).max(MOST_NOTES),
+  leftOut: z.array(text).max(MAX_NOTES),
 });
 
 export type NodeReport = z.output<typeof nodeReportSchema>;
@@ -78,7 +78,7 @@ export function reportInConfigMap(
 export function readNodeReport(given: string | undefined): NodeReportRead {
   const unusable = (why: string) => ({ at: "unusable", why: `its node report ${why}` }) as const;
   if (given === undefined) return unusable(`has no ${NODE_REPORT_KEY}`);
-  if (given.length > MOST_CHARACTERS) return unusable(`is longer than ${MOST_CHARACTERS} characters`);
+  if (given.length > MAX_CHARACTERS) return unusable(`is longer than ${MAX_CHARACTERS} characters`);
   let value: unknown;
   try {
     value = JSON.parse(given);
@@ -107,15 +107,15 @@ export function boundedReport(found: NodeReport, mostModels = MAX_REPORTED_MODEL
       ...(version === undefined ? {} : { version: cut(version) }),
     })),
     models: models.slice(0, mostModels).map(boundedModel),
-    leftOut: notes.slice(0, MOST_NOTES).map(cut),
+    leftOut: notes.slice(0, MAX_NOTES).map(cut),
   };
   // JSON writes a control character with six. Without models it always fits.
-  const isLong = JSON.stringify(report).length > MOST_CHARACTERS;
+  const isLong = JSON.stringify(report).length > MAX_CHARACTERS;
   return isLong && mostModels > 0 ? boundedReport(found, mostModels >> 1) : report;
 }
 
 function cut(value: string): string {
-  return value.slice(0, MOST_TEXT).toWellFormed();
+  return value.slice(0, MAX_TEXT).toWellFormed();
 }
 
 function boundedModel({ name, runtime, sizeBytes }: InstalledModel): InstalledModel {

@@ -29,7 +29,7 @@ export const ENGINES: readonly EngineDescription[] = [
   generic,
 ];
 
-type GateWish = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
+type GateRequest = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
 
 /** What may serve a model where spec.runtime is absent, in order of preference; with and without a driver on hosts. */
 export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
@@ -94,21 +94,21 @@ export function hostAccelerator(os: string | undefined): Accelerator {
 }
 
 /** Whether the gate is in front of such a replica's engine. */
-export function isGated({ runtime, gate, auth, tls }: GateWish): boolean {
+export function isGated({ runtime, gate, auth, tls }: GateRequest): boolean {
   if (gate === "Always" || tls !== undefined || engineDescription(runtime)?.isSharedDaemon === true)
     return true;
   return gate !== "Never" && auth !== undefined;
 }
 
 /** Throws `GateNeeded` where the service refuses the gate that it cannot do without. */
-export function checkGate(wish: GateWish): void {
-  if (wish.gate !== "Never") return;
-  const entry = engineDescription(wish.runtime);
+export function checkGate(request: GateRequest): void {
+  if (request.gate !== "Never") return;
+  const entry = engineDescription(request.runtime);
   const why =
     entry?.isSharedDaemon === true
-      ? `with runtime ${wish.runtime} many services share one server, and only the gate gives each its own port and model`
-      : wish.auth !== undefined && entry?.checksApiKey !== true
-        ? `runtime ${wish.runtime} cannot check API keys, the gate does`
+      ? `with runtime ${request.runtime} many services share one server, and only the gate gives each its own port and model`
+      : request.auth !== undefined && entry?.checksApiKey !== true
+        ? `runtime ${request.runtime} cannot check API keys, the gate does`
         : undefined;
   if (why !== undefined) throw new MetalbridgeError("GateNeeded", `spec.endpoint.gate is Never, but ${why}`);
 }

@@ -9,10 +9,10 @@ export interface Generated {
 export const NOTHING_GENERATED: Generated = { tokens: 0, seconds: 0 };
 
 /** Less says more about the moment than about the machine. */
-const LEAST_TOKENS = 100;
-const LEAST_SECONDS = 1;
+const MIN_TOKENS = 100;
+const MIN_SECONDS = 1;
 /** Replies of one token take no time by the engine's clock. Whoever asks for nothing else measures no speed. */
-const MOST_PER_SECOND = 20_000;
+const MAX_PER_SECOND = 20_000;
 /** What one measurement weighs against all before it. */
 const SHARE_OF_NEWEST = 0.2;
 const STEP = 0.1;
@@ -30,12 +30,12 @@ export function measureSpeed(counted: Generated, now: Generated): SpeedMeasured 
   const seconds = now.seconds - counted.seconds;
   // Counters only grow; where they do not, they belong to another engine.
   if (tokens < 0 || seconds < 0) return { counted: now };
-  if (tokens < LEAST_TOKENS || seconds < LEAST_SECONDS) {
-    const isAbsurd = tokens > MOST_PER_SECOND * LEAST_SECONDS;
+  if (tokens < MIN_TOKENS || seconds < MIN_SECONDS) {
+    const isAbsurd = tokens > MAX_PER_SECOND * MIN_SECONDS;
     return { counted: isAbsurd ? now : counted };
   }
   const tokensPerSecond = tokens / seconds;
-  return tokensPerSecond > MOST_PER_SECOND ? { counted: now } : { counted: now, tokensPerSecond };
+  return tokensPerSecond > MAX_PER_SECOND ? { counted: now } : { counted: now, tokensPerSecond };
 }
 
 /** The newest measurement in what was known before. */

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 
 /** Until then the rest of a body that is too large is read and forgotten, so that its sender sees the answer. */
-const MOST_READ_BYTES = 16 * 1024 * 1024;
+const MAX_READ_BYTES = 16 * 1024 * 1024;
 
 const MAX_CHUNKS = 64;
 
@@ -15,7 +15,7 @@ export async function readBodyText(request: IncomingMessage, mostBytes: number):
     if (size <= mostBytes) chunks.push(chunk as Buffer);
     // Chunks of one byte would take hundreds each.
     if (chunks.length >= MAX_CHUNKS) chunks.splice(0, chunks.length, Buffer.concat(chunks));
-    if (size > MOST_READ_BYTES) break;
+    if (size > MAX_READ_BYTES) break;
   }
   return size > mostBytes ? undefined : Buffer.concat(chunks).toString("utf8");
 }

@@ -108,6 +108,7 @@ export function retryListen(
   const next = (): void => {
     attempt().then(
       (bound) => {
+        if (signal.aborted) return;
         log.info({ address, port: bound }, `listening for ${what}`);
         onListening?.(bound);
       },

@@ -6,7 +6,7 @@ import type { Activity, IdentityReader, LivingProcess } from "./living-process.t
 const COLUMNS = ["pid=", "pgid=", "stat=", "lstart="].flatMap((column) => ["-o", column]);
 const TIMEOUT_MS = 5_000;
 /** Every process with its whole environment. */
-const MOST_BYTES = 64 << 20;
+const MAX_BYTES = 64 << 20;
 const ENV = { LC_ALL: "C", TZ: "UTC0", PATH: "/bin:/usr/bin" };
 
 export function createDarwinIdentity(ps = "ps"): IdentityReader {
@@ -62,7 +62,7 @@ function activityOf(stat: string): Activity {
 /** `ps` ends with 1 when none of the pids exists: that is an answer, not a failure. */
 function runPs(ps: string, args: readonly string[]): Promise<string | "unknown"> {
   return new Promise((resolve) => {
-    execFile(ps, args, { env: ENV, timeout: TIMEOUT_MS, maxBuffer: MOST_BYTES }, (error, stdout) => {
+    execFile(ps, args, { env: ENV, timeout: TIMEOUT_MS, maxBuffer: MAX_BYTES }, (error, stdout) => {
       if (error === null || (error.code === 1 && !error.killed)) resolve(stdout);
       else resolve("unknown");
     });

@@ -1,5 +1,7 @@
 /** Reads a Mac by its own tools: one sysctl for all keys; vm_stat only where that does not tell enough. */
+
 import type { RunCommand } from "../util/command.ts";
+import { defined } from "../util/defined.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import type { HostReader, MemoryReading, Pressure } from "./host-reader.ts";
 import {
@@ -73,7 +75,7 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   const values = parseSysctl(sysctl ?? "");
   const performanceCores =
     parseCount(values.get("hw.perflevel0.physicalcpu")) ?? parseCount(values.get("hw.physicalcpu"));
-  return withoutAbsent({
+  return defined({
     machineId: parsePlatformUuid(platform),
     os: "darwin",
     osVersion: parseSwVers(swVers),
@@ -92,7 +94,7 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
 async function readMemory(run: RunCommand): Promise<MemoryReading> {
   const values = parseSysctl((await run("sysctl", MEMORY_KEYS, { partial: true })) ?? "");
   return {
-    ...withoutAbsent({
+    ...defined({
       totalBytes: parseCount(values.get("hw.memsize")),
       availableBytes: availableByCounters(values) ?? (await availableByVmStat(run)),
       swapUsedBytes: parseSwapUsed(values.get("vm.swapusage")),
@@ -118,10 +120,4 @@ function pressureOf(level: string | undefined): Pressure {
     default:
       return "Unknown";
   }
-}
-
-type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
-
-function withoutAbsent<T extends object>(values: T): Present<T> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Present<T>;
 }

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { RunCommand } from "../util/command.ts";
 
 const TIMEOUT_MS = 5_000;
-const MOST_BYTES = 4 << 20;
+const MAX_BYTES = 4 << 20;
 /** Starts a line of its own, whatever the command printed last. */
 const END = /\nexit (\d+)\n$/;
 
@@ -56,7 +56,7 @@ function ask(shell: ChildProcess, words: readonly string[], timeoutMs: number): 
     text += chunk;
     const end = END.exec(text);
     if (end !== null) resolve({ code: Number(end[1]), stdout: text.slice(0, end.index) });
-    else if (text.length > MOST_BYTES) resolve(undefined);
+    else if (text.length > MAX_BYTES) resolve(undefined);
   };
   const giveUp = (): void => resolve(undefined);
   const late = setTimeout(giveUp, timeoutMs);

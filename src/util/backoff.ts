@@ -9,7 +9,7 @@ export interface BackoffOptions {
 
 const JITTER = [0.5, 1] as const;
 /** Keeps the power of two finite. */
-const MOST_DOUBLINGS = 30;
+const MAX_DOUBLINGS = 30;
 
 /** Delay in ms before attempt `failures + 1`: doubles with each failure (from 1) up to the cap. */
 export function backoffMs(
@@ -17,7 +17,7 @@ export function backoffMs(
   { firstMs, capMs, jitter: [low, high] = JITTER }: BackoffOptions,
   random = Math.random(),
 ): number {
-  const fullMs = Math.min(capMs, firstMs * 2 ** Math.min(Math.max(failures, 1) - 1, MOST_DOUBLINGS));
+  const fullMs = Math.min(capMs, firstMs * 2 ** Math.min(Math.max(failures, 1) - 1, MAX_DOUBLINGS));
   return Math.round(fullMs * (low + (high - low) * random));
 }
 

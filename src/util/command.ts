@@ -12,7 +12,7 @@ export type RunCommand = (
 ) => Promise<string | undefined>;
 
 const TIMEOUT_MS = 5_000;
-const MOST_BYTES = 4 << 20;
+const MAX_BYTES = 4 << 20;
 
 export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunCommand {
   return (program, args, { partial = false } = {}) =>
@@ -49,7 +49,7 @@ export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
 
 function optionsOf(path: string, timeout: number) {
   const env = { LC_ALL: "C", PATH: path };
-  return { timeout, killSignal: "SIGKILL", maxBuffer: MOST_BYTES, env } as const;
+  return { timeout, killSignal: "SIGKILL", maxBuffer: MAX_BYTES, env } as const;
 }
 
 export interface CommandResult {

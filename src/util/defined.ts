@@ -1,5 +1,4 @@
-/** The object without its undefined fields, for spreading over other values. */
-export function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+/** The object without its undefined fields, for spreading over other values and for comparing with what the API server keeps. */
+export function defined<T extends object>(object: { readonly [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }

@@ -2,10 +2,12 @@
  * A controller and any number of agents on one cluster, each as the process that users run, with the credential that users
  * give it. The one builder of farms.
  */
+
 import { mkdirSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { defined } from "../../src/util/defined.ts";
 import { type AgentOptions, startAgent, type TestAgent } from "./agent.ts";
 import { addHost, giveControllerIdentity, giveIdentity } from "./identity.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
@@ -82,7 +84,7 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
   const addAgent: TestFleet["addAgent"] = async (agent) => {
     const { hostName = USUAL_HOST, name = hostName } = agent;
     const own = { hostName, stateDir: path.join(dir, name) };
-    const shared = { modelsDir, ...definedOf({ address: options.address, program }) };
+    const shared = { modelsDir, ...defined({ address: options.address, program }) };
     const joined = agent.kubeconfig ?? (await join(hostName, agent.address));
     const added = startAgent({ ...shared, ...own, ...agent, kubeconfig: joined });
     all.push(added);
@@ -137,10 +139,4 @@ function refusedOf(part: Part): readonly string[] {
   const log = part.log();
   if (/ApiUn(reachable|available)/.test(log)) return [];
   return log.split("\n").filter((line) => line.includes("orbidden") && !line.includes("being terminated"));
-}
-
-/** Without what is undefined, so that it hides nothing where it is spread. */
-function definedOf<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const defined = Object.entries(values).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(defined) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

@@ -10,7 +10,7 @@ import { sendEngineRequest } from "../io/http.ts";
 import { quickGet } from "../io/quick-get.ts";
 
 const TIMEOUT_MS = 2_000;
-const LONGEST_WORDS = 300;
+const MAX_WORDS = 300;
 
 /** What is known of a started program, in engine.json; placeholders are filled in. */
 export const programProbesSchema = z.object({
@@ -70,7 +70,7 @@ async function run(
 }
 
 function shown(words: string): string {
-  return truncate(words.trim().split("\n")[0] ?? "", LONGEST_WORDS);
+  return truncate(words.trim().split("\n")[0] ?? "", MAX_WORDS);
 }
 
 /** Requests in flight; undefined where it does not report them. */

@@ -1,7 +1,7 @@
 /** One bounded HTTP request on a new connection: a reused one proves nothing about new ones. */
 import { type IncomingHttpHeaders, request } from "node:http";
 
-const LARGEST_ANSWER = 4 * 1024 * 1024;
+const MAX_ANSWER = 4 * 1024 * 1024;
 
 export interface Address {
   readonly host: string;
@@ -62,7 +62,7 @@ export function sendEngineRequest(
         let size = 0;
         response.on("data", (chunk: Buffer) => {
           size += chunk.length;
-          if (size > LARGEST_ANSWER) response.destroy(new Error("the answer is too large"));
+          if (size > MAX_ANSWER) response.destroy(new Error("the answer is too large"));
           else chunks.push(chunk);
         });
         response.on("end", () =>

@@ -2,12 +2,12 @@
 import { connect } from "node:net";
 import { describeNetworkError, type EngineRequest, type EngineResponse } from "./http.ts";
 
-const LARGEST_ANSWER = 64 * 1024;
+const MAX_ANSWER = 64 * 1024;
 /** All sockets read into it: what arrives is taken out before the next read. */
 const arrived = Buffer.allocUnsafeSlow(4 * 1024);
 
 /**
- * Like `ask`, but for short answers: opens a new connection and asks the server to close it.
+ * Like `sendEngineRequest`, but for short answers: opens a new connection and asks the server to close it.
  * A chunked body is returned as it was sent.
  */
 export function quickGet(
@@ -23,7 +23,7 @@ export function quickGet(
     };
     const take = (count: number): boolean => {
       text += arrived.toString("utf8", 0, count);
-      if (text.length > LARGEST_ANSWER) finish({ failed: "the answer is too large" });
+      if (text.length > MAX_ANSWER) finish({ failed: "the answer is too large" });
       return true;
     };
     const { host, port } = what;

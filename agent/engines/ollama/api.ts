@@ -18,7 +18,7 @@ const LOAD_MS = 3_600_000;
 /** Without the gate nothing cuts the requests that a model is still working on. Ollama itself waits 10 s for one that hangs. */
 const UNLOAD_MS = 12_000;
 const POLL_MS = 50;
-const LARGEST_LINE = 1 << 20;
+const MAX_LINE = 1 << 20;
 
 const psSchema = z.object({
   models: z.array(
@@ -202,7 +202,7 @@ export async function* readResponseLines(response: Readable): AsyncIterable<stri
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
     yield* lines;
-    if (rest.length > LARGEST_LINE) throw new Error("a line of the answer is too long");
+    if (rest.length > MAX_LINE) throw new Error("a line of the answer is too long");
   }
   yield rest;
 }

@@ -3,6 +3,7 @@ import { mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "nod
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { createSerializer } from "../../../src/util/serializer.ts";
 import type { StoredFile } from "../../store/types.ts";
 import { parseJson } from "../io/http.ts";
 
@@ -22,12 +23,7 @@ const STUB = "-stub";
 /** Settings of models that are not ours stay as they are. */
 export function modelFolder(basePath: string, dir: string): OmlxModelFolder {
   // One change after the other: each writes the whole file.
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work);
-    last = turn.catch(() => undefined);
-    return turn;
-  };
+  const inTurn = createSerializer();
   const forgetSettings = (model: string): Promise<void> =>
     inTurn(async () => {
       const path = join(basePath, SETTINGS_FILE);

@@ -2,11 +2,11 @@
 import { parsed } from "./members.ts";
 
 /** Clients choose names too, and no model has a longer one. */
-const LONGEST_NAME = 1_024;
+const MAX_NAME = 1_024;
 
 /** Whether a name in a daemon's list means the model. Ollama adds a tag where none is given. */
 export function sameModel(name: unknown, model: string): boolean {
-  if (typeof name !== "string" || name.length > LONGEST_NAME) return false;
+  if (typeof name !== "string" || name.length > MAX_NAME) return false;
   const tagged = (text: string): string =>
     text.lastIndexOf(":") > text.lastIndexOf("/") ? text : `${text}:latest`;
   return name === model || tagged(name) === tagged(model);

@@ -27,10 +27,10 @@ const MEMORY_FILES = {
   amd: ["device/mem_info_vram_total"],
   intel: ["device/tile0/physical_vram_size_bytes", "lmem_total_bytes"],
 } as const;
-const MOST_GPU_BYTES = 1024 ** 4;
-const LONGEST_NAME = 256;
+const MAX_GPU_BYTES = 1024 ** 4;
+const MAX_NAME = 256;
 /** Less is the part of the machine's memory that firmware sets aside for a GPU inside the processor. */
-const LEAST_OWN_BYTES = 2 * 1024 ** 3;
+const MIN_OWN_BYTES = 2 * 1024 ** 3;
 const NVIDIA_UNIFIED = /\b(GB10|Thor|Orin|Tegra|nvgpu)\b/i;
 const AMD_UNIFIED = /ryzen ai max/i;
 /** The address of the GPU inside every Intel processor that has one. */
@@ -105,7 +105,7 @@ function isUnified(
 ): boolean {
   if ((vendor === "amd" ? AMD_UNIFIED : NVIDIA_UNIFIED).test(cpuName)) return true;
   if (vendor === "intel" && !isThere) return bus === INTEL_INTEGRATED;
-  return bytes !== undefined && bytes < LEAST_OWN_BYTES;
+  return bytes !== undefined && bytes < MIN_OWN_BYTES;
 }
 
 function readMemory(card: string, names: readonly string[]): MemoryRead {
@@ -113,7 +113,7 @@ function readMemory(card: string, names: readonly string[]): MemoryRead {
     const text = readKernelFile(join(card, name))?.trim();
     if (text === undefined) continue;
     const bytes = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-    if (bytes > 0 && bytes <= MOST_GPU_BYTES) return { isThere: true, bytes };
+    if (bytes > 0 && bytes <= MAX_GPU_BYTES) return { isThere: true, bytes };
     return { isThere: true, why: `${name} says ${text.slice(0, 40)}, which is no size of a GPU` };
   }
   return { isThere: false };
@@ -131,7 +131,7 @@ function nameOf(card: string, bus: string, { udev }: Files): string | undefined 
 export function groupGpus(gpus: readonly FoundGpu[]): ReportedGpu[] {
   const groups = new Map<string, ReportedGpu>();
   for (const { bus: _, isNamed: __, ...gpu } of gpus) {
-    const name = gpu.name.slice(0, LONGEST_NAME).toWellFormed();
+    const name = gpu.name.slice(0, MAX_NAME).toWellFormed();
     const key = JSON.stringify([gpu.vendor, name, gpu.memoryBytes, gpu.unified]);
     groups.set(key, { ...gpu, name, count: (groups.get(key)?.count ?? 0) + 1 });
   }

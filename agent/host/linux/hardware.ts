@@ -18,7 +18,7 @@ export interface HardwareReader {
   readonly forget: () => void;
 }
 
-const MOST_BYTES = 64 * 1024 ** 4;
+const MAX_BYTES = 64 * 1024 ** 4;
 
 /** `run` finds the vendors' tools, such as nvidia-smi. */
 export function createHardwareReader(roots: HardwareRoots, run: RunCommand): HardwareReader {
@@ -55,7 +55,7 @@ function readMemory({ proc }: HardwareRoots): Pick<Hardware, "memory" | "leftOut
   const values = parseMeminfo(readKernelFile(join(proc, "meminfo")) ?? "");
   const totalBytes = values.get("MemTotal");
   const availableBytes = values.get("MemAvailable");
-  if (totalBytes === undefined || totalBytes === 0 || totalBytes > MOST_BYTES)
+  if (totalBytes === undefined || totalBytes === 0 || totalBytes > MAX_BYTES)
     return { leftOut: [`memory: MemTotal of ${join(proc, "meminfo")} is ${totalBytes ?? "missing"}`] };
   if (availableBytes === undefined || availableBytes > totalBytes)
     return { memory: { totalBytes }, leftOut: [`memory: MemAvailable is ${availableBytes ?? "missing"}`] };

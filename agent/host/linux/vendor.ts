@@ -3,7 +3,7 @@ import type { RunCommand } from "../../../src/util/command.ts";
 import type { FoundGpu } from "./gpus.ts";
 
 const MIB = 1024 ** 2;
-const MOST_MIB = 1024 ** 2;
+const MAX_MIB = 1024 ** 2;
 const QUERY = ["--query-gpu=pci.bus_id,memory.total,name", "--format=csv,noheader,nounits"];
 
 /** The driver answers in a pod too, where its container runtime puts the tool there. Asked only for what no file says. */
@@ -53,7 +53,7 @@ function isIncomplete({ memoryBytes, isNamed, unified }: FoundGpu): boolean {
 
 /** What the files say stays. */
 function completed(gpu: FoundGpu, mib: number, name: string | undefined): FoundGpu {
-  const isSize = mib > 0 && mib <= MOST_MIB && !gpu.unified && gpu.memoryBytes === undefined;
+  const isSize = mib > 0 && mib <= MAX_MIB && !gpu.unified && gpu.memoryBytes === undefined;
   const isName = !gpu.isNamed && name !== undefined && name.trim() !== "";
   return {
     ...gpu,

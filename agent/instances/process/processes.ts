@@ -6,7 +6,7 @@ import { watchEngine } from "./watch.ts";
 
 export const PROCESS_SWEEP_MS = 10_000;
 
-/** `const { startEngine, adoptEngine } = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) })`. */
+/** `const { startEngine, adoptEngine } = createEngineProcesses({ clock, log, identity: createIdentityReader(process.platform) })`. */
 export function createEngineProcesses(ports: ProcessPorts): EngineProcesses {
   const sweep = createSweep({ ...ports, everyMs: ports.sweepMs ?? PROCESS_SWEEP_MS });
   const watchPorts = { ...ports, sweep };

@@ -15,7 +15,7 @@ import { prepareTerminal } from "./terminal/launch.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
 
 /** The message of a refused argument quotes it. */
-const LONGEST_REASON = 300;
+const MAX_REASON = 300;
 
 /**
  * Refuses while anything of an earlier engine in `dir` may live. The order is what makes a crash harmless: old traces
@@ -122,7 +122,7 @@ async function spawned(
     if (shim.pid === undefined) throw await new Promise((resolve) => shim.once("error", resolve));
     onChannel(shim);
   } catch (cause) {
-    const why = cause instanceof Error ? truncate(cause.message, LONGEST_REASON) : String(cause);
+    const why = cause instanceof Error ? truncate(cause.message, MAX_REASON) : String(cause);
     throw new MetalbridgeError("EngineStartFailed", `cannot start a process in ${dir}: ${why}`, undefined, {
       cause,
     });

@@ -12,7 +12,7 @@ import { readLogTail } from "./log-tail.ts";
 import type { ProcessSweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
-const LONGEST_RECHECK_MS = 10_000;
+const MAX_RECHECK_MS = 10_000;
 
 export interface WatchPorts extends ProcessPorts {
   readonly sweep: ProcessSweep;
@@ -213,7 +213,7 @@ class WatchedEngine implements EngineProcess {
     if (this.#isClosed) return;
     if (!this.#isKilling && !this.#isUnread && (this.#main.isHeld() || this.#alive.isHeld())) return;
     this.#cancelRecheck = this.#ports.clock.after(this.#recheckMs, () => this.#recheckSafely());
-    this.#recheckMs = Math.min(this.#recheckMs * 2, LONGEST_RECHECK_MS);
+    this.#recheckMs = Math.min(this.#recheckMs * 2, MAX_RECHECK_MS);
   }
 
   #recheckSafely(): void {

@@ -15,7 +15,7 @@ const CHUNK_BYTES = 1 << 20;
 /**
  * A log is checked every few seconds, so it usually exceeds its limit a little: that alone must lose nothing.
  */
-const MOST_KEPT = 2;
+const MAX_KEPT = 2;
 
 export interface RotationLimits {
   /** Rotate above this size; no kept file is larger than twice this. */
@@ -41,7 +41,7 @@ export function rotateLog(
   try {
     const { size } = fstatSync(fd);
     if (size <= limits.maxBytes) return { rotated: false, lostBytes: 0 };
-    const most = MOST_KEPT * limits.maxBytes;
+    const most = MAX_KEPT * limits.maxBytes;
     const from = size > most ? size - limits.maxBytes : 0;
     const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), { from, most }) : undefined;
     const written = fstatSync(fd).size;

@@ -33,15 +33,16 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const seen = run?.instance.state();
   if (run === undefined || (seen?.at !== "ended" && seen?.at !== "gone")) return;
   const { file, instance, record } = run;
-  const { past } = state;
-  if (past.history.recordedRunId === file.runId) return;
+  if (state.past.history.recordedRunId === file.runId) return;
   const logTail = await instance.logTail(TAIL_BYTES).catch(() => "");
   const lastExit = await exitOf(file, seen.exit, logTail, context);
+  // Read after the last wait: an eviction may have been noted meanwhile.
+  const { history } = state.past;
   const { clock } = context.ports;
   const wasSteady =
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
   // The crashes before a run that served for long do not count: its failure is not in its start.
-  const crashesInARow = wasSteady ? 1 : past.history.crashesInARow + 1;
+  const crashesInARow = wasSteady ? 1 : history.crashesInARow + 1;
   const delayMs = crashBackoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
   // A run that was Ready can be Ready again, whatever its log says: the log contains clients' text.
@@ -50,7 +51,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
     isForGood && runtime.at === "present"
       ? { runtimeVersion: runtime.version, weights: attemptedWeights(state) }
       : undefined;
-  const { port, ...kept } = past.history;
+  const { port, ...kept } = history;
   noteExit(state, lastExit, clock.monotonicMs());
   setPast(state, { backoffUntil: clock.monotonicMs() + delayMs });
   keepHistory(state, {

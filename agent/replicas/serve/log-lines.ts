@@ -10,7 +10,7 @@ import { liveRunOf, noteLog, servedOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 
 /** Of a longer part only the end is read: an engine that fails its requests logs that for each of them. */
-const LARGEST_SCAN = 256 * 1024;
+const MAX_SCAN = 256 * 1024;
 const NEW_LINE = 0x0a;
 
 /** Bytes in the log; 0 where there is none. */
@@ -45,7 +45,7 @@ export function scanLog(state: ReplicaState, context: RunnerContext): void {
 export async function readNewLines(
   path: string,
   seenTo: number,
-  largest = LARGEST_SCAN,
+  largest = MAX_SCAN,
 ): Promise<{ readonly text: string; readonly seenTo: number } | undefined> {
   const size = logBytes(path);
   if (size === seenTo) return undefined;

@@ -77,8 +77,11 @@ export function checkRoute(state: ReplicaState, context: RunnerContext): void {
     const now = context.ports.clock.monotonicMs();
     const before = liveRunOf(state, run.instance)?.probing.route;
     noteProbing(state, run.instance, (probing) => noteRoute(probing, why, now));
-    const wasWell = before?.askedAt !== undefined && before.failingSince === undefined;
-    return wasWell && why === undefined ? "unchanged" : true;
+    // A failure that continues is asked about again with the next health probe, not at once.
+    const wasAsked = before?.askedAt !== undefined;
+    const isSame =
+      wasAsked && before.why === why && (before.failingSince === undefined) === (why === undefined);
+    return isSame ? "unchanged" : true;
   });
 }
 

@@ -68,7 +68,7 @@ export interface ContentSharing extends ContentLookup {
 export const MIN_SHARED_BYTES = 4 * CHUNK_BYTES;
 /** Afterwards the model is complete, and `Host.status.models` lists it. */
 const OFFERED_MS = 600_000;
-const MOST_OFFERS = 64;
+const MAX_OFFERS = 64;
 const HEX = 64;
 
 interface Growing {
@@ -124,7 +124,7 @@ export function createContentSharing(
     offers: () => {
       for (const [sha256, { doneAtMs }] of growing)
         if (doneAtMs !== undefined && clock.monotonicMs() - doneAtMs > OFFERED_MS) growing.delete(sha256);
-      return [...growing].slice(-MOST_OFFERS).map(([sha256, { since, doneAtMs }]) => ({
+      return [...growing].slice(-MAX_OFFERS).map(([sha256, { since, doneAtMs }]) => ({
         sha256,
         since,
         complete: doneAtMs === undefined ? undefined : true,

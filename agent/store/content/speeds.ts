@@ -17,7 +17,7 @@ export interface Speeds {
   readonly note: (sha256: string, tokensPerSecond: number) => Promise<void>;
 }
 
-const MOST_ENTRIES = 1_000;
+const MAX_ENTRIES = 1_000;
 
 /** Unreadable speeds are dropped and measured again. */
 export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
@@ -35,7 +35,7 @@ export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
       if (after === before) return;
       reported.delete(sha256);
       reported.set(sha256, after);
-      for (const oldest of [...reported.keys()].slice(0, Math.max(0, reported.size - MOST_ENTRIES))) {
+      for (const oldest of [...reported.keys()].slice(0, Math.max(0, reported.size - MAX_ENTRIES))) {
         reported.delete(oldest);
         exact.delete(oldest);
       }

@@ -37,7 +37,7 @@ export function rangeHeaders(
   return hasChecksum ? { range } : {};
 }
 
-/** Judges status and headers; throws AttemptFailure for answers without the file in them. */
+/** Judges status and headers; throws SourceFailure for answers without the file in them. */
 export function planBody({ url, status, headers }: SourceResponse, part: OpenPart): Body {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity" && status < 300) {

@@ -16,7 +16,7 @@ import { type Content, rememberFinished } from "../content/finished-downloads.ts
 import { listFolder, type StoreLayout } from "../content/layout.ts";
 import type { ContentOrigins } from "../content/origins.ts";
 import type { DownloadContext, OriginPhase, PeerFetch, PeerFetcher, StoreFile } from "./context.ts";
-import { type DownloadPart, dropPart, openPart, partAt } from "./part.ts";
+import { type DownloadPart, dropPart, openPart, partAt, truncateIfDiskFull } from "./part.ts";
 import { receiveFile } from "./receive.ts";
 import { pauseBeforeRetryMs, waitBeforeRetry } from "./retry.ts";
 import { type DownloadEvent, type DownloadState, nextState } from "./states.ts";
@@ -74,16 +74,20 @@ export async function downloadContent(download: Download, store: DownloadStore):
   };
   let state: DownloadState = { at: "queued" };
   try {
-    while (state.at !== "done") {
-      if (state.at === "failed") throw await setMismatchAside(run, state.error);
+    while (state.at !== "done" && state.at !== "failed")
       state = nextState(state, await runState(run, state), attempts);
-    }
-    return state.content;
   } finally {
     run.phase?.end();
     run.peers?.end();
     run.leaveQueue?.();
     run.growth?.end(state.at === "done");
+    if (state.at !== "failed") store.admission.done(key);
+  }
+  if (state.at === "done") return state.content;
+  // Once no other host is offered the part.
+  try {
+    throw await setMismatchAside(run, state.error);
+  } finally {
     store.admission.done(key);
   }
 }
@@ -104,10 +108,15 @@ function runState(
     case "verifying":
       return verify(run, state);
     case "exhausted":
-      return Promise.resolve({ on: run.phase?.isDispensable(state.error) === true ? "usePeers" : "ended" });
+      return Promise.resolve({ on: mayPeersHelp(run, state.error) ? "usePeers" : "ended" });
     case "publishing":
       return publish(run, state);
   }
+}
+
+/** They have become the better choice meanwhile, or a comparison with them is under way. */
+function mayPeersHelp({ phase }: Run, error: MetalbridgeError): boolean {
+  return phase?.signal.aborted === true || phase?.isDispensable(error) === true;
 }
 
 /** The origin decides what the content is; without a checksum of it nothing that a peer gives can be judged. */
@@ -207,6 +216,9 @@ async function verify(
     return from === "peers"
       ? { on: "usePeers" }
       : { on: "failed", error: transient("ChecksumMismatch", message) };
+  } catch (error) {
+    // Some file systems report only here that there was no room.
+    throw await truncateIfDiskFull(error, opened, part, file);
   } finally {
     await opened.file.close();
   }

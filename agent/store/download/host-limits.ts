@@ -6,7 +6,7 @@ import { waitBeforeRetry } from "./retry.ts";
 export type RateLimiter = (bytes: number, signal: AbortSignal) => Promise<void> | undefined;
 
 /** Shorter waits cost more than they smooth. */
-const SHORTEST_WAIT_MS = 5;
+const MIN_WAIT_MS = 5;
 
 /** So many bytes per second for all who read together; unused bandwidth is not saved up for a burst. */
 export function createRateLimiter(bytesPerSecond: number, clock: Clock): RateLimiter {
@@ -15,7 +15,7 @@ export function createRateLimiter(bytesPerSecond: number, clock: Clock): RateLim
     const now = clock.monotonicMs();
     freeAt = Math.max(freeAt, now) + (bytes * 1_000) / bytesPerSecond;
     const waitMs = freeAt - now;
-    return waitMs < SHORTEST_WAIT_MS ? undefined : waitBeforeRetry(waitMs, { clock, signal });
+    return waitMs < MIN_WAIT_MS ? undefined : waitBeforeRetry(waitMs, { clock, signal });
   };
 }
 

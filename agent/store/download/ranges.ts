@@ -46,7 +46,7 @@ export interface Ranges {
 /** Segments that may be under way or waiting for an earlier one, for each connection. */
 const AHEAD = 1.5;
 /** Of one host: where many files are downloaded at once, each has fewer. */
-const MOST_CONNECTIONS = 16;
+const MAX_CONNECTIONS = 16;
 /** Of the connections beside the first: there are more of them, and the blocks are not hashed. */
 const BLOCK_BYTES = 128 << 10;
 /** A connection whose ranges were taken over so often is of no use. */
@@ -89,7 +89,7 @@ export function createRanges(job: RangeJob): Ranges {
 
 /** How many this file may have now. */
 function connectionsFor({ ranges, queue }: DownloadContext): number {
-  return Math.min(ranges.connections, Math.floor(MOST_CONNECTIONS / Math.max(1, queue.running())));
+  return Math.min(ranges.connections, Math.floor(MAX_CONNECTIONS / Math.max(1, queue.running())));
 }
 
 function isWorthwhile({ startsAt, totalBytes, context }: RangeJob, offset: number, ranMs: number): boolean {

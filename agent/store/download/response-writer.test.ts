@@ -13,7 +13,7 @@ import { writeResponse } from "./response-writer.ts";
 
 const content = randomBytes(64 << 20);
 const digest = createHash("sha256").update(content).digest("hex");
-const MOST_GROWTH_BYTES = 32 << 20;
+const MAX_GROWTH_BYTES = 32 << 20;
 let tls: ReturnType<typeof selfSigned>;
 
 beforeAll(() => {
@@ -70,7 +70,7 @@ test.each([
   });
   server.close();
   expect(await hashOf(file)).toBe(digest);
-  expect(most).toBeLessThan(MOST_GROWTH_BYTES);
+  expect(most).toBeLessThan(MAX_GROWTH_BYTES);
 });
 
 test("what had arrived when the connection broke is written, although reading was held back", async () => {

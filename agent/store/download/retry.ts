@@ -9,7 +9,7 @@ export interface RetryLimits {
   readonly firstBackoffMs: number;
 }
 
-const LONGEST_BACKOFF_MS = 30_000;
+const MAX_BACKOFF_MS = 30_000;
 const JITTER = [0.75, 1.25] as const;
 
 /** Throws the MetalbridgeError of the last failure. */
@@ -33,8 +33,8 @@ export async function withRetries<T>(
 
 /** A longer Retry-After wins, within a limit. */
 export function pauseBeforeRetryMs(failures: number, firstMs: number, askedMs: number | undefined): number {
-  const ownMs = backoffMs(failures, { firstMs, capMs: LONGEST_BACKOFF_MS, jitter: JITTER });
-  return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), LONGEST_BACKOFF_MS));
+  const ownMs = backoffMs(failures, { firstMs, capMs: MAX_BACKOFF_MS, jitter: JITTER });
+  return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), MAX_BACKOFF_MS));
 }
 
 /** Rejects with the signal's reason when it is aborted. */

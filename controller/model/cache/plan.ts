@@ -1,11 +1,12 @@
 /** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
+
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import { type Fetched, isFetched } from "../../../src/models/fetch-result.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
+import { defined } from "../../../src/util/defined.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { withoutAbsent } from "../../service/phase.ts";
 import { isMountedByNodes, isSizedByModel } from "../../workload/cache-claim.ts";
 import type { CacheSettings } from "../../workload/contract.ts";
 import {
@@ -314,20 +315,20 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
       message: describeProgress(progress ?? known),
       ...(progress ?? known),
     };
-    return { state: { status: withoutAbsent(status), trouble: failure }, steps: [], running };
+    return { state: { status: defined(status), trouble: failure }, steps: [], running };
   }
   const trouble = (pod === undefined ? jobTrouble : podStartProblem(pod)) ?? failure;
   const state =
     trouble === undefined
       ? waiting(place, "StartingDownload", "waiting for the pod of the download Job")
-      : problemState(withoutAbsent({ ...place, ...known }), trouble, "Pending");
+      : problemState(defined({ ...place, ...known }), trouble, "Pending");
   return { state, steps: [], running, recheckAfterMs: pod === undefined ? RECHECK_MS : undefined };
 }
 
 /** Progress of this download so far. */
 function knownBytes({ status }: Model, { key }: Place): Partial<DownloadProgress> {
   const { cache } = status ?? {};
-  return cache?.key === key ? withoutAbsent({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
+  return cache?.key === key ? defined({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
 }
 
 function isLive({ status }: Pod): boolean {

@@ -50,7 +50,7 @@ export interface NodeProbes {
 const AT_ONCE = 8;
 const DEADLINE_SECONDS = 60;
 /** It stops itself before that where its node answers. */
-const LONGEST_MS = 2 * DEADLINE_SECONDS * 1_000;
+const MAX_MS = 2 * DEADLINE_SECONDS * 1_000;
 const LOOK_MS = 1_000;
 /** After a probe that failed, or while the node cannot run one. */
 const AGAIN_MS = 3_600_000;
@@ -143,7 +143,7 @@ async function pass(
   const end = readFitPod(pod);
   const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
   firstSeenMs.set(name, sinceMs);
-  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
+  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < MAX_MS) return { recheckAfterMs: LOOK_MS };
   const why = await outcomeOf(options, node, end);
   await remove(client, ref);
   return why;

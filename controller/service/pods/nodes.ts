@@ -29,8 +29,8 @@ export function judgeNodes(
 }
 
 /** What a Deployment can name without growing beyond reason. */
-const MOST_AVOIDED = 256;
-const MOST_PREFERRED = 32;
+const MAX_AVOIDED = 256;
+const MAX_PREFERRED = 32;
 /** Scores that differ by less are the same to the scheduler. */
 const WEIGHT_STEP = 5;
 const NONE: ReadonlySet<string> = new Set();
@@ -45,9 +45,9 @@ export function nodeChoiceOf(
   const places = [leaving, notTo].map((names) => judged.filter(({ name }) => names.has(name)));
   const others = judged.filter(({ name }) => !leaving.has(name) && !notTo.has(name));
   const unfit = [...places.flat(), ...others.filter(({ fit }) => fit.at === "tooSmall")];
-  const avoid = [...new Set(unfit.map(({ hostname }) => hostname))].slice(0, MOST_AVOIDED);
+  const avoid = [...new Set(unfit.map(({ hostname }) => hostname))].slice(0, MAX_AVOIDED);
   const byWeight = new Map<number, string[]>();
-  for (const { hostname, score } of byScore(others).slice(0, MOST_PREFERRED)) {
+  for (const { hostname, score } of byScore(others).slice(0, MAX_PREFERRED)) {
     const weight = Math.min(100, Math.max(1, Math.round(score / WEIGHT_STEP) * WEIGHT_STEP));
     byWeight.set(weight, [...(byWeight.get(weight) ?? []), hostname].sort());
   }
@@ -246,7 +246,7 @@ export type ObservedNodes =
   | { readonly at: "notScored" }
   | { readonly at: "judged"; readonly judged: readonly JudgedNode[] };
 
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 /** Which nodes, with score and basis, and why the others are not preferred. */
 export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
@@ -301,6 +301,6 @@ function unknownText({ name, fit }: JudgedNode): string[] {
 
 function listed(verb: string, names: readonly string[], after = ""): string {
   if (names.length === 0) return "";
-  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
-  return `${verb}: ${names.slice(0, MOST_NAMED).join(", ")}${more}${after}`;
+  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : "";
+  return `${verb}: ${names.slice(0, MAX_NAMED).join(", ")}${more}${after}`;
 }

@@ -43,7 +43,7 @@ export interface Rollout {
 
 const ASK_EVERY_MS = 5_000;
 /** A pod's lifetime may exceed what a timer can hold. */
-const LONGEST_RECHECK_MS = 86_400_000;
+const MAX_RECHECK_MS = 86_400_000;
 
 /** Pods whose requests in flight planRollout needs to know. */
 export function podsToProbe(input: PodsRolloutInput, nowMs: number): readonly Pod[] {
@@ -53,7 +53,7 @@ export function podsToProbe(input: PodsRolloutInput, nowMs: number): readonly Po
 
 export function planPodsRollout(input: PodsRolloutInput, inFlight: InFlight, nowMs: number): Rollout {
   const { deployment, old, limitMs, sinceMs, dueInMs } = changeOf(input, nowMs);
-  const due = dueInMs === undefined ? {} : { recheckAfterMs: Math.min(dueInMs, LONGEST_RECHECK_MS) };
+  const due = dueInMs === undefined ? {} : { recheckAfterMs: Math.min(dueInMs, MAX_RECHECK_MS) };
   const busy =
     limitMs === undefined ? [] : old.filter((pod) => mayServe(pod) && inFlight.get(pod.metadata.name) !== 0);
   if (limitMs === undefined || busy.length === 0) return { deployment, ...due };

@@ -1,15 +1,17 @@
 /** The whole status of a service that runs as pods. Pure and total. */
+
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { isZero } from "../../workload/strategy.ts";
 import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
 import { serviceUrlOf } from "../owned/kube-service.ts";
-import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../phase.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
@@ -28,7 +30,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
     runtime: resolution.at === "resolved" ? resolution.runtime : service.spec.runtime,
-    model: withoutAbsent({
+    model: defined({
       name: service.spec.modelRef,
       source: model?.spec.source,
       quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
@@ -47,7 +49,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     effectivePriority: unscheduled?.priority ?? PRIORITIES[service.spec.priority],
     conditions: podsConditions(input, verdict, nowIso),
   };
-  return withoutAbsent(status);
+  return defined(status);
 }
 
 /** The revision that serves, until all pods are of the newest. */
@@ -60,7 +62,7 @@ function revisionsOf(
   const updateRevision =
     resolution.at === "resolved" ? podRevisionOf(resolution.workload.deployment.spec.template) : newest;
   const currentRevision = phase === "Ready" ? updateRevision : last;
-  return withoutAbsent({ currentRevision, updateRevision });
+  return defined({ currentRevision, updateRevision });
 }
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */

@@ -56,8 +56,8 @@ const LAYOUTS: readonly (readonly [name: RegExp, full: number, linear: number])[
   [/mamba|rwkv/, 0, 1],
 ];
 const NOTICE = "Estimates from parameters, bandwidth and fixed factors; nothing was measured.";
-const LEAST_CORES = 4;
-const MOST_CORES = 64;
+const MIN_CORES = 4;
+const MAX_CORES = 64;
 
 const number = z.number().optional().nullable();
 const bodySchema = z.object({
@@ -270,12 +270,12 @@ function pathOf(plan: Plan, { path, minimum, recommended, fit }: PathInput): Pat
 /** By the constants, which know cores; undefined where even the most are too few. */
 function leastCores(plan: Plan, path: PathName): number | undefined {
   const { targetTps, record, quantization, system } = plan;
-  if (targetTps === undefined) return LEAST_CORES;
+  if (targetTps === undefined) return MIN_CORES;
   const { gpu } = system;
   // A name that no table has leaves the constants.
   const blind = gpu === undefined ? system : { ...system, gpu: { ...gpu, name: "" } };
   const how = { quantization, mode: path, isMlx: isApple(system) };
-  for (let cpuCores = 1; cpuCores <= MOST_CORES; cpuCores += 1)
+  for (let cpuCores = 1; cpuCores <= MAX_CORES; cpuCores += 1)
     if (tokensPerSecond(record, { ...blind, cpuCores }, how) >= targetTps) return cpuCores;
   return undefined;
 }

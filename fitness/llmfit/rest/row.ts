@@ -11,7 +11,7 @@ import type { LlmfitSystem } from "../system.ts";
 const FIT_LABELS = { perfect: "Perfect", good: "Good", marginal: "Marginal", too_tight: "Too Tight" };
 const MODE_LABELS = { gpu: "GPU", moe_offload: "MoE", cpu_offload: "CPU+GPU", cpu_only: "CPU" };
 const RUNTIME_LABELS = { llamacpp: "llama.cpp", mlx: "MLX", vllm: "vLLM" };
-const MOST_GPUS = 8;
+const MAX_GPUS = 8;
 
 export interface RestRow extends LlmfitRow {
   readonly provider: string;
@@ -79,7 +79,7 @@ function notesOf({ fit_level, run_mode, ...row }: LlmfitRow): readonly string[] 
 function tensorParallelSizes(record: CatalogRecord): readonly number[] {
   const { num_attention_heads: heads, num_key_value_heads: keyValueHeads = heads } = record;
   if (heads === undefined || keyValueHeads === undefined) return [1];
-  const all = Array.from({ length: MOST_GPUS }, (_, index) => index + 1);
+  const all = Array.from({ length: MAX_GPUS }, (_, index) => index + 1);
   return all.filter((count) => heads % count === 0 && keyValueHeads % count === 0);
 }
 

@@ -1,14 +1,14 @@
 /** Keeps the log of a part from filling the disk: the programs append for as long as they run, so it is cut in place. */
 import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 
-const LARGEST_BYTES = 32 * 1024 * 1024;
+const MAX_BYTES = 32 * 1024 * 1024;
 const EVERY_MS = 10 * 60_000;
 
 /** Checks now and then until aborted; what was written last is kept beside the log, as `<log>.1`. */
 export function limitLogSize(
   file: string,
   signal: AbortSignal,
-  limits = { maxBytes: LARGEST_BYTES, everyMs: EVERY_MS },
+  limits = { maxBytes: MAX_BYTES, everyMs: EVERY_MS },
 ): void {
   const timer = setInterval(() => truncateIfLarge(file, limits.maxBytes), limits.everyMs);
   timer.unref();

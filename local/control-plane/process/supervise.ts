@@ -17,7 +17,7 @@ export interface Supervised {
 }
 
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 10_000;
+const MAX_PAUSE_MS = 10_000;
 /** A run of this length counts as healthy: the pause starts small again. */
 const HEALTHY_RUN_MS = 60_000;
 
@@ -44,7 +44,7 @@ export function supervise(component: Component, log: Log): Supervised {
       state = { at: "pausing" };
       crashes += 1;
       lastEnd = ended;
-      pauseMs = ended.ranMs >= HEALTHY_RUN_MS ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      pauseMs = ended.ranMs >= HEALTHY_RUN_MS ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, MAX_PAUSE_MS);
       log.warn(
         {
           part: component.name,

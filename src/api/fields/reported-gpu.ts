@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 export const MAX_GPUS = 64;
-const MOST_BYTES = 1024 ** 4;
+const MAX_BYTES = 1024 ** 4;
 
 const reportedGpuSchema = z.object({
   vendor: z.enum(["nvidia", "amd", "intel"]).describe("Its vendor."),
@@ -10,7 +10,7 @@ const reportedGpuSchema = z.object({
   memoryBytes: z
     .int()
     .min(1)
-    .max(MOST_BYTES)
+    .max(MAX_BYTES)
     .describe("Memory of one GPU; absent where it is not known, and where it shares the machine's.")
     .optional(),
   count: z.int().min(1).max(MAX_GPUS).describe("How many equal ones there are."),

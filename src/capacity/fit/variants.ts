@@ -21,7 +21,7 @@ export interface Suggestion {
 
 const CONTEXT_STEP = 256;
 /** Less than this for a request is no service. */
-const LEAST_CONTEXT_PER_SLOT = 1024;
+const MIN_CONTEXT_PER_SLOT = 1024;
 /** The mildest first. */
 const CACHE_TYPES = ["q8_0", "q4_0"] as const;
 const SMALLER_CACHES: readonly string[] = CACHE_TYPES;
@@ -75,7 +75,7 @@ function largestContext(
   fits: Fits,
 ): Partial<SizeSettings> {
   const { contextSize = 0, parallelSlots = 1 } = settings;
-  const least = Math.ceil((LEAST_CONTEXT_PER_SLOT * parallelSlots) / CONTEXT_STEP);
+  const least = Math.ceil((MIN_CONTEXT_PER_SLOT * parallelSlots) / CONTEXT_STEP);
   let low = least;
   let high = Math.floor(contextSize / CONTEXT_STEP);
   if (high <= low) return {};

@@ -5,7 +5,7 @@ import { type Check, defineCheck } from "./check.ts";
 const MIB = 2 ** 20;
 const darwin = ["darwin"] as const;
 /** A panic was reported at 123.4 of 128 GB wired (96 %). */
-const MOST_WIRED = 0.92;
+const MAX_WIRED = 0.92;
 
 export const memoryChecks: readonly Check[] = [
   defineCheck({
@@ -16,7 +16,7 @@ export const memoryChecks: readonly Check[] = [
     reason: "GPU memory cannot be paged out: with nearly all of it wired the kernel panics",
     needs: ["gpuMemory"],
     judge: ({ gpuMemory: { wiredLimitMb, totalBytes } }) =>
-      wiredLimitMb * MIB <= totalBytes * MOST_WIRED
+      wiredLimitMb * MIB <= totalBytes * MAX_WIRED
         ? []
         : [
             {

@@ -60,7 +60,7 @@ function createAgents(tls: TlsSettings, fingerprint: string, maxRequests: number
     keepAliveMsecs: TCP_KEEPALIVE_MS,
     scheduling: "lifo" as const,
     secureContext,
-    rejectUnauthorized,
+    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
     servername,
   };
   return {

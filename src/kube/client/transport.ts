@@ -129,7 +129,8 @@ function optionsOf(
     agent,
     signal: exchange.signal,
     servername,
-    rejectUnauthorized,
+    // With the key and no value, Node would ignore NODE_TLS_REJECT_UNAUTHORIZED.
+    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
   };
 }
 

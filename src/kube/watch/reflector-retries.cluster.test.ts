@@ -13,7 +13,7 @@ import { startReflector } from "./reflector.ts";
 
 const within = { timeout: 60_000, interval: 10 };
 /** Longer than any wait between attempts; the watch's own guard waits longer. */
-const MOST_MS = 60_000;
+const MAX_MS = 60_000;
 
 it("begins with short waits in each outage, although nothing happened between them", async () => {
   const cluster = sharedCluster();
@@ -36,8 +36,8 @@ it("begins with short waits in each outage, although nothing happened between th
     ...systemClock,
     monotonicMs: () => systemClock.monotonicMs() + seen.aheadMs,
     after: (delayMs, fire) => {
-      if (delayMs <= MOST_MS) waits.push(delayMs);
-      return systemClock.after(delayMs <= MOST_MS ? delayMs / 1_000 : delayMs, fire);
+      if (delayMs <= MAX_MS) waits.push(delayMs);
+      return systemClock.after(delayMs <= MAX_MS ? delayMs / 1_000 : delayMs, fire);
     },
   };
   startReflector({

@@ -58,7 +58,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 }
 
 /** So many different ones are remembered; objects of one kind have a handful. */
-const MOST_SHAPES = 1_000;
+const MAX_SHAPES = 1_000;
 
 /** Characters of an annotation of others that are kept: users may give each object 256 KiB of them. */
 const MAX_FOREIGN_ANNOTATION = 4_096;
@@ -82,7 +82,7 @@ function createSharing(): (object: KubeObject) => void {
     for (const entry of metadata.managedFields ?? []) {
       if (entry.fieldsV1 === undefined) continue;
       const text = JSON.stringify(entry.fieldsV1);
-      if (shapes.size >= MOST_SHAPES) shapes.clear();
+      if (shapes.size >= MAX_SHAPES) shapes.clear();
       if (!shapes.has(text)) shapes.set(text, entry.fieldsV1);
       entry.fieldsV1 = shapes.get(text);
     }

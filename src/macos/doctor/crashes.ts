@@ -4,14 +4,14 @@ import { join } from "node:path";
 import type { CrashReport, Reading } from "../../doctor/readings.ts";
 
 export const REPORTS_FOLDER = "/Library/Logs/DiagnosticReports";
-const MOST_REPORTS = 50;
+const MAX_REPORTS = 50;
 
 /** The newest of each kind; readable without root. */
 export async function readCrashes(folder: string): Promise<Reading<readonly CrashReport[]>> {
   try {
     const names = (await readdir(folder)).filter((name) => kindOf(name) !== undefined);
     const files = await Promise.all(names.map((name) => timed(join(folder, name))));
-    const newest = files.sort((a, b) => b.atMs - a.atMs).slice(0, MOST_REPORTS);
+    const newest = files.sort((a, b) => b.atMs - a.atMs).slice(0, MAX_REPORTS);
     return { value: await Promise.all(newest.map(read)) };
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : String(error);

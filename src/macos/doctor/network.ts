@@ -8,7 +8,7 @@ import { readTool } from "./reading.ts";
 export type TryReach = (address: string) => Promise<Reach>;
 
 /** A few neighbors are enough: privacy blocks all of them or none. */
-const MOST_PEERS = 4;
+const MAX_PEERS = 4;
 
 export async function readLinks(run: RunTool, server: string | undefined): Promise<Reading<readonly Link[]>> {
   const [ports, interfaces, route] = await Promise.all([
@@ -34,7 +34,7 @@ export async function readNeighbors(run: RunTool, tryReach: TryReach): Promise<R
   if (gateway === undefined) return { unknown: "this machine has no gateway" };
   const peers = known.value
     .filter((peer) => peer.device === device && peer.address !== gateway)
-    .slice(0, MOST_PEERS);
+    .slice(0, MAX_PEERS);
   if (peers.length === 0) return { unknown: "no other machine of this network is known to compare with" };
   const [reach, ...reaches] = await Promise.all(
     [gateway, ...peers.map(({ address }) => address)].map(tryReach),

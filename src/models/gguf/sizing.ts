@@ -1,7 +1,9 @@
 /** From a header to what sizes memory beyond the plain counts: kinds of layers, experts, latent attention, recurrent state. */
+
 import type { MODEL_TRAITS, ModelSizing, RECURRENT_KINDS } from "../../api/fields/gguf.ts";
+import { defined } from "../../util/defined.ts";
 import type { BlockTensors, GgufValue } from "./types.ts";
-import { countFrom, definedOf, numbers } from "./values.ts";
+import { countFrom, numbers } from "./values.ts";
 
 export type Lookup = (key: string) => GgufValue | undefined;
 export type Blocks = ReadonlyMap<string, BlockTensors>;
@@ -23,7 +25,7 @@ export function sizingOf(input: SizingInput): ModelSizing | undefined {
   const { of } = input;
   const traits = traitsOf(input);
   const recurrent = recurrentOf(input);
-  const sizing = definedOf({
+  const sizing = defined<ModelSizing>({
     layerKinds: layerKinds(input, recurrent !== undefined),
     headCountKVByLayer: headsByLayer(input),
     keyLengthSliding: countFrom(of("attention.key_length_swa")),

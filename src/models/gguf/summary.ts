@@ -2,11 +2,12 @@
 
 import type { GgufFacts } from "../../api/fields/gguf.ts";
 import { GGUF_TEXT_MAX } from "../../api/fields/gguf.ts";
+import { defined } from "../../util/defined.ts";
 import { truncate } from "../../util/text.ts";
 import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
-import { countFrom, definedOf } from "./values.ts";
+import { countFrom } from "./values.ts";
 
 /** The `gguf` of Model.status, and beyond it what only a reader of the whole header needs. A bare `status.gguf` is a valid summary. */
 export interface GgufSummary extends GgufFacts {
@@ -71,7 +72,7 @@ export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader
     countFrom(of("pooling_type")) === POOLING_RANK || parts.some((part) => part.hasClassifier);
   const pattern = of("attention.sliding_window_pattern");
   const sliding = slidingLayers(architecture, pattern, layerCount, facts.slidingWindow);
-  return definedOf({
+  return defined({
     ...facts,
     weightsBytes: sumOf(parts.map((part) => part.weightsBytes)),
     parameterCount: sumOf(parts.map((part) => part.parameterCount)),

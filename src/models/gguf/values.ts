@@ -19,10 +19,3 @@ export function numbers(value: GgufValue | undefined): number[] | undefined {
     typeof item === "number" && Number.isSafeInteger(item) && item > 0 ? item : 0,
   );
 }
-
-/** The object without undefined fields. */
-export function definedOf<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
-}

@@ -1,5 +1,7 @@
 /** The part of a model folder's `config.json` that sizes memory; everything may be missing, or be of any type. */
+
 import { z } from "zod";
+import { defined } from "../../util/defined.ts";
 
 const count = z.int().min(0).optional().catch(undefined);
 const words = z.array(z.string()).max(4096).optional().catch(undefined);
@@ -53,7 +55,7 @@ export function parseMlxConfig(text: string): MlxConfig | undefined {
   if (!parsed.success) return undefined;
   const { text_config: inner, ...outer } = parsed.data;
   if (inner === undefined) return outer;
-  const known = Object.fromEntries(Object.entries(inner).filter(([, value]) => value !== undefined));
+  const known = defined(inner);
   return { ...outer, ...known };
 }
 

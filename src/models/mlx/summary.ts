@@ -1,7 +1,8 @@
 /** From an MLX model's `config.json` to the same facts as from a GGUF header, so that one estimate serves both. */
+
 import type { ModelSizing } from "../../api/fields/gguf.ts";
+import { defined } from "../../util/defined.ts";
 import type { GgufSummary } from "../gguf/summary.ts";
-import { definedOf } from "../gguf/values.ts";
 import type { MlxConfig } from "./config.ts";
 
 const MAX_LAYERS = 4096;
@@ -14,7 +15,7 @@ export function summarizeMlx(config: MlxConfig, weightsBytes: number): GgufSumma
   const bits = (config.quantization ?? config.quantization_config)?.bits;
   const expertCount = config.num_experts ?? config.num_local_experts ?? config.n_routed_experts;
   const window = config.sliding_window || undefined;
-  return definedOf({
+  return defined({
     architecture: config.model_type,
     quantization: bits === undefined ? undefined : `${bits}-bit`,
     contextLength: config.max_position_embeddings,
@@ -42,7 +43,7 @@ function sizingOf(
 ): ModelSizing | undefined {
   const width = config.moe_intermediate_size ?? config.intermediate_size;
   const shared = config.shared_expert_intermediate_size ?? (config.n_shared_experts ?? 0) * (width ?? 0);
-  const sizing = definedOf({
+  const sizing = defined({
     layerKinds: layerKinds(config, layerCount),
     ...(experts === 0
       ? {}

@@ -15,7 +15,7 @@ export function localPortOf(socket: Duplex): number | undefined {
 }
 
 /** llama-server ends a connection after 100 requests; whoever sends the next at that moment is reset, drain or no drain. */
-const MOST_USES = 90;
+const MAX_USES = 90;
 
 const uses = new WeakMap<Duplex, number>();
 const last = new WeakSet<Duplex>();
@@ -30,7 +30,7 @@ class KnownPortAgent extends Agent {
     const used = (uses.get(socket) ?? 0) + 1;
     uses.set(socket, used);
     // Typed as void; what it answers decides.
-    return used < MOST_USES && !last.has(socket) && (super.keepSocketAlive(socket) as unknown) !== false;
+    return used < MAX_USES && !last.has(socket) && (super.keepSocketAlive(socket) as unknown) !== false;
   }
 
   override createConnection(options: ClientRequestArgs): Socket {

@@ -14,7 +14,7 @@ import { ScreenLog } from "./screen-log.ts";
 const LOG_FD = 1;
 const FIRST_SIZE: Size = { columns: 80, rows: 24 };
 /** The program is not read beyond this: it waits. Small, since node-pty reads for 200 ms only after the program has exited. */
-const MOST_UNSHOWN = 128 * 1024;
+const MAX_UNSHOWN = 128 * 1024;
 const FEWEST_UNSHOWN = 32 * 1024;
 /** After this long without output an unfinished line is logged. */
 const QUIET_MS = 1_000;
@@ -55,7 +55,7 @@ program.onData((output) => {
   clearTimeout(quiet);
   if (log.hasUnlogged) quiet = setTimeout(() => log.flush(), QUIET_MS).unref();
   unshown += output.length;
-  if (unshown > MOST_UNSHOWN) program.pause();
+  if (unshown > MAX_UNSHOWN) program.pause();
   screen.add(output, () => {
     unshown -= output.length;
     if (unshown < FEWEST_UNSHOWN) program.resume();

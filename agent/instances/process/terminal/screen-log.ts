@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from "node:util";
 
 /** A longer line is logged in pieces. */
-const LONGEST_LINE = 8_192;
+const MAX_LINE = 8_192;
 const ESC = "\u001b";
 const BEL = "\u0007";
 /** The beginning of an escape sequence at the end of a piece: the rest comes with the next one. */
@@ -75,14 +75,14 @@ export class ScreenLog {
       this.#startLine();
     }
     this.#line += part;
-    if (this.#line.length - this.#logged > LONGEST_LINE) log += this.#unlogged();
+    if (this.#line.length - this.#logged > MAX_LINE) log += this.#unlogged();
     return log;
   }
 
   #unlogged(): string {
     const rest = this.#line.slice(this.#logged);
     this.#logged = this.#line.length;
-    if (this.#line.length > LONGEST_LINE) {
+    if (this.#line.length > MAX_LINE) {
       this.#line = this.#line.slice(-1);
       this.#logged = 1;
     }

@@ -235,9 +235,9 @@ test("a replica that leaves for a better host stays where there is none, and goe
     const replicas = replica === undefined ? [] : [replica];
     const draft = draftService({ ...observed, replicas, hosts: by }, findings);
     const unplaced = draft.demands.map(({ service, ordinal }) => ({ service, ordinal, message: "full" }));
-    const stays = blockedReplicas(draft, unplaced as unknown as Parameters<typeof blockedReplicas>[1]);
+    const blocked = blockedReplicas(draft, unplaced as unknown as Parameters<typeof blockedReplicas>[1]);
     const refused = draft.demands.flatMap(({ refusals }) => refusals.map(({ host }) => host));
-    return { refused, mayStay: [...draft.mayStay], stays: stays.size };
+    return { refused, mayStay: [...draft.mayStay], stays: blocked.size };
   };
   const [replica] = observed.replicas;
   expect(seen(replica, false)).toEqual({ refused: ["mac-1", "mac-2"], mayStay: [0], stays: 0 });

@@ -9,7 +9,7 @@ export function blockedReplicas(
   { observed, input, resolution, rollout }: ServiceDraft,
   unplaced: readonly Unplaced[],
 ): ReadonlyMap<string, string> {
-  const stays = new Map<string, string>();
+  const blocked = new Map<string, string>();
   for (const replica of observed.replicas) {
     const ordinal = ordinalOf(replica);
     // Not those that live eviction moves: they may stay.
@@ -17,14 +17,14 @@ export function blockedReplicas(
     if (!isDrained || isBeingDeleted(replica) || ordinal >= input.want) continue;
     const key = keyOf(replica.metadata);
     const miss = unplaced.find((one) => one.ordinal === ordinal);
-    if (miss !== undefined) stays.set(key, miss.message);
-    else if (resolution.at === "blocked") stays.set(key, resolution.message);
+    if (miss !== undefined) blocked.set(key, miss.message);
+    else if (resolution.at === "blocked") blocked.set(key, resolution.message);
     else if (rollout.state.stoppedBy !== undefined && !input.known.has(revisionOfReplica(replica))) {
-      stays.set(
+      blocked.set(
         key,
         `its revision is no longer in the history, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
       );
     }
   }
-  return stays;
+  return blocked;
 }

@@ -123,8 +123,8 @@ function beyond({ want, replicas }: HostsRolloutInput): InferenceReplica[] {
 
 function without(slot: RolloutSlot, gone: readonly ReplicaRemoval[]): RolloutSlot {
   const names = new Set(gone.map(({ replica }) => replica.metadata.name));
-  const stays = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
-  return { ...slot, current: slot.current.filter(stays), old: slot.old.filter(stays) };
+  const isKept = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
+  return { ...slot, current: slot.current.filter(isKept), old: slot.old.filter(isKept) };
 }
 
 /** Replicas beyond one for each slot. */

@@ -7,7 +7,7 @@ import { hostAccelerator } from "../../../../src/engines/registry.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 
 /** Each costs some hundred estimates. */
-const MOST_HINTS = 3;
+const MAX_HINTS = 3;
 
 /** By host: "fits with contextSize 16384 (now 32768): 30.1 GiB". */
 export function hintsFor(
@@ -25,7 +25,7 @@ export function hintsFor(
   });
   for (const { host, code, shortBytes } of misses
     .filter(({ shortBytes }) => shortBytes !== undefined)
-    .slice(0, MOST_HINTS)) {
+    .slice(0, MAX_HINTS)) {
     if (code !== "HostMemoryShort" || shortBytes === undefined) continue;
     const on = observed.hosts.get(host);
     const { claimBytes } = memoryOn(claim, on);

@@ -9,9 +9,9 @@ import type {
   InferenceServiceStatus,
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
+import { defined } from "../../../../src/util/defined.ts";
 import { truncate } from "../../../../src/util/text.ts";
 import { serviceUrlOf } from "../../owned/kube-service.ts";
-import { withoutAbsent } from "../../phase.ts";
 import { hostsConditions } from "./conditions.ts";
 import {
   currentlyPreempted,
@@ -57,7 +57,7 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
     conditions,
     ...modelOf(facts),
   };
-  return withoutAbsent(status);
+  return defined(status);
 }
 
 function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
@@ -70,7 +70,7 @@ function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "mod
   };
   const runtime =
     draft.resolution.at === "resolved" ? draft.resolution.template.runtime : service.spec.runtime;
-  return { model: withoutAbsent(about), runtime };
+  return { model: defined(about), runtime };
 }
 
 function placementOf(facts: HostsStatusFacts): ServicePlacement {
@@ -79,7 +79,7 @@ function placementOf(facts: HostsStatusFacts): ServicePlacement {
     const { [ANNOTATION_PLACEMENT_REASON]: reason, [ANNOTATION_PLACEMENT_SCORE]: score } =
       metadata.annotations ?? {};
     const why = { score: score === undefined ? undefined : Number(score), reason };
-    return withoutAbsent({ replica: metadata.name, host: spec.template.hostName, ...why });
+    return defined({ replica: metadata.name, host: spec.template.hostName, ...why });
   });
   const preempted = currentlyPreempted(facts);
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
@@ -88,7 +88,7 @@ function placementOf(facts: HostsStatusFacts): ServicePlacement {
   const hints = hintsFor(draft, first.misses);
   const misses = first.misses.map(({ host, code, message, shortBytes }) => {
     const hint = hints.get(host);
-    return withoutAbsent({ host, reason: code, message, shortBytes, hint });
+    return defined({ host, reason: code, message, shortBytes, hint });
   });
   return { ...placement, misses, reasons: { ...first.counts } };
 }

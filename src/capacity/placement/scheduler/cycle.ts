@@ -36,7 +36,7 @@ interface Pass {
 /** With more changed hosts than this every host is considered: the indexes are faster than a long list. */
 const MANY = 32;
 /** Rounds end because only higher priorities preempt; what is left after so many waits for the next pass. */
-const MOST_ROUNDS = 100;
+const MAX_ROUNDS = 100;
 
 export function runPass(state: SchedulerState, now: number): PassOutcome {
   const { cache, queue, reservations } = state;
@@ -46,7 +46,7 @@ export function runPass(state: SchedulerState, now: number): PassOutcome {
   // Their status shows the effective priority.
   for (const { demand } of aged) pass.touched.add(demand.service);
   let rounds = 0;
-  for (; rounds < MOST_ROUNDS; rounds += 1) {
+  for (; rounds < MAX_ROUNDS; rounds += 1) {
     if (aged.length > 0 || cache.changed.size > 0 || reservations.size > 0)
       reserveHosts(cache, reservations, queue.pending, now);
     const changed = [...cache.changed];

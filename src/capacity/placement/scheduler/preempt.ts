@@ -30,7 +30,7 @@ interface Priced {
 }
 
 /** Combinations are tried of at most this many replicas of a host: the largest. */
-const MOST_TRIED = 12;
+const MAX_TRIED = 12;
 
 /** The cheapest among these hosts; undefined if preemption helps on none. Memory that leaving replicas free costs nothing. */
 export function findCandidate(
@@ -121,7 +121,7 @@ function cheapest(
 
 function smallestSet(candidates: readonly HostClaim[], need: number): readonly HostClaim[] {
   const all = [...candidates].sort((a, b) => b.bytes - a.bytes || (a.replica < b.replica ? -1 : 1));
-  const tried = all.slice(0, MOST_TRIED);
+  const tried = all.slice(0, MAX_TRIED);
   if (sum(tried) < need) return takeUntil(all, need);
   let best: { set: readonly HostClaim[]; services: number; bytes: number } | undefined;
   const visit = (

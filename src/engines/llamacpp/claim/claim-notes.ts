@@ -5,14 +5,14 @@ import type { GgufFacts } from "../../../api/fields/gguf.ts";
 import { type ClaimSettings, sizesOf } from "./claim-settings.ts";
 
 /** Slots of one engine that llama-server takes. */
-const MOST_SLOTS = 256;
+const MAX_SLOTS = 256;
 
 /** One sentence each; empty where nothing is odd. */
 export function claimNotes(facts: GgufFacts, settings: ClaimSettings): string[] {
   const { slots } = sizesOf(settings);
   const beyond = contextBeyondTraining(facts, settings);
   const notes = beyond === undefined ? [] : [beyond];
-  if (slots > MOST_SLOTS) notes.push(`llama-server takes at most ${MOST_SLOTS} slots, not ${slots}`);
+  if (slots > MAX_SLOTS) notes.push(`llama-server takes at most ${MAX_SLOTS} slots, not ${slots}`);
   return notes;
 }
 

@@ -24,11 +24,11 @@ export function createNotingClock(): NotingClock {
 }
 
 /** Longer ones are not pauses between attempts, but limits of silence. */
-const LONGEST_PAUSE_MS = 60_000;
+const MAX_PAUSE_MS = 60_000;
 
 /** All pauses before this moment: when what was done then would have been done on a machine that is never late. */
 export function pausedBefore({ waits }: NotingClock, atMs: number): number {
   return waits
-    .filter((wait) => wait.atMs < atMs && wait.delayMs < LONGEST_PAUSE_MS)
+    .filter((wait) => wait.atMs < atMs && wait.delayMs < MAX_PAUSE_MS)
     .reduce((sum, { delayMs }) => sum + delayMs, 0);
 }

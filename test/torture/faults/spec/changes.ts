@@ -32,12 +32,12 @@ export const priorityChange: Fault = (context, planned) =>
     return `${name}: priority ${value}`;
   });
 
-const MOST_REPLICAS = 3;
+const MAX_REPLICAS = 3;
 
 export const scale: Fault = (context, planned) =>
   tried(async () => {
     const name = serviceOf(planned);
-    const value = 1 + Math.floor(planned.chance * MOST_REPLICAS);
+    const value = 1 + Math.floor(planned.chance * MAX_REPLICAS);
     await context.bed.objects.patchService(name, "/spec/replicas", value);
     return `${name}: replicas ${value}`;
   });
