@@ -19,7 +19,9 @@ import { openState } from "../prepare/adopt.ts";
 import { governedEngines } from "../pressure.ts";
 import { refreshFromDisk } from "../refresh.ts";
 import type { EngineFile } from "../state/engine-record.ts";
+import { keepHistory } from "../state/history.ts";
 import { beginRun, endRun, newEngineRun } from "../state/run.ts";
+import type { ReplicaState } from "../state/state.ts";
 import { defaultTimings, type Timings } from "../timings.ts";
 import { recordExit } from "./exits.ts";
 
@@ -45,6 +47,8 @@ interface Ending {
   readonly level?: PressureLevel;
   /** Unless given, the first restart waits, so that what is said meanwhile is seen. */
   readonly timings?: Timings;
+  /** While the log is read. */
+  readonly meanwhile?: (state: ReplicaState) => void;
 }
 
 const WAITING: Timings = { ...defaultTimings, firstRestartMs: 1_000 };
@@ -72,7 +76,11 @@ async function ended(ending: Ending) {
   const state = openState("u1", context);
   const file = { runId: randomUUID(), runtime: "llamacpp", startedAtMs: MOMENT.wallMs - 9_000, port: 21_000 };
   const readyAtMs = wasReady ? { readyAtMs: MOMENT.wallMs - readyForMs } : {};
-  const instance = { state: () => ({ at: "gone", exit }), logTail: async () => logTail };
+  const readLog = async () => {
+    ending.meanwhile?.(state);
+    return logTail;
+  };
+  const instance = { state: () => ({ at: "gone", exit }), logTail: readLog };
   const record = { ...file, ...readyAtMs } as EngineFile;
   beginRun(state, newEngineRun(instance as unknown as Instance, record, undefined, MOMENT), false);
   await recordExit(state, context);
@@ -82,6 +90,14 @@ async function ended(ending: Ending) {
   const plan = planReplica(WANTED, seen, MOMENT.monotonicMs, timings);
   return { plan, history: state.past.history, killedAt: governedEngines(context).killedAt };
 }
+
+test("an eviction that is noted while the log is read stays", async () => {
+  const eviction = { atMs: MOMENT.wallMs, how: "evict", because: "critical memory pressure" } as const;
+  const meanwhile = (state: ReplicaState) =>
+    keepHistory(state, { ...state.past.history, eviction, evictedAtMs: [MOMENT.wallMs] });
+  const { history } = await ended({ exit: { signal: "SIGKILL" }, wasReady: true, meanwhile });
+  expect(history).toMatchObject({ eviction, evictedAtMs: [MOMENT.wallMs], restarts: 1 });
+});
 
 const CRASHES: readonly ExitRecord[] = [{ signal: "SIGSEGV" }, { code: 1 }];
 
