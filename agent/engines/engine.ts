@@ -1,4 +1,4 @@
-/** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
+/** The port that the agent drives every engine through: detect, open, adopt, probe. An engine is one folder and one registry line. */
 import type { z } from "zod";
 import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import type { MetalbridgeError } from "../../src/api/errors.ts";
@@ -14,14 +14,14 @@ import type { Instances } from "../instances/instances.ts";
 import type { DrainReading } from "../replicas/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
 
-/** What every engine's folder exports: its part of the agent's configuration, its driver, and how it is found. */
+/** What every engine's folder exports: its part of the agent's configuration, its driver, and how to find it. */
 export interface HostEngine<Config> {
   readonly runtime: Runtime;
   readonly config: z.ZodType<Config>;
   readonly driver: (config: Config, options: EngineOptions) => EngineDriver;
-  /** For doctor and selftest. Absent: it has no program of its own. */
+  /** For doctor and selftest. Absent: the engine has no program of its own. */
   readonly find?: (config: Config, search: ProgramSearch) => Promise<FoundProgram | undefined>;
-  /** Its name in selftest's step that shows its version and how many flags it has. Absent: no such step. */
+  /** The engine's name in the selftest step that prints its version and number of flags. Absent: no such step. */
   readonly selftestName?: string;
 }
 
@@ -39,7 +39,7 @@ export interface FoundProgram {
 export interface EngineOptions {
   /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
   readonly env: Readonly<Record<string, string>>;
-  /** What the agent's configuration says of the machine. */
+  /** The machine, according to the agent's configuration. */
   readonly machine: {
     readonly platform?: "darwin" | "linux" | undefined;
     readonly memory?: {
@@ -57,7 +57,7 @@ export interface DetectedRuntime {
   readonly name: string;
   readonly version: string;
   readonly path: string;
-  /** Programs of it that hosts report by their own names. */
+  /** Programs of the runtime that hosts report by their own names. */
   readonly programs?: readonly InstalledProgram[];
 }
 
@@ -67,7 +67,7 @@ export interface InstalledProgram {
   readonly version?: string;
 }
 
-/** The device memory an engine sees, where it reports it. */
+/** The device memory that an engine reports. */
 export interface EngineDevice {
   readonly name: string;
   readonly description: string;
@@ -75,7 +75,7 @@ export interface EngineDevice {
   readonly freeBytes: number;
 }
 
-/** Rewritten while the engine runs. */
+/** Key and certificate files, which may be rewritten while the engine runs. */
 export type GateFiles = Pick<GateRoute, "keyFiles" | "tls">;
 
 /** One start: the replica's settings and what the host decided. */
@@ -88,113 +88,113 @@ export interface EngineLaunch {
   readonly files: readonly StoredFile[];
   /** One for each of the template's `loraAdapters`. */
   readonly loraPaths?: readonly string[];
-  /** File with one API key per line, mode 0600: what the engine itself is to ask for. */
+  /** File with one API key per line, mode 0600: the keys that the engine itself must require. */
   readonly apiKeyFile?: string;
-  /** What the gate asks clients for and shows them. */
+  /** The keys that the gate requires from clients, and the certificate that it presents. */
   readonly gateFiles?: GateFiles;
   readonly address: string;
   /** Reserved for this replica; an engine behind a shared daemon may leave it unused. */
   readonly port: number;
-  /** The reservation: on disk, with the instance's handle, before anything of the engine runs. */
+  /** The reservation. It is on disk, with the instance's handle, before any process of the engine runs. */
   readonly record: Readonly<Record<string, unknown>>;
 }
 
-/** What engine.json says of an earlier start, for its adoption. */
+/** An earlier start, as engine.json records it for adoption. */
 export interface EngineTrace {
   readonly port: number;
-  /** The service that it serves; empty where the record was lost. */
+  /** The service that the engine serves; empty if the record was lost. */
   readonly service: string;
   /** All of engine.json, the instance's handle included. */
   readonly record: Readonly<Record<string, unknown>>;
 }
 
-/** Where a running engine answers, and how to ask it. */
+/** The address of a running engine, and the credentials for it. */
 export interface EngineTarget extends InstanceTarget {
   readonly mode: Mode;
   readonly apiKey?: string;
 }
 
+export interface ProbeOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
 export type EngineHealth = "healthy" | "loading" | { readonly unhealthy: string };
-/** `failed` begins with "HTTP" and the status where the engine answered. */
+/** `failed` begins with "HTTP" and the status if the engine answered. */
 export type RequestResult = "ok" | { readonly failed: string };
 
 export interface EngineDriver {
   readonly runtime: Runtime;
-  /** What its engine speaks where it has other services too, and the gate passes only that. Absent: behind the gate all is passed. */
+  /** The only protocol that the gate passes to an engine that has other services too. Absent: the gate passes every request. */
   readonly gate?: Exclude<Protocol, "any">;
-  /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
+  /** Undefined if the engine is not installed; throws MetalbridgeError if it is installed but unusable. */
   readonly detect: () => Promise<DetectedRuntime | undefined>;
-  /** What to tell where it is not installed. Absent: that it was not found. */
+  /** Reported if the engine is not installed. Absent: that it was not found. */
   readonly missing?: MetalbridgeError;
-  /** Starts it. Throws MetalbridgeError when the installed engine cannot honour the settings, or cannot be started. */
+  /** Starts the engine. Throws MetalbridgeError if the installed engine cannot honor the settings or cannot be started. */
   readonly open: (place: InstanceContext, launch: EngineLaunch) => Promise<Instance>;
-  /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
+  /** The instance that an earlier agent opened in this place; undefined if none was started. Throws if that cannot be read. */
   readonly adopt: (place: InstanceContext, trace: EngineTrace) => Promise<Instance | undefined>;
   /** For sources that only the engine can fetch; the store fetches all others. */
   readonly fetcher?: EngineFetcher;
-  /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
+  /** Bytes that these files will take with these settings. Throws MetalbridgeError if the files do not determine that. */
   readonly claimBytes: (
     settings: EngineSettings,
     model: ModelFacts,
     draft?: ModelFacts,
     loraAdapters?: readonly ModelFacts[],
   ) => number;
-  /** For status: what that figure is based on. Absent: on the header of the model. */
+  /** For status: what the claim is based on. Absent: on the header of the model. */
   readonly claimBasis?: (settings: EngineSettings) => string;
-  readonly probeHealth: (
-    target: EngineTarget,
-    options?: { readonly timeoutMs?: number },
-  ) => Promise<EngineHealth>;
+  readonly probeHealth: (target: EngineTarget, options?: ProbeOptions) => Promise<EngineHealth>;
   /** One real one-token request in the service's mode. */
-  readonly probeRequest: (
-    target: EngineTarget,
-    options?: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
-  ) => Promise<RequestResult>;
-  /** Requests being worked on or queued, and counters that reveal those in between; a failed reading is "unknown", which means busy. */
-  readonly readWork: (target: EngineTarget) => Promise<DrainReading | "unknown">;
-  /** Health and progress of an engine that serves, with one request where that is enough. Wakes no sleeping engine. */
-  readonly probeLive: (
-    target: EngineTarget,
-    options?: { readonly timeoutMs?: number },
-  ) => Promise<LivenessReply>;
-  /** Progress alone, however long the engine takes to answer; "unknown" where it does not answer or does not report it. */
-  readonly readProgress: (
+  readonly probeRequest: (target: EngineTarget, options?: ProbeOptions) => Promise<RequestResult>;
+  /**
+   * Requests in flight or queued, and counters that reveal those between two readings. "unknown", a failed reading, means
+   * busy. Absent: the engine does not report its requests.
+   */
+  readonly readWork?: (target: EngineTarget) => Promise<DrainReading | "unknown">;
+  /** Health and progress of a serving engine, with one request if that suffices. Wakes no sleeping engine. Absent: it reports no progress. */
+  readonly probeLive?: (target: EngineTarget, options?: ProbeOptions) => Promise<LivenessReply>;
+  /** Progress alone, however long the engine takes to answer; "unknown" if it does not answer or does not report it. */
+  readonly readProgress?: (
     target: EngineTarget,
     options: { readonly timeoutMs: number; readonly signal: AbortSignal },
   ) => Promise<EngineProgress | "unknown">;
-  /** What the engine reports of its work, for metrics; one short request. Absent where it reports nothing. */
+  /** The engine's own gauges, for metrics; one short request. Absent: it reports none. */
   readonly gauges?: (
     target: EngineTarget,
     options: { readonly timeoutMs: number },
   ) => Promise<EngineGauges | "unknown">;
-  readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
-  /** None where it is not installed or does not report any; "unknown": the reading failed. */
-  readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
+  /** Tokens that one request may use, according to the engine. */
+  readonly readContextPerSlot?: (target: EngineTarget) => Promise<number | undefined>;
+  /** No devices if the engine is not installed; "unknown" if the reading failed. Absent: it does not report devices. */
+  readonly devices?: () => Promise<readonly EngineDevice[] | "unknown">;
   readonly classifyExit: (
     exit: ExitRecord | "unknown",
     logTail: string,
     run?: RunAtEnd,
   ) => ExitReason | Promise<ExitReason>;
-  /** The log without the text of clients that the engine repeats in it: what may be shown outside their namespace. */
+  /** The log without text of clients that the engine repeats in it: the part that may be shown outside their namespace. */
   readonly ownLines: (log: string) => string;
-  /** The first line in the log that is known to mean that the engine no longer works. */
-  readonly findDegraded: (logTail: string) => string | undefined;
+  /** The first log line that is known to mean that the engine no longer works. Absent: no such line is known. */
+  readonly findDegraded?: (logTail: string) => string | undefined;
 }
 
-/** On the same terms as the store's own. */
+/** Fetches models under the same contract as the store. */
 export interface EngineFetcher extends Pick<ModelStore, "resolve" | "fetch"> {
   readonly takes: (source: string) => boolean;
 }
 
 export interface LivenessReply {
   readonly health: EngineHealth;
-  /** "late": it was asked for, and no answer came in time; "unknown": not asked for, refused, or no answer to that. */
+  /** "late": the engine did not answer in time; "unknown": it was not queried, refused, or does not report progress. */
   readonly progress: EngineProgress | "unknown" | "late";
-  /** Absent where it was not asked for, or the engine does not report it. */
+  /** Absent if it was not queried or the engine does not report it. */
   readonly generated?: Generated;
 }
 
-/** Counters that move while work is done; they do not move in a hung engine. */
+/** Counters that increase while the engine works and stay constant in a hung one. */
 export interface EngineProgress {
   readonly inFlight: number;
   readonly decodeTotal: number;

@@ -11,7 +11,7 @@ import { llamacppEngine } from "./llamacpp/driver.ts";
 import { ollamaEngine } from "./ollama/driver.ts";
 import { omlxEngine } from "./omlx/driver.ts";
 
-/** By the key of each in the agent's configuration. */
+/** Keyed by the engine's key in the agent's configuration. */
 const hostEngines = {
   llamaServer: llamacppEngine,
   ollama: ollamaEngine,
@@ -34,9 +34,9 @@ export const engineConfigs = Object.fromEntries(HOST_ENGINES.map(([key, { config
 };
 
 export interface RegistryOptions extends Omit<EngineOptions, "machine"> {
-  /** What the agent was configured with; each engine gets its own part. */
+  /** The agent's configuration; each engine gets its own part. */
   readonly config: Partial<EngineConfigs> & EngineOptions["machine"];
-  /** Where engines that serve through the gate get their routes. */
+  /** Serves the routes of engines behind the gate. */
   readonly gate: { readonly routes: GateRoutes; readonly clock: Clock };
 }
 
@@ -56,14 +56,13 @@ export function createEngineDrivers({
   return drivers;
 }
 
-const PASSED_ON =
+const PASSED_VARIABLES =
   /^(PATH|HOME|USER|LOGNAME|TMPDIR|LANG|LC_ALL|TZ|LD_LIBRARY_PATH|(GGML|CUDA|HIP|ROCR|VK)_[A-Z0-9_]+)$/;
 
-/** What of the agent's environment an engine gets. */
+/** The part of the agent's environment that an engine gets. */
 export function engineEnvironment(all: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const kept: Record<string, string> = {};
-  for (const [name, value] of Object.entries(all)) {
-    if (value !== undefined && PASSED_ON.test(name)) kept[name] = value;
-  }
-  return kept;
+  const passed = Object.entries(all).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && PASSED_VARIABLES.test(entry[0]),
+  );
+  return Object.fromEntries(passed);
 }

@@ -2,7 +2,8 @@
 import { z } from "zod";
 import type { InstalledModel, InstalledRuntime } from "../../src/api/node-report.ts";
 import { ollamaVersion } from "../../src/engines/ollama/version.ts";
-import { type Address, parseJson, sendEngineRequest } from "../engines/io/http.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
+import { type Address, sendEngineRequest } from "../engines/io/http.ts";
 import { folderOfKind, foldersInHome, type InstalledModelFolder, modelsIn } from "./folders.ts";
 import { runningRuntimes } from "./processes.ts";
 

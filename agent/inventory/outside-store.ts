@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import type { HostInstalled } from "../../src/api/host.ts";
 import { isOwnModel } from "../../src/engines/contract/shared-daemon.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { addressIn } from "../engines/io/http.ts";
+import { parseAddress } from "../engines/io/http.ts";
 import { readInstalled } from "./installed.ts";
 
 const OLLAMA = "127.0.0.1:11434";
@@ -17,7 +17,7 @@ export async function installedElsewhere({
   const { models } = await readInstalled({
     homes: [homedir()],
     folders: modelRoots,
-    ollama: addressIn(ollama.address ?? OLLAMA),
+    ollama: parseAddress(ollama.address ?? OLLAMA),
   });
   return models.flatMap(({ name: source, ...rest }) => {
     // What the agent has made in a shared server for its own replicas.

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
-import { addressIn } from "../engines/io/http.ts";
+import { parseAddress } from "../engines/io/http.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
 import type { InstalledPlaces } from "../inventory/installed.ts";
 import type { NodeReaderOptions } from "./read.ts";
@@ -102,7 +102,7 @@ export function nodeReaderPaths({ hostRoot, modelFolder, ollama }: NodeConfig): 
       homes: roots.isOwn ? [homedir(), OLLAMA_HOME] : [],
       folders: modelFolder,
       proc: roots.proc,
-      ollama: address === undefined ? undefined : addressIn(address),
+      ollama: address === undefined ? undefined : parseAddress(address),
     },
   };
 }

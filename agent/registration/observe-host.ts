@@ -253,8 +253,8 @@ function keptBudget(clock: Clock, ask: () => Promise<number | undefined>): () =>
 async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
   let none: 0 | undefined = 0;
   for (const driver of drivers) {
-    const devices = await driver.devices().catch(() => "unknown" as const);
-    const bytes = devices === "unknown" ? 0 : acrossDevices(devices);
+    const devices = await driver.devices?.().catch(() => "unknown" as const);
+    const bytes = devices === "unknown" ? 0 : acrossDevices(devices ?? []);
     if (bytes > 0) return bytes;
     if (devices === "unknown") none = undefined;
   }

@@ -98,11 +98,11 @@ it(
 function counting(onProbe: () => void, options: RegistryOptions): ReadonlyMap<string, EngineDriver> {
   const drivers = createEngineDrivers(options);
   return new Map(
-    [...drivers].map(([name, driver]) => [
+    [...drivers].map(([name, { probeLive, ...driver }]) => [
       name,
       {
         ...driver,
-        probeLive: (...ask) => driver.probeLive(...ask).finally(onProbe),
+        probeLive: probeLive && ((...ask) => probeLive(...ask).finally(onProbe)),
       } satisfies EngineDriver,
     ]),
   );

@@ -114,10 +114,10 @@ it("leaves the record to the next agent once it has stopped, though an engine an
           runtime,
           {
             ...driver,
-            facts: async (target) => {
+            readContextPerSlot: async (target) => {
               asked.resolve();
               await late.promise;
-              return driver.facts(target).finally(answered.resolve);
+              return driver.readContextPerSlot?.(target).finally(answered.resolve);
             },
           },
         ]),

@@ -31,10 +31,6 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
     instances: { processes },
   } = options;
   const runs = { env, check: (path: string) => checkProgram(path, roots) };
-  const probeHealth: EngineDriver["probeHealth"] = async (target, { timeoutMs } = {}) => {
-    const answer = await runProgramCheck(target, programProbesOf(target).liveness, runs, timeoutMs);
-    return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
-  };
   return {
     runtime: "generic",
     detect: async () => {
@@ -47,52 +43,46 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
       "this host runs no programs of services: generic.roots in the agent's configuration is empty",
     ),
     open: async (place, launch) => {
-      const { command, env: own, tty, ...program } = await prepare(launch, roots);
+      const { command, env: programEnv, tty, ...program } = await prepare(launch, roots);
       for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
         if (path !== undefined) await runs.check(path);
       const { port, record } = launch;
-      const { host } = program;
-      const variables = Object.fromEntries(own.map(({ name, value }) => [name, value]));
+      const variables = Object.fromEntries(programEnv.map(({ name, value }) => [name, value]));
       return processes.open(place, {
         argv: command,
         env: { ...env, ...variables },
         record,
         tty: tty === true ? tty : undefined,
         kept: { program },
-        target: { host, port, own: program },
+        target: { host: program.host, port, own: program },
       });
     },
     adopt: (place, { port, record }) => {
       const found = programProbesSchema.safeParse(record.program);
-      // A lost record: whether something listens can still be asked.
+      // Without a record the agent can still check that a program listens on the port.
       const own: ProgramProbes = found.success ? found.data : { host: LOOPBACK, liveness: {} };
       return processes.adopt(place, { host: own.host, port, own });
     },
     claimBytes: (settings, { sizeBytes }) => programClaimBytes(sizeBytes, settings),
     claimBasis: programClaimBasis,
-    probeHealth,
+    probeHealth: async (target, { timeoutMs } = {}) => {
+      const answer = await runProgramCheck(target, programProbesOf(target).liveness, runs, timeoutMs);
+      return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
+    },
     probeRequest: (target, { timeoutMs } = {}) => {
       const { liveness, readiness = liveness } = programProbesOf(target);
       return runProgramCheck(target, readiness, runs, timeoutMs);
     },
-    probeLive: async (target, options) => ({
-      health: await probeHealth(target, options),
-      progress: "unknown",
-    }),
     readWork: async (target) => {
       const inFlight = await readInFlight(target);
       return inFlight === undefined ? "unknown" : { inFlight, tokensTotal: 0 };
     },
-    readProgress: async () => "unknown",
-    facts: async () => ({}),
-    devices: async () => [],
     classifyExit,
     ownLines,
-    findDegraded: () => undefined,
   };
 }
 
-/** What to run with all placeholders filled in, and the host at which it will answer. */
+/** The program with all placeholders filled in, and the address at which it will answer. */
 async function prepare(
   { template, modelPath, address, port }: EngineLaunch,
   roots: readonly string[],
@@ -100,24 +90,25 @@ async function prepare(
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
-  const rendered = renderProgram(await located(program, roots), {
+  const rendered = renderProgram(await locate(program, roots), {
     model: modelPath,
     port: String(port),
     address,
     contextSize: contextSize?.toString(),
     slots: String(parallelSlots),
   });
-  // Most programs listen at one address; one that is not given the host's listens at all, or at none that clients reach.
+  // Most programs listen at one address. Without the host's address they listen at all of them, or at none that clients reach.
   return { ...rendered, host: usesPlaceholder(program, "address") ? address : LOOPBACK };
 }
 
-/** With the path of a program that is known by name. */
-async function located(program: ProgramSpec, roots: readonly string[]): Promise<ProgramSpec> {
+/** Replaces the name of a known program by its path on this host. */
+async function locate(program: ProgramSpec, roots: readonly string[]): Promise<ProgramSpec> {
   const name = knownName(program);
   if (name === undefined) return program;
   const path = await locateInRoots(name, roots);
   if (path !== undefined) return { ...program, command: [path, ...program.command.slice(1)] };
+  const summary = installHintOf(name) ?? "install it there";
   throw new MetalbridgeError("RuntimeNotInstalled", `${name} is in none of generic.roots on this host`, {
-    summary: installHintOf(name) ?? "install it there",
+    summary,
   });
 }

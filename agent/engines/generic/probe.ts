@@ -10,22 +10,23 @@ import { sendEngineRequest } from "../io/http.ts";
 import { quickGet } from "../io/quick-get.ts";
 
 const TIMEOUT_MS = 2_000;
-const MAX_WORDS = 300;
+const MAX_REASON_LENGTH = 300;
 
-/** What is known of a started program, in engine.json; placeholders are filled in. */
+/** The probes of a started program, as recorded in engine.json with placeholders filled in. */
 export const programProbesSchema = z.object({
   host: z.string(),
   ...programSchema.pick({ liveness: true, readiness: true, inFlightProbe: true }).shape,
 });
 export type ProgramProbes = z.output<typeof programProbesSchema>;
 
-/** Environment of exec probes, and what of the host they may run. Throws MetalbridgeError. */
 export interface ProbeEnvironment {
+  /** The environment of exec probes. */
   readonly env: Readonly<Record<string, string>>;
+  /** Throws MetalbridgeError if exec probes may not run the program at this path. */
   readonly check: (path: string) => Promise<void>;
 }
 
-/** Only the driver of this engine sets it. */
+/** The cast is safe: only the driver of this engine sets `own`. */
 export function programProbesOf({ own }: EngineTarget): ProgramProbes {
   return own as ProgramProbes;
 }
@@ -37,7 +38,7 @@ export async function runProgramCheck(
   timeoutMs = TIMEOUT_MS,
 ): Promise<RequestResult> {
   const { host, port } = target;
-  if (exec !== undefined) return run(exec, runs, timeoutMs);
+  if (exec !== undefined) return runExecProbe(exec, runs, timeoutMs);
   if (httpPath === undefined)
     return (await isPortAnswering(port, host, timeoutMs))
       ? "ok"
@@ -48,7 +49,7 @@ export async function runProgramCheck(
   return { failed: `HTTP ${reply.status} from ${httpPath}` };
 }
 
-async function run(
+async function runExecProbe(
   [path = "", ...args]: readonly string[],
   runs: ProbeEnvironment,
   timeoutMs: number,
@@ -60,20 +61,17 @@ async function run(
   }
   return new Promise((resolve) => {
     const options = { env: runs.env, timeout: timeoutMs, killSignal: "SIGKILL" } as const;
-    const child = execFile(path, args, options, (error, _out, words) => {
+    const child = execFile(path, args, options, (error, _stdout, stderr) => {
+      const reason = truncate(stderr.trim().split("\n")[0] ?? "", MAX_REASON_LENGTH);
       if (error === null) resolve("ok");
       else if (error.killed) resolve({ failed: `${path} did not exit within ${timeoutMs} ms` });
-      else resolve({ failed: `${path} exited with ${error.signal ?? error.code}: ${shown(words)}` });
+      else resolve({ failed: `${path} exited with ${error.signal ?? error.code}: ${reason}` });
     });
     child.stdin?.end();
   });
 }
 
-function shown(words: string): string {
-  return truncate(words.trim().split("\n")[0] ?? "", MAX_WORDS);
-}
-
-/** Requests in flight; undefined where it does not report them. */
+/** Requests in flight; undefined if the program does not report them. */
 export async function readInFlight(target: EngineTarget): Promise<number | undefined> {
   const { inFlightProbe } = programProbesOf(target);
   if (inFlightProbe === undefined) return undefined;

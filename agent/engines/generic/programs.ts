@@ -1,11 +1,11 @@
-/** Which programs of this host services may run. */
-import { constants } from "node:fs";
-import { access, glob, realpath, stat } from "node:fs/promises";
+/** The programs that services may run on this host. */
+import { glob, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { KNOWN_PROGRAMS } from "../../../src/engines/generic/known-programs.ts";
 import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { InstalledProgram } from "../engine.ts";
+import { isExecutable } from "../io/program.ts";
 
 /** The known programs in the roots; the first root that has one wins. */
 export async function findKnownPrograms(roots: readonly string[]): Promise<readonly InstalledProgram[]> {
@@ -19,7 +19,7 @@ export async function findKnownPrograms(roots: readonly string[]): Promise<reado
   return found;
 }
 
-/** A program by its file name; a root is a folder of programs, or one of them. */
+/** Finds a program by its file name. A root is a folder of programs, or one program. */
 export async function locateInRoots(name: string, roots: readonly string[]): Promise<string | undefined> {
   for (const root of roots) {
     const path = basename(root) === name ? root : join(root, name);
@@ -32,7 +32,7 @@ export async function locateInRoots(name: string, roots: readonly string[]): Pro
   return undefined;
 }
 
-/** Of a script in the `bin` of a Python environment: from the folder that pip keeps about the distribution. */
+/** The version of a script in the `bin` of a Python environment, from the folder of metadata that pip wrote for the distribution. */
 async function distributionVersion(path: string, distribution: string): Promise<string | undefined> {
   const cwd = dirname(dirname(await realpath(path)));
   const pattern = `lib/python*/site-packages/${distribution}-*.dist-info`;
@@ -44,6 +44,7 @@ async function distributionVersion(path: string, distribution: string): Promise<
 /** Throws MetalbridgeError unless `path` is an executable file in one of the roots, links resolved. */
 export async function checkProgram(path: string, roots: readonly string[]): Promise<void> {
   const real = await resolveInside(path, roots).catch(() => undefined);
+  const file = real === undefined || real === "outside" ? undefined : await stat(real).catch(() => undefined);
   if (real === "outside") {
     const allowed = roots.length === 0 ? "it allows none" : `it allows ${roots.join(", ")}`;
     throw new MetalbridgeError(
@@ -51,15 +52,10 @@ export async function checkProgram(path: string, roots: readonly string[]): Prom
       `this host does not run ${path}: generic.roots in its configuration must hold it or its folder, and what it links to (${allowed})`,
     );
   }
-  const file = real === undefined ? undefined : await stat(real).catch(() => undefined);
   if (real === undefined || file === undefined) {
     const remedy = { summary: "install it there, or correct spec.command" };
     throw new MetalbridgeError("RuntimeNotInstalled", `${path} does not exist on this host`, remedy);
   }
-  const isExecutable = await access(real, constants.X_OK).then(
-    () => true,
-    () => false,
-  );
-  if (file.isFile() && isExecutable) return;
+  if (file.isFile() && (await isExecutable(real))) return;
   throw new MetalbridgeError("RuntimeNotExecutable", `${path} is not an executable file`);
 }

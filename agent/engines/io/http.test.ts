@@ -83,7 +83,7 @@ describe("a probe of an engine that", () => {
     const driver = createLlamaServerDriver({ paths: [], env: {}, processes });
     const target = { host: "127.0.0.1", port: server.port, mode: "chat" } as const;
     expect(await driver.readWork(target)).toBe("unknown");
-    expect(await driver.facts(target)).toEqual({});
+    expect(await driver.readContextPerSlot(target)).toBeUndefined();
     expect(await driver.probeRequest(target)).toEqual({ failed: "HTTP 200: <html>hello</html>" });
     expect(await driver.devices()).toEqual([]);
   });

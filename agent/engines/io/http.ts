@@ -1,15 +1,15 @@
 /** One bounded HTTP request on a new connection: a reused one proves nothing about new ones. */
 import { type IncomingHttpHeaders, request } from "node:http";
 
-const MAX_ANSWER = 4 * 1024 * 1024;
+const MAX_RESPONSE_LENGTH = 4 * 1024 * 1024;
 
 export interface Address {
   readonly host: string;
   readonly port: number;
 }
 
-/** Of a configuration's HOST:PORT; an IPv6 host is in brackets. */
-export function addressIn(text: string): Address {
+/** Parses HOST:PORT of the configuration, where an IPv6 host is in brackets. */
+export function parseAddress(text: string): Address {
   const { hostname, port } = new URL(`http://${text}`);
   return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || 80 };
 }
@@ -19,6 +19,9 @@ export interface EngineResponse {
   readonly headers?: IncomingHttpHeaders;
   readonly body: string;
 }
+
+/** The response, or one sentence on why there is none. */
+export type EngineReply = EngineResponse | { readonly failed: string };
 
 export interface EngineRequest {
   readonly host: string;
@@ -34,24 +37,21 @@ export interface EngineRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The answer, or one sentence on why there is none. The timeout covers everything, the body included. */
-export function sendEngineRequest(
-  what: EngineRequest,
-): Promise<EngineResponse | { readonly failed: string }> {
+/** The timeout covers everything, the body included. */
+export function sendEngineRequest(engineRequest: EngineRequest): Promise<EngineReply> {
+  const { host, port, path, timeoutMs, apiKey, signal } = engineRequest;
   return new Promise((resolve) => {
-    const body = what.body === undefined ? undefined : JSON.stringify(what.body);
+    const body = engineRequest.body === undefined ? undefined : JSON.stringify(engineRequest.body);
+    const fail = (error: Error) => resolve({ failed: describeNetworkError(error, timeoutMs) });
     const call = request(
       {
-        host: what.host,
-        port: what.port,
-        path: what.path,
-        method: what.method ?? (body === undefined ? "GET" : "POST"),
+        ...{ host, port, path, signal },
+        method: engineRequest.method ?? (body === undefined ? "GET" : "POST"),
         agent: false,
-        signal: what.signal,
         headers: {
-          ...what.headers,
+          ...engineRequest.headers,
           connection: "close",
-          ...(what.apiKey === undefined ? {} : { authorization: `Bearer ${what.apiKey}` }),
+          ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
           ...(body === undefined
             ? {}
             : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
@@ -62,7 +62,7 @@ export function sendEngineRequest(
         let size = 0;
         response.on("data", (chunk: Buffer) => {
           size += chunk.length;
-          if (size > MAX_ANSWER) response.destroy(new Error("the answer is too large"));
+          if (size > MAX_RESPONSE_LENGTH) response.destroy(new Error("the answer is too large"));
           else chunks.push(chunk);
         });
         response.on("end", () =>
@@ -72,32 +72,23 @@ export function sendEngineRequest(
             body: Buffer.concat(chunks).toString("utf8"),
           }),
         );
-        response.on("error", (error) => resolve({ failed: describeNetworkError(error, what.timeoutMs) }));
+        response.on("error", fail);
       },
     );
-    call.on("error", (error) => resolve({ failed: describeNetworkError(error, what.timeoutMs) }));
-    // Not AbortSignal.timeout: one of those per probe would live on for its whole time.
-    const late = setTimeout(() => call.destroy(new Late()), what.timeoutMs);
-    call.on("close", () => clearTimeout(late));
+    call.on("error", fail);
+    // Not AbortSignal.timeout: its timer would outlive the request, one for every probe.
+    const timer = setTimeout(() => call.destroy(new Timeout()), timeoutMs);
+    call.on("close", () => clearTimeout(timer));
     call.end(body);
   });
 }
 
-/** Undefined for what is no JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-class Late extends Error {}
+class Timeout extends Error {}
 
 /** Why there was no answer, in plain words. */
 export function describeNetworkError(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
-  if (error instanceof Late) return `no answer within ${timeoutMs} ms`;
+  if (error instanceof Timeout) return `no answer within ${timeoutMs} ms`;
   if (code === "ECONNREFUSED") return "nothing is listening on the port";
   if (code === "ECONNRESET") return "the connection was closed without an answer";
   return error.message;

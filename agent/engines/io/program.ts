@@ -1,4 +1,4 @@
-/** Programs of engines on this machine: found by path, and asked something, in bounded time. */
+/** Finds the programs of engines on this machine, and runs them for a short answer in bounded time. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { truncate } from "../../../src/util/text.ts";
 
 const ANSWER_TIMEOUT_MS = 5_000;
-/** For the first run of an installed file, once more where it times out: after an upgrade macOS checks the file first. */
+/** For the first run of an installed file. A timeout is retried once with more time: after an upgrade macOS checks the file first. */
 const FIRST_ANSWER_TIMEOUTS_MS = [10_000, 30_000];
 
 const MAX_TEXT = 4 << 20;
@@ -21,7 +21,7 @@ export interface ProgramOptions {
   readonly paths: readonly string[];
   /** The environment that the program and its engines get; PATH is searched. */
   readonly env: Readonly<Record<string, string>>;
-  /** How long the first run of an installed file may take, one try per entry. */
+  /** Timeouts for the first run of an installed file, one attempt per entry. */
   readonly firstAnswerTimeoutsMs?: readonly number[];
   /** The account that root runs the program as; absent: that of this process. */
   readonly as?: RunAs | undefined;
@@ -32,13 +32,16 @@ interface RunAs {
   readonly gid: number;
 }
 
-/** Its path, and what changes with the file. A configured path that is not executable is an error; on PATH it is skipped. */
+/**
+ * The program's path, and a key that changes with the file. A configured path that is not executable is an error; on PATH it
+ * is skipped.
+ */
 export async function locateProgram(
   name: string,
   { paths, env }: ProgramOptions,
 ): Promise<{ readonly path: string; readonly key: string } | undefined> {
-  const inPath = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
-  for (const path of [...paths, ...inPath.map((folder) => join(folder, name))]) {
+  const folders = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
+  for (const path of [...paths, ...folders.map((folder) => join(folder, name))]) {
     const file = await stat(path).catch(() => undefined);
     if (file?.isFile() !== true) continue;
     if (await isExecutable(path))
@@ -49,28 +52,28 @@ export async function locateProgram(
 }
 
 /**
- * What a program says of itself, asked again only where its path leads to another file, or one that was written since.
- * Asked often, it costs a few calls of stat.
+ * Caches what a program prints about itself until its path leads to another file, or to one that was written since. A
+ * cached answer costs a few calls of stat.
  */
 export function cacheByFile<T>(
   locate: () => Promise<{ readonly path: string; readonly key: string } | undefined>,
   read: (path: string) => Promise<T>,
 ): () => Promise<T | undefined> {
-  let known: { readonly key: string; readonly answer: Promise<T> } | undefined;
+  let cached: { readonly key: string; readonly answer: Promise<T> } | undefined;
   return async () => {
     const file = await locate();
     if (file === undefined) return undefined;
-    if (known?.key === file.key) return known.answer;
-    const mine = { key: file.key, answer: read(file.path) };
-    known = mine;
-    mine.answer.catch(() => {
-      if (known === mine) known = undefined;
+    if (cached?.key === file.key) return cached.answer;
+    const reading = { key: file.key, answer: read(file.path) };
+    cached = reading;
+    reading.answer.catch(() => {
+      if (cached === reading) cached = undefined;
     });
-    return mine.answer;
+    return reading.answer;
   };
 }
 
-function isExecutable(path: string): Promise<boolean> {
+export function isExecutable(path: string): Promise<boolean> {
   return access(path, constants.X_OK).then(
     () => true,
     () => false,
@@ -78,8 +81,8 @@ function isExecutable(path: string): Promise<boolean> {
 }
 
 /**
- * Both outputs together: `--version` prints on one, `--help` on the other. The program gets its own session: with root's
- * terminal, a program of another account could type into root's shell.
+ * Returns both outputs together: `--version` prints on one, `--help` on the other. The program gets its own session: with
+ * root's terminal, a program of another account could type into root's shell.
  */
 export function runProgram(
   path: string,
@@ -94,27 +97,28 @@ export function runProgram(
     // The other account may have no access to the current folder.
     const ids = as === undefined ? {} : { ...as, cwd: "/" };
     let started: Started | undefined;
-    // Before the start: until a signal has a listener, it ends this process and not the program.
-    const forget = endWithProcess(() => started && killGroup(started));
+    // Registered before the start: a signal without a listener ends this process and leaves the program running.
+    const unregister = endWithProcess(() => started && killGroup(started));
     const child = spawn(path, args, { env, detached: true, stdio: ["ignore", "pipe", "pipe"], ...ids });
     started = child;
-    let cutOff: ProgramOutput | undefined;
-    const cut = (failed: string, isLate: boolean) => {
-      cutOff ??= { failed: `${args[0]} ${failed}`, isLate };
+    let killed: ProgramOutput | undefined;
+    const kill = (failed: string, isLate: boolean) => {
+      killed ??= { failed: `${args[0]} ${failed}`, isLate };
       killGroup(child);
     };
-    // Undefined if no descriptors were left for them; the event `error` follows.
+    // The streams are undefined if no file descriptors were left for them; the event `error` follows.
     const outputs: readonly (Readable | undefined)[] = [child.stdout, child.stderr];
     const [out, err] = outputs.map(
-      (stream) => stream && keepText(stream, () => cut("printed more than 4 MiB", false)),
+      (stream) => stream && keepText(stream, () => kill("printed more than 4 MiB", false)),
     );
-    const timer = setTimeout(() => cut(`did not answer within ${timeoutMs / 1_000} s`, true), timeoutMs);
-    const finish = (end: number | string | null | undefined, reason?: string) => {
+    const timer = setTimeout(() => kill(`did not answer within ${timeoutMs / 1_000} s`, true), timeoutMs);
+    const finish = (exit: number | string | null | undefined, spawnError?: string) => {
       clearTimeout(timer);
-      forget();
-      const why = firstLine(err?.() || reason || out?.() || "");
-      const failed = { failed: `${args[0]} ended with ${end}: ${why}`, isLate: false };
-      resolve(cutOff ?? (end === 0 ? { text: `${out?.()}\n${err?.()}` } : failed));
+      unregister();
+      const text = err?.() || spawnError || out?.() || "";
+      const reason = truncate(text.trim().split("\n")[0] ?? "", 300);
+      const failed = { failed: `${args[0]} ended with ${exit}: ${reason}`, isLate: false };
+      resolve(killed ?? (exit === 0 ? { text: `${out?.()}\n${err?.()}` } : failed));
     };
     child.once("error", (error: NodeJS.ErrnoException) => finish(error.code, error.message));
     child.once("close", (code, signal) => finish(signal ?? code));
@@ -137,13 +141,13 @@ function killGroup({ pid, stdout, stderr }: Started): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It has just exited.
+    // The group has just exited.
   }
-  // A process that has left the group may still hold them open.
+  // A process that has left the group may still hold the streams open.
   for (const stream of [stdout, stderr]) stream.destroy();
 }
 
-/** Calls `end` before this process exits: Ctrl-C and a closed terminal signal only this process. Returns a function that undoes this. */
+/** Calls `end` before this process exits: Ctrl-C and a closed terminal signal only this process. Returns a function that removes the listeners. */
 function endWithProcess(end: () => void): () => void {
   const listeners = SIGNALS.map((signal) => {
     const listener = () => {
@@ -161,7 +165,7 @@ function endWithProcess(end: () => void): () => void {
   };
 }
 
-/** What it prints on its first run since it was installed. */
+/** Runs `--version`, which may be the first run since the file was installed. */
 export async function runVersionCommand(
   path: string,
   { env, firstAnswerTimeoutsMs, as }: Omit<ProgramOptions, "paths">,
@@ -172,8 +176,4 @@ export async function runVersionCommand(
     if ("text" in answer || !answer.isLate) break;
   }
   return answer;
-}
-
-function firstLine(text: string): string {
-  return truncate(text.trim().split("\n")[0] ?? "", 300);
 }

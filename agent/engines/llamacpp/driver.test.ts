@@ -34,7 +34,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await healthy(driver, target);
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 });
-    expect(await driver.facts(target)).toEqual({ contextPerSlot: 256 });
+    expect(await driver.readContextPerSlot(target)).toBe(256);
     await until(async () =>
       expect(await driver.probeLive(target)).toMatchObject({ health: "healthy", progress: { inFlight: 0 } }),
     );

@@ -7,7 +7,6 @@ import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ClaimFiles } from "../../../src/engines/contract/claims.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
-import type { ArgvProblem } from "../../../src/engines/llamacpp/argv-builder.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
 import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp/claim/compute/table.ts";
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
@@ -40,15 +39,11 @@ export interface PreparedEngine {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface LlamaServerDriver extends EngineDriver {
-  /** Writes the files that the engine reads into `dir`. Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
-  readonly prepare: (launch: EngineLaunch, dir: string) => Promise<PreparedEngine>;
-  readonly classifyExit: typeof classifyExit;
-}
+export type LlamaServerDriver = ReturnType<typeof createLlamaServerDriver>;
 
 export interface LlamaServerOptions extends ProgramOptions {
   readonly processes: ProcessInstances;
-  /** How compute buffers of this host's engines differ from the estimate. */
+  /** Compute buffer sizes of this host, where they differ from the estimate. */
   readonly computeTable?: ComputeTable | undefined;
 }
 
@@ -63,7 +58,7 @@ export const llamacppEngine: HostEngine<readonly string[]> = {
   },
 };
 
-/** Measured coefficients win over the platform's own. */
+/** Measured coefficients take precedence over those of the platform. */
 function computeTableOf({ memory, platform }: EngineOptions["machine"]): ComputeTable | undefined {
   if (memory === undefined || platform === undefined) return undefined;
   if (memory.compute !== undefined)
@@ -71,29 +66,25 @@ function computeTableOf({ memory, platform }: EngineOptions["machine"]): Compute
   return platform === "darwin" ? COMPUTE_TABLES.metal : COMPUTE_TABLES.cpu;
 }
 
-export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServerDriver {
+export function createLlamaServerDriver(options: LlamaServerOptions) {
   const find = createProgramFinder(options);
-  const prepared = async (launch: EngineLaunch, dir: string): Promise<PreparedEngine> =>
-    prepare(await withRealPath(await required(find, options)), launch, dir, options);
+  /** Writes the files that the engine reads into `dir`. Throws MetalbridgeError if the installed engine cannot honor the settings. */
+  const prepare = async (launch: EngineLaunch, dir: string): Promise<PreparedEngine> =>
+    prepareEngine(await withRealPath(await requireProgram(find, options)), launch, dir, options);
   return {
     runtime: "llamacpp",
     detect: async () => {
       const program = await find();
-      return program === undefined
-        ? undefined
-        : { name: "llama-server", version: program.capabilities.version, path: program.path };
+      return program && { name: "llama-server", version: program.capabilities.version, path: program.path };
     },
-    prepare: prepared,
+    prepare,
     open: async (place, launch) => {
       const { port, record, template } = launch;
       const target = { host: LOOPBACK, port, modelAlias: template.serviceName };
-      return options.processes.open(place, { ...(await prepared(launch, place.dir)), record, target });
+      return options.processes.open(place, { ...(await prepare(launch, place.dir)), record, target });
     },
     adopt: (place, { port, service }) =>
-      options.processes.adopt(place, {
-        ...{ host: LOOPBACK, port },
-        ...(service === "" ? {} : { modelAlias: service }),
-      }),
+      options.processes.adopt(place, { host: LOOPBACK, port, modelAlias: service || undefined }),
     claimBytes: (settings, model, draft, loraAdapters = []) => {
       const loraSizeBytes = loraAdapters.reduce((sum, adapter) => sum + adapter.sizeBytes, 0);
       return claimBytes({ ...settings, loraSizeBytes }, model, draft, options.computeTable);
@@ -104,10 +95,7 @@ export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServe
     probeLive,
     readProgress,
     gauges: readEngineGauges,
-    facts: async (target) => {
-      const contextPerSlot = await readContextPerSlot(target);
-      return contextPerSlot === undefined ? {} : { contextPerSlot };
-    },
+    readContextPerSlot,
     devices: async () => {
       const program = await find().catch(() => "unknown" as const);
       if (program === undefined) return [];
@@ -118,22 +106,22 @@ export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServe
     classifyExit,
     ownLines,
     findDegraded,
-  };
+  } satisfies EngineDriver & { readonly prepare: unknown };
 }
 
-async function required(
+async function requireProgram(
   find: () => Promise<LlamaServerProgram | undefined>,
   { paths }: ProgramOptions,
 ): Promise<LlamaServerProgram> {
   const program = await find();
   if (program !== undefined) return program;
-  const looked = paths.length === 0 ? "on PATH" : `at ${paths.join(", ")} or on PATH`;
-  throw new MetalbridgeError("RuntimeNotInstalled", `llama-server was not found ${looked}`);
+  const searched = paths.length === 0 ? "on PATH" : `at ${paths.join(", ")} or on PATH`;
+  throw new MetalbridgeError("RuntimeNotInstalled", `llama-server was not found ${searched}`);
 }
 
 /**
- * An upgrade may repoint a link before the engine has loaded its last library. A link with another name is kept: a program may
- * behave differently depending on the name it is started with.
+ * Resolves links, because an upgrade may repoint one before the engine has loaded its last library. A link with another name
+ * stays: a program may behave differently depending on the name it is started with.
  */
 async function withRealPath(program: LlamaServerProgram): Promise<LlamaServerProgram> {
   const real = await realpath(program.path);
@@ -154,8 +142,8 @@ function claimBytes(
   return estimateClaim(model.gguf, { ...settings, ...files }, table).claimBytes;
 }
 
-/** All problems in one message, so that users need not fix them one start at a time. */
-function prepare(
+/** Reports all problems in one message, so that users need not fix them one start at a time. */
+function prepareEngine(
   program: LlamaServerProgram,
   launch: EngineLaunch,
   dir: string,
@@ -174,20 +162,20 @@ function prepare(
         scale: loraAdapters[index]?.scale ?? 1,
       })),
       ...filesFor(template.engine, dir),
-      ...(launch.apiKeyFile === undefined ? {} : { apiKeyFile: launch.apiKeyFile }),
+      apiKeyFile: launch.apiKeyFile,
       hosts: isLoopbackHost(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
       port: launch.port,
       aliases: [template.serviceName],
-      ...(template.model.gguf === undefined ? {} : { gguf: template.model.gguf }),
+      gguf: template.model.gguf,
     },
     program.capabilities,
   );
   const first = problems[0];
   if (first === undefined) return { argv: [program.path, ...argv], env: { ...env, ...NO_DEBUGGER } };
-  throw new MetalbridgeError(first.code, problems.map(describe).join("; "));
+  throw new MetalbridgeError(first.code, problems.map(({ field, why }) => `${field}: ${why}`).join("; "));
 }
 
-/** Each start writes the template again; saved slots stay for as long as the replica's folder. */
+/** Each start writes the chat template again; saved slots stay until the replica's folder is removed. */
 function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string) {
   const [chatTemplatePath, slotSavePath] = [join(dir, "chat-template.jinja"), join(dir, "slots")];
   if (chatTemplate !== undefined) writeFileSync(chatTemplatePath, chatTemplate, { mode: 0o600 });
@@ -196,8 +184,4 @@ function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string
     chatTemplatePath: chatTemplate === undefined ? undefined : chatTemplatePath,
     slotSavePath: slotSaveRestore === true ? slotSavePath : undefined,
   };
-}
-
-function describe({ field, why }: ArgvProblem): string {
-  return `${field}: ${why}`;
 }

@@ -3,22 +3,27 @@
 import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DrainReading } from "../../replicas/evidence/quiet.ts";
-import type { EngineHealth, EngineProgress, EngineTarget, LivenessReply, RequestResult } from "../engine.ts";
-import { type EngineResponse, sendEngineRequest } from "../io/http.ts";
+import type {
+  EngineHealth,
+  EngineProgress,
+  EngineTarget,
+  LivenessReply,
+  ProbeOptions,
+  RequestResult,
+} from "../engine.ts";
+import { type EngineReply, type EngineResponse, sendEngineRequest } from "../io/http.ts";
 import { quickGet } from "../io/quick-get.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
-type Reply = EngineResponse | { readonly failed: string };
-
 export async function probeHealth(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number } = {},
+  { timeoutMs = PROBE_TIMEOUT_MS }: ProbeOptions = {},
 ): Promise<EngineHealth> {
-  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
   const reply = await quickGet({ ...address(target), path: "/health", timeoutMs });
   if ("failed" in reply) return { unhealthy: reply.failed };
   if (reply.status === 200) return "healthy";
@@ -27,27 +32,20 @@ export async function probeHealth(
 }
 
 /**
- * The gauges prove the same as /health and show more. Where they cannot be read (another key, an older engine whose busy
- * main loop answers them late) /health still decides, in what is left of the time.
+ * The gauges prove the same as /health and show more. If they cannot be read (another key, an older engine whose busy
+ * main loop is slow to answer), /health decides in the time that is left.
  */
 export async function probeLive(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number } = {},
+  { timeoutMs = PROBE_TIMEOUT_MS }: ProbeOptions = {},
 ): Promise<LivenessReply> {
-  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
-  const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
-  const reply = await quickGet({ ...address(target), path: "/metrics", timeoutMs: forGauges });
+  const gaugesTimeoutMs = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
+  const reply = await quickGet({ ...address(target), path: "/metrics", timeoutMs: gaugesTimeoutMs });
   const gauges = gaugesIn(reply);
-  if (gauges === undefined) {
-    const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
-    return { health, progress: "failed" in reply ? "late" : "unknown" };
-  }
-  const { generated } = gauges;
-  return {
-    health: "healthy",
-    progress: progressIn(gauges),
-    generated,
-  };
+  if (gauges !== undefined)
+    return { health: "healthy", progress: progressIn(gauges), generated: gauges.generated };
+  const health = await probeHealth(target, { timeoutMs: timeoutMs - gaugesTimeoutMs });
+  return { health, progress: "failed" in reply ? "late" : "unknown" };
 }
 
 export async function readProgress(
@@ -58,25 +56,23 @@ export async function readProgress(
   return gauges === undefined ? "unknown" : progressIn(gauges);
 }
 
-/** Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang. */
+/** Requires the decode counter: tokens are counted at the end of a prompt, so one that takes minutes would look like a hang. */
 function progressIn({ running, deferred, decodeTotal, tokensTotal }: Gauges): EngineProgress | "unknown" {
   if (decodeTotal === undefined) return "unknown";
   return { inFlight: running + deferred, decodeTotal, tokensTotal };
 }
 
-function gaugesIn(reply: Reply): Gauges | undefined {
+function gaugesIn(reply: EngineReply): Gauges | undefined {
   return "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
 }
 
 /** /health is 200 even when every request fails, so the probe requests one token, from the right model. */
 export async function probeRequest(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+  { timeoutMs = REQUEST_TIMEOUT_MS, signal }: ProbeOptions = {},
 ): Promise<RequestResult> {
-  const stranger = await findStranger(target);
-  if (stranger !== undefined) return { failed: stranger };
-  const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
-  const { signal } = options;
+  const otherServer = await findOtherServer(target);
+  if (otherServer !== undefined) return { failed: otherServer };
   const post = (path: string, body: object) =>
     sendEngineRequest({ ...address(target), path, body, timeoutMs, signal });
   const model = target.modelAlias ?? "default";
@@ -101,15 +97,13 @@ export async function probeRequest(
 
 /** For a drain: a partial answer counts as none. */
 export async function readWork(target: EngineTarget): Promise<DrainReading | "unknown"> {
-  const reply = await get(target, "/metrics");
-  const gauges = gaugesIn(reply);
+  const gauges = gaugesIn(await get(target, "/metrics"));
   if (gauges === undefined) return "unknown";
   const { running, deferred, tokensTotal, decodeTotal } = gauges;
-  const work = { inFlight: running + deferred, tokensTotal };
-  return decodeTotal === undefined ? work : { ...work, decodeTotal };
+  return { inFlight: running + deferred, tokensTotal, decodeTotal };
 }
 
-/** Wakes no sleeping engine. */
+/** Does not wake a sleeping engine. */
 export async function readEngineGauges(
   target: EngineTarget,
   { timeoutMs }: { readonly timeoutMs: number },
@@ -130,7 +124,7 @@ const modelsSchema = z.object({
   ),
 });
 
-/** Tokens that one request may use, as the engine really set them up. */
+/** Tokens that one request may use, as the engine set them up. */
 export async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
   const props = propsSchema.safeParse(await getJson(target, "/props"));
   if (props.success) return props.data.default_generation_settings.n_ctx;
@@ -138,8 +132,8 @@ export async function readContextPerSlot(target: EngineTarget): Promise<number |
   return models.success ? models.data.data[0]?.meta?.n_ctx : undefined;
 }
 
-/** A server of another model is not our engine, even if it is healthy. */
-async function findStranger(target: EngineTarget): Promise<string | undefined> {
+/** Describes a server of another model on the port: it is not our engine, even if it is healthy. */
+async function findOtherServer(target: EngineTarget): Promise<string | undefined> {
   if (target.modelAlias === undefined) return undefined;
   const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));
   if (!models.success) return undefined;
@@ -149,9 +143,9 @@ async function findStranger(target: EngineTarget): Promise<string | undefined> {
   return `port ${target.port} is answered by a server of ${found}, not of ${target.modelAlias}`;
 }
 
-function judge(reply: Reply, wanted: string): RequestResult {
-  if ("failed" in reply) return { failed: reply.failed };
-  if (reply.status === 200 && reply.body.includes(wanted)) return "ok";
+function judge(reply: EngineReply, requiredText: string): RequestResult {
+  if ("failed" in reply) return reply;
+  if (reply.status === 200 && reply.body.includes(requiredText)) return "ok";
   return { failed: describe(reply) };
 }
 
@@ -163,21 +157,13 @@ function describe(reply: EngineResponse): string {
   return `HTTP ${reply.status}: ${truncate(text.trim(), 300)}`;
 }
 
-function get(target: EngineTarget, path: string): Promise<Reply> {
+function get(target: EngineTarget, path: string): Promise<EngineReply> {
   return sendEngineRequest({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
 }
 
 async function getJson(target: EngineTarget, path: string): Promise<unknown> {
   const reply = await get(target, path);
   return "failed" in reply || reply.status !== 200 ? undefined : parseJson(reply.body);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function address(target: EngineTarget) {

@@ -15,7 +15,7 @@ import {
 } from "../io/program.ts";
 
 const PROGRAM = "llama-server";
-const NEEDED = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];
+const REQUIRED_FLAGS = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];
 
 export interface LlamaServerProgram {
   readonly path: string;
@@ -31,21 +31,20 @@ export function createProgramFinder(options: ProgramOptions): () => Promise<Llam
 
 async function readCapabilities(path: string, options: ProgramOptions): Promise<Capabilities> {
   const { env, as } = options;
+  const broken = (reason: string) => new MetalbridgeError("RuntimeBroken", `${path} ${reason}`);
   const version = await runVersionCommand(path, options);
-  if ("failed" in version) throw new MetalbridgeError("RuntimeBroken", `${path} ${version.failed}`);
+  if ("failed" in version) throw broken(version.failed);
   const help = await runProgram(path, ["--help"], env, { as });
-  if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} ${help.failed}`);
+  if ("failed" in help) throw broken(help.failed);
   const capabilities = parseCapabilities(help.text, version.text);
-  if (capabilities.flags.size === 0) {
-    throw new MetalbridgeError("RuntimeBroken", `${path} --help lists no arguments: is it llama-server?`);
-  }
-  refuseTooOld(path, capabilities);
+  if (capabilities.flags.size === 0) throw broken("--help lists no arguments: is it llama-server?");
+  requireNewEnough(path, capabilities);
   return capabilities;
 }
 
-/** What every replica needs; anything else is a matter of single settings. */
-function refuseTooOld(path: string, capabilities: Capabilities): void {
-  const missing = NEEDED.filter((name) => findFlag(capabilities, name) === undefined);
+/** Checks only the flags that every replica requires; others are checked with the settings that use them. */
+function requireNewEnough(path: string, capabilities: Capabilities): void {
+  const missing = REQUIRED_FLAGS.filter((name) => findFlag(capabilities, name) === undefined);
   const hosts = findFlag(capabilities, "--host")?.description ?? "";
   if (missing.length === 0 && !hosts.includes("comma-separated"))
     missing.push("--host with several addresses");

@@ -1,4 +1,4 @@
-/** Ollama's own API, as far as the agent uses it: each call bounded, each answer checked. */
+/** The part of Ollama's API that the agent uses: each call is bounded, each answer is checked. */
 import { type IncomingMessage, request } from "node:http";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,16 +6,17 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/spec.ts";
-import { type Address, describeNetworkError, parseJson, sendEngineRequest } from "../io/http.ts";
+import { type Address, describeNetworkError, sendEngineRequest } from "../io/http.ts";
 import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;
-/** A load ends by the replica's own deadline; this only bounds a daemon that never answers. */
+/** The replica's own deadline ends a load; this only bounds a daemon that never answers. */
 const LOAD_MS = 3_600_000;
-/** Without the gate nothing cuts the requests that a model is still working on. Ollama itself waits 10 s for one that hangs. */
+/** Longer than the 10 s that Ollama waits for a hung request: without the gate no one cuts the requests of a model. */
 const UNLOAD_MS = 12_000;
 const POLL_MS = 50;
 const MAX_LINE = 1 << 20;
@@ -31,7 +32,7 @@ const psSchema = z.object({
 });
 export type RunningModel = z.output<typeof psSchema>["models"][number];
 
-/** `/api/ps`: what is in memory, models that are still being loaded included. */
+/** Reads `/api/ps`: the models in memory, including those that are still being loaded. */
 export async function runningModels(
   address: Address,
   timeoutMs = SHORT_MS,
@@ -43,23 +44,21 @@ export async function runningModels(
   return { failed: `HTTP ${answer.status} from /api/ps: ${truncate(answer.body.trim(), 200)}` };
 }
 
-/** Undefined where nothing answers as Ollama does. */
+/** Undefined if no Ollama answers there. */
 export async function readVersion(address: Address): Promise<string | undefined> {
   const answer = await sendEngineRequest({ ...address, path: "/api/version", timeoutMs: SHORT_MS });
-  const parsed = z
-    .object({ version: z.string() })
-    .safeParse("failed" in answer ? {} : parseJson(answer.body));
-  return parsed.success ? parsed.data.version : undefined;
+  if ("failed" in answer) return undefined;
+  return z.object({ version: z.string() }).safeParse(parseJson(answer.body)).data?.version;
 }
 
 /**
- * `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. `inTurn`: shared with what
- * creates models, since a deletion takes away what no complete model names.
+ * `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. `inTurn`: also serializes
+ * the creation of models, because a deletion removes every blob that no complete model refers to.
  */
 export function ollamaApi(address: Address, inTurn: RunSerialized, mark?: string): DaemonApi {
   let isOurs = mark === undefined;
   const running = async (): Promise<readonly RunningModel[]> => {
-    // Ours may have lost the port to another Ollama, and be about to exit.
+    // The agent's server may have lost the port to another Ollama, and be about to exit.
     isOurs ||= await hasBlob(address, mark ?? "");
     if (!isOurs) throw new Error(`another Ollama answers on port ${address.port}`);
     const models = await runningModels(address);
@@ -71,7 +70,7 @@ export function ollamaApi(address: Address, inTurn: RunSerialized, mark?: string
     load: (model, signal) => keepLoaded(address, model, { signal }),
     unload: async (model) => {
       const body = { model, keep_alive: 0 };
-      // One that does not even list its models is hung itself: that must show soon.
+      // Fails fast if the server is hung: then it does not even list its models.
       await running();
       const answer = await sendEngineRequest({
         ...address,
@@ -81,12 +80,12 @@ export function ollamaApi(address: Address, inTurn: RunSerialized, mark?: string
       });
       if ("failed" in answer) throw new Error(answer.failed);
       const until = performance.now() + UNLOAD_MS;
-      // It answers before it has unloaded, and unloads once the model's last request is done.
+      // The server answers before it has unloaded the model, which it does after the model's last request.
       while ((await running()).some(({ name }) => name === model)) {
         if (performance.now() > until) throw new Error(`${model} is still loaded`);
         await sleep(POLL_MS);
       }
-      // It is out of memory, which is what counts here: what stays on disk the next sweep removes.
+      // A failure is ignored: the model is out of memory, and the next sweep removes it from disk.
       if (isOwnModel(model)) await inTurn(() => deleteModel(address, model)).catch(() => undefined);
     },
   };
@@ -98,7 +97,7 @@ export async function hasBlob(address: Address, sha256: string, signal?: AbortSi
   return "status" in answer && answer.status === 200;
 }
 
-/** Loads it, or renews its keep-alive, which any client can shorten; an embedding model answers to no generate. */
+/** Loads the model, or renews its keep-alive, which any client can shorten. An embedding model rejects /api/generate. */
 export async function keepLoaded(
   address: Address,
   model: string,
@@ -114,11 +113,11 @@ export async function keepLoaded(
     });
     if ("failed" in answer) throw new Error(answer.failed);
     if (answer.status === 200) return;
-    const words = errorIn(answer.body);
-    if (answer.status === 400 && words.includes("does not support generate")) continue;
-    // Busy, or asked to stop: neither speaks against the model.
-    if (answer.status === 503 || answer.status === 499) throw new Error(words);
-    const { code, message } = ollamaLoadFailure(words);
+    const reason = errorIn(answer.body);
+    if (answer.status === 400 && reason.includes("does not support generate")) continue;
+    // A server that is busy or stopping says nothing about the model.
+    if (answer.status === 503 || answer.status === 499) throw new Error(reason);
+    const { code, message } = ollamaLoadFailure(reason);
     throw new MetalbridgeError(code, message);
   }
 }
@@ -132,12 +131,12 @@ const lineSchema = z.object({
 });
 export type ProgressLine = z.output<typeof lineSchema>;
 
-/** Its own answer: the daemon keeps running. */
+/** An error that the daemon reported in its answer; the daemon keeps running. */
 export class OllamaRejection extends Error {}
 
 /**
- * A call that answers with one JSON object per line: /api/pull and /api/create. The status is 200 before the work has begun, so
- * only a line `success` is one. `onLine` answers whether it was progress: silence is limited, the total time is not.
+ * Calls /api/pull or /api/create, which answer with one JSON object per line. The status is 200 before the work has begun, so
+ * only a line `success` means success. `onLine` returns whether the line was progress: silence is limited, the total time is not.
  */
 export async function streamOllama(
   address: Address,
@@ -149,13 +148,14 @@ export async function streamOllama(
     readonly onLine?: (line: ProgressLine) => boolean;
   },
 ): Promise<void> {
-  const end = new AbortController();
-  const signal = AbortSignal.any([options.signal, end.signal]);
-  const arm = (line?: ProgressLine): NodeJS.Timeout => {
-    const limit = options.silenceMs(line);
-    return setTimeout(() => end.abort(new StreamStalled(`no progress for ${limit / 1_000} s`)), limit);
+  const stalled = new AbortController();
+  const signal = AbortSignal.any([options.signal, stalled.signal]);
+  const startTimer = (line?: ProgressLine): NodeJS.Timeout => {
+    const limitMs = options.silenceMs(line);
+    const error = new StreamStalled(`no progress for ${limitMs / 1_000} s`);
+    return setTimeout(() => stalled.abort(error), limitMs);
   };
-  let timer = arm();
+  let timer = startTimer();
   try {
     let isDone = false;
     for await (const text of readResponseLines(await post(address, path, body, signal))) {
@@ -165,12 +165,12 @@ export async function streamOllama(
       isDone = line.data.status === "success";
       if (options.onLine?.(line.data) === false) continue;
       clearTimeout(timer);
-      timer = arm(line.data);
+      timer = startTimer(line.data);
     }
     if (!isDone) throw new Error(`${path} ended without success`);
   } catch (error) {
     options.signal.throwIfAborted();
-    if (end.signal.reason instanceof StreamStalled) throw end.signal.reason;
+    stalled.signal.throwIfAborted();
     if (error instanceof OllamaRejection || !(error instanceof Error)) throw error;
     throw new Error(describeNetworkError(error, 0), { cause: error });
   } finally {
@@ -195,16 +195,16 @@ function post(
   });
 }
 
-/** The last one may lack its line end. Throws where the connection breaks. */
+/** The last line may lack its line end. Throws if the connection breaks. */
 export async function* readResponseLines(response: Readable): AsyncIterable<string> {
-  let rest = "";
+  let partialLine = "";
   for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop() ?? "";
+    const lines = (partialLine + chunk).split("\n");
+    partialLine = lines.pop() ?? "";
     yield* lines;
-    if (rest.length > MAX_LINE) throw new Error("a line of the answer is too long");
+    if (partialLine.length > MAX_LINE) throw new Error("a line of the answer is too long");
   }
-  yield rest;
+  yield partialLine;
 }
 
 export function errorIn(body: string): string {

@@ -1,5 +1,4 @@
-/** Ollama as an engine: a shared server, of our own or found, that has one model per set of weights. */
-import { createHash } from "node:crypto";
+/** Ollama as an engine: a shared server, started by the agent or found running, with one model per set of weights. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -14,10 +13,11 @@ import {
 } from "../../../src/engines/ollama/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/util/command.ts";
+import { sha256Hex } from "../../../src/util/hash.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
-import { type Address, addressIn } from "../io/http.ts";
+import { type Address, parseAddress } from "../io/http.ts";
 import { weightsIdentity } from "../io/weights.ts";
 import { ollamaApi } from "./api.ts";
 import { type OllamaConfig, ollamaConfig } from "./config.ts";
@@ -27,9 +27,9 @@ import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { createOllamaFinder, detectOllama } from "./program.ts";
 import { createPuller, pulledName } from "./pull.ts";
 
-/** Beside those of engines, which the agent's configuration sets. */
+/** Separate from the ports of engines, which the agent's configuration sets. */
 const PORTS = [20_900, 20_999] as const;
-/** One server for all pulls: two would write the same files. */
+/** One server does all pulls: two would write the same files. */
 const PULLER = "ollama-pull";
 const FOUND = "ollama-found";
 const NEVER_EVICT = "1000";
@@ -40,7 +40,7 @@ export const ollamaEngine: HostEngine<OllamaConfig> = {
   config: ollamaConfig,
   driver: ollamaDriver,
   find: ({ programs: paths, address }, { env }) =>
-    address === undefined ? createOllamaFinder({ paths, env })() : detectOllama(addressIn(address)),
+    address === undefined ? createOllamaFinder({ paths, env })() : detectOllama(parseAddress(address)),
 };
 
 function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDriver {
@@ -48,7 +48,7 @@ function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDrive
   const { daemons } = instances;
   const { found, find, adopted, started, fetcher, reference } = createServers(config, options);
   const accelerator = hostAccelerator(machine.platform);
-  // What others loaded in it takes memory even while no replica uses it.
+  // Models that other clients loaded take memory even while no replica uses the server.
   if (found !== undefined) daemons.watch(adopted(FOUND));
   return {
     runtime: "ollama",
@@ -70,17 +70,10 @@ function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDrive
       const message = "only a GGUF file says how much memory it needs, and the model has none";
       throw new MetalbridgeError("ClaimUnknown", message);
     },
+    // No readWork: Ollama reports no requests, and the gate counts them.
     probeHealth,
     probeRequest,
-    // It reports no requests; the gate counts them.
-    readWork: async () => "unknown",
-    probeLive: async (target, within) => ({ health: await probeHealth(target, within), progress: "unknown" }),
-    readProgress: async () => "unknown",
-    facts: async (target) => {
-      const contextPerSlot = await readContextPerSlot(target);
-      return contextPerSlot === undefined ? {} : { contextPerSlot };
-    },
-    devices: async () => [],
+    readContextPerSlot,
     classifyExit: async (exit, logTail, run) =>
       classifyExit(exit, logTail, run, await isAppRunning(machine.platform, env)),
     ownLines,
@@ -88,23 +81,24 @@ function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDrive
   };
 }
 
-/** The servers of this host, and what they fetch and load. */
+/** The Ollama servers of this host, and the models that they pull and load. */
 function createServers(config: OllamaConfig, { env, machine, instances }: EngineOptions) {
   const { programs: paths, address, registry } = config;
   const find = createOllamaFinder({ paths, env });
-  const found = address === undefined ? undefined : addressIn(address);
+  const found = address === undefined ? undefined : parseAddress(address);
   const home = join(instances.stateDir, "ollama");
   const models = found === undefined ? join(home, "models") : undefined;
   const blobs = models === undefined ? undefined : join(models, "blobs");
   const digests: ComputedDigests = new Map();
   const inTurn = createSerializer();
-  const mark = createHash("sha256").update(home).digest("hex");
-  const adopted = (name: string): DaemonSpec => ({
-    name,
-    api: (target) => ollamaApi(target, inTurn, found === undefined || name !== FOUND ? mark : undefined),
-    // An earlier configuration may have had servers of our own.
-    found: found === undefined || name !== FOUND ? undefined : found,
-  });
+  const mark = sha256Hex(home);
+  const adopted = (name: string): DaemonSpec => {
+    // Under an earlier configuration the agent may have started servers.
+    const foundServer = name === FOUND ? found : undefined;
+    const api: DaemonSpec["api"] = (target) =>
+      ollamaApi(target, inTurn, foundServer === undefined ? mark : undefined);
+    return { name, api, found: foundServer };
+  };
   const started = async (name: string, environment: OllamaSettings["environment"]): Promise<DaemonSpec> => {
     if (found !== undefined) return adopted(FOUND);
     const program = await find();
@@ -113,35 +107,37 @@ function createServers(config: OllamaConfig, { env, machine, instances }: Engine
     await writeFile(join(home, "models", "blobs", `sha256-${mark}`), "");
     const command = (port: number) => ({
       argv: [program.path, "serve"],
-      env: { ...env, ...environment, ...ownServer(home, port) },
+      env: { ...env, ...environment, ...serverEnvironment(home, port) },
     });
     return { ...adopted(name), start: { ports: PORTS, command } };
   };
   const during = async <T>(work: (address: Address) => Promise<T>): Promise<T> =>
     instances.daemons.during(await started(PULLER, {}), work);
+  const stallMs = machine.sources?.stallMs ?? STALL_MS;
   const fetcher = createPuller({
-    ...{ models, registry, stallMs: machine.sources?.stallMs ?? STALL_MS, during },
+    models,
+    registry,
+    stallMs,
+    during,
     reserveBytes: machine.disk?.reserve ?? 0,
   });
   if (models !== undefined) instances.daemons.sweepBy(createModelSweep({ models, during, inTurn }));
   const reference = async (launch: EngineLaunch, settings: OllamaSettings): Promise<ModelReference> => {
+    const { files, record } = launch;
     const { source } = launch.template.model;
-    const { files } = launch;
     requireLoadableFiles(files);
     const origin: ModelOrigin = fetcher.takes(source) ? { from: pulledName(source, registry) } : { files };
     const weights = await weightsIdentity(files);
     const model = modelName("from" in origin ? `${origin.from} ${weights}` : weights, settings);
-    return {
-      ...{ model, weights, record: launch.record },
-      prepare: (target, signal) =>
-        createModel(target, model, origin, settings, { blobs, digests, inTurn, signal }),
-    };
+    const prepare: ModelReference["prepare"] = (target, signal) =>
+      createModel(target, model, origin, settings, { blobs, digests, inTurn, signal });
+    return { model, weights, record, prepare };
   };
   return { found, find, adopted, started, fetcher, reference };
 }
 
-/** Its own folder, and nothing that changes what is loaded but the agent. */
-function ownServer(home: string, port: number): Record<string, string> {
+/** The server gets its own folder, and only the agent changes which models are loaded. */
+function serverEnvironment(home: string, port: number): Record<string, string> {
   return {
     HOME: home,
     OLLAMA_HOST: `127.0.0.1:${port}`,
@@ -165,7 +161,7 @@ function notInstalled(): MetalbridgeError {
   );
 }
 
-/** The desktop app, whose process has a capital letter. */
+/** Looks for the desktop app, whose process name begins with a capital letter. */
 async function isAppRunning(
   platform: string | undefined,
   env: Readonly<Record<string, string>>,

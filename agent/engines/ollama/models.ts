@@ -1,4 +1,4 @@
-/** Brings a model of our store, or one that Ollama pulled, into a server under a name of our own with the service's settings. */
+/** Creates a model in a server under the agent's own name and with the service's settings, from files of the store or from a pulled model. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { constants, createReadStream } from "node:fs";
@@ -15,31 +15,27 @@ import type { Address } from "../io/http.ts";
 import { weightsIdentity } from "../io/weights.ts";
 import { hasBlob, OllamaRejection, streamOllama } from "./api.ts";
 
-/** It reads all metadata of the file for this; nothing is copied. */
+/** Time for the server to read all metadata of the file; nothing is copied. */
 const CREATE_SILENCE_MS = 120_000;
-/** Nothing is read from the upload for this long: the server is stuck. */
+/** A server that reads nothing from an upload for this long is stuck. */
 const UPLOAD_SILENCE_MS = 60_000;
 
-/** What to create: from files, or from a model that the server has pulled. */
+/** Files of the store, or the name of a model that the server has pulled. */
 export type ModelOrigin = { readonly files: readonly StoredFile[] } | { readonly from: string };
 
-/** Throws for what Ollama cannot load, before anything is asked of it. */
+/** Throws for files that Ollama cannot load, before any request to it. */
 export function requireLoadableFiles(files: readonly StoredFile[]): void {
   const parts = files.filter(({ isProjector }) => isProjector !== true).length;
   if (parts <= 1) return;
-  throw new MetalbridgeError(
-    "EngineSettingsRefused",
-    `Ollama cannot load a GGUF that is split into ${parts} files`,
-    {
-      summary: "set spec.runtime to llamacpp, or merge the files (llama-gguf-split --merge)",
-    },
-  );
+  const message = `Ollama cannot load a GGUF that is split into ${parts} files`;
+  const summary = "set spec.runtime to llamacpp, or merge the files (llama-gguf-split --merge)";
+  throw new MetalbridgeError("EngineSettingsRefused", message, { summary });
 }
 
-/** Checksums of files that have none of their own, by what `weightsIdentity` says of them. */
+/** Checksums of files that have none in the store, by their `weightsIdentity`. */
 export type ComputedDigests = Map<string, string>;
 
-/** `blobs`: the folder of a server of our own, where files are put without a copy; absent: they are uploaded. */
+/** `blobs`: the folder of a server that the agent started, into which files are linked; absent: they are uploaded. */
 export async function createModel(
   address: Address,
   model: string,
@@ -77,7 +73,7 @@ async function hashFiles(
   const hashed: [StoredFile, string][] = [];
   for (const file of files) {
     const identity = await weightsIdentity([file]);
-    const sha256 = file.sha256 ?? digests.get(identity) ?? (await hashOf(file.path, signal));
+    const sha256 = file.sha256 ?? digests.get(identity) ?? (await hashFile(file.path, signal));
     digests.set(identity, sha256);
     hashed.push([file, sha256]);
   }
@@ -98,7 +94,7 @@ async function placeFiles(
   return placed;
 }
 
-/** A clone shares its blocks until one is written; a link is the same file. False where the file system has neither. */
+/** A clone shares its blocks until one is written; a link is the same file. False if the file system supports neither. */
 async function place({ path, sizeBytes }: StoredFile, target: string): Promise<boolean> {
   const found = await stat(target).catch(() => undefined);
   if (found?.size === sizeBytes) return true;
@@ -106,14 +102,13 @@ async function place({ path, sizeBytes }: StoredFile, target: string): Promise<b
   const temporary = `${target}-metalbridge`;
   await rm(temporary, { force: true });
   const real = await realpath(path);
-  const isPlaced = await copyFile(real, temporary, constants.COPYFILE_FICLONE_FORCE)
-    .catch(() => link(real, temporary))
-    .then(
-      () => true,
-      () => false,
-    );
-  if (isPlaced) await rename(temporary, target);
-  return isPlaced;
+  try {
+    await copyFile(real, temporary, constants.COPYFILE_FICLONE_FORCE).catch(() => link(real, temporary));
+  } catch {
+    return false;
+  }
+  await rename(temporary, target);
+  return true;
 }
 
 /** The server computes the checksum itself. */
@@ -137,7 +132,7 @@ async function upload(
     throw new Error(`Ollama answered the upload of ${file} with HTTP ${response.statusCode}`);
 }
 
-async function hashOf(path: string, signal: AbortSignal): Promise<string> {
+async function hashFile(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash, { signal });
   return hash.digest("hex");

@@ -1,6 +1,6 @@
-/** Asking a running Ollama about one of its models. */
+/** Requests to a running Ollama about one of its models. */
 import { truncate } from "../../../src/util/text.ts";
-import type { EngineHealth, EngineTarget, RequestResult } from "../engine.ts";
+import type { EngineHealth, EngineTarget, ProbeOptions, RequestResult } from "../engine.ts";
 import { sendEngineRequest } from "../io/http.ts";
 import { errorIn, keepLoaded, runningModels } from "./api.ts";
 
@@ -8,20 +8,20 @@ const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
- * The server answers, has exactly this model (names are never compared by their beginning), and the model's own process answers
- * the server. Asking that needs no slot, and renews that the model stays: any client can make it leave after some idle minutes.
+ * Healthy: the server answers, has exactly this model in memory, and the model's own process answers the server. The last
+ * check needs no slot and renews the model's keep-alive, which any client can shorten to a few idle minutes.
  */
 export async function probeHealth(
   target: EngineTarget,
-  { timeoutMs = PROBE_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
+  { timeoutMs = PROBE_TIMEOUT_MS }: ProbeOptions = {},
 ): Promise<EngineHealth> {
-  const by = performance.now() + timeoutMs;
+  const deadline = performance.now() + timeoutMs;
   const models = await runningModels(target, timeoutMs);
   if ("failed" in models) return { unhealthy: models.failed };
   const model = target.modelAlias ?? "";
   if (!models.some(({ name }) => name === model))
     return { unhealthy: `Ollama no longer has ${model} in memory` };
-  return keepLoaded(target, model, { timeoutMs: Math.max(1, by - performance.now()) }).then(
+  return keepLoaded(target, model, { timeoutMs: Math.max(1, deadline - performance.now()) }).then(
     () => "healthy",
     (error: Error) => ({
       unhealthy: `Ollama answers, and its process for ${model} does not: ${error.message}`,
@@ -32,11 +32,10 @@ export async function probeHealth(
 /** One token, or one embedding. */
 export async function probeRequest(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+  { timeoutMs = REQUEST_TIMEOUT_MS, signal }: ProbeOptions = {},
 ): Promise<RequestResult> {
   const { host, port, mode, modelAlias: model } = target;
-  const { timeoutMs = REQUEST_TIMEOUT_MS, signal } = options;
-  const [path, body, wanted] =
+  const [path, body, requiredText] =
     mode === "embedding"
       ? ["/api/embed", { model, input: "Hi" }, '"embeddings"']
       : [
@@ -46,14 +45,13 @@ export async function probeRequest(
         ];
   const answer = await sendEngineRequest({ host, port, path, body, timeoutMs, signal });
   if ("failed" in answer) return answer;
-  if (answer.status === 200 && answer.body.includes(wanted)) return "ok";
+  if (answer.status === 200 && answer.body.includes(requiredText)) return "ok";
   return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };
 }
 
-/** Tokens that one request may use, where this version says so. */
+/** Undefined if this version of Ollama does not report it. */
 export async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
   const models = await runningModels(target);
-  return "failed" in models
-    ? undefined
-    : models.find(({ name }) => name === target.modelAlias)?.context_length;
+  if ("failed" in models) return undefined;
+  return models.find(({ name }) => name === target.modelAlias)?.context_length;
 }

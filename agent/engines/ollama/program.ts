@@ -1,20 +1,15 @@
-/** Finding Ollama on this machine: its program, or a server that runs already. */
+/** Finds Ollama on this machine: its program, or a server that runs already. */
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaVersion } from "../../../src/engines/ollama/version.ts";
 import type { DetectedRuntime } from "../engine.ts";
 import type { Address } from "../io/http.ts";
-import {
-  cacheByFile,
-  locateProgram,
-  type ProgramOptions,
-  runVersionCommand as readProgramVersion,
-} from "../io/program.ts";
+import { cacheByFile, locateProgram, type ProgramOptions, runVersionCommand } from "../io/program.ts";
 import { readVersion } from "./api.ts";
 
-/** Where the desktop app keeps it. */
+/** The folder of the program inside the desktop app. */
 const IN_APP = "/Applications/Ollama.app/Contents/Resources";
-/** Nothing listens there: asked for its version, it must not wait for a server that may hang. Without a HOME it panics. */
+/** `--version` must not wait for a server that may hang, so it gets a port without a listener. Without a HOME the program panics. */
 const NO_SERVER = { OLLAMA_HOST: "127.0.0.1:1", HOME: "/" };
 
 export function createOllamaFinder({
@@ -25,7 +20,7 @@ export function createOllamaFinder({
   return cacheByFile(
     () => locateProgram("ollama", { paths, env: searched }),
     async (path) => {
-      const answer = await readProgramVersion(path, { env: { ...env, ...NO_SERVER } });
+      const answer = await runVersionCommand(path, { env: { ...env, ...NO_SERVER } });
       if ("failed" in answer) throw new MetalbridgeError("RuntimeBroken", `${path} ${answer.failed}`);
       const version = /(?:client version is|ollama version is) (\S+)/.exec(answer.text)?.[1];
       if (version === undefined)
@@ -36,10 +31,10 @@ export function createOllamaFinder({
 }
 
 export async function detectOllama(address: Address): Promise<DetectedRuntime> {
-  const where = `http://${address.host}:${address.port}`;
+  const url = `http://${address.host}:${address.port}`;
   const version = await readVersion(address);
-  if (version !== undefined) return { name: "ollama", version: ollamaVersion(version), path: where };
-  const message = `no Ollama answers at ${where}, which the agent's configuration names`;
+  if (version !== undefined) return { name: "ollama", version: ollamaVersion(version), path: url };
+  const message = `no Ollama answers at ${url}, which the agent's configuration names`;
   throw new MetalbridgeError("RuntimeBroken", message, {
     summary:
       "start it, or remove ollama.address from the agent's configuration: the agent then starts one of its own",

@@ -1,37 +1,38 @@
 /**
- * Models of the Ollama library, or of the registry that this host's configuration names: pulled by a server, and its blobs
- * are the model's files. Ollama follows redirects wherever they lead, so from any other registry the store fetches, whose
- * rules for addresses it does not know.
+ * Pulls models of the Ollama library, or of the registry that this host's configuration names, with an Ollama server, whose
+ * blobs are the model's files. The store fetches from all other registries, because Ollama follows every redirect and does
+ * not know the store's rules for addresses.
  */
 import { readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
 import { OLLAMA_REGISTRY, type OllamaSource, ollamaModel } from "../../../src/models/source/kinds/ollama.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
-import { type Address, parseJson, sendEngineRequest } from "../io/http.ts";
+import { type Address, sendEngineRequest } from "../io/http.ts";
 import { OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
-/** Ollama says nothing while it reads all that it has downloaded once more. */
+/** Ollama prints nothing while it verifies what it has downloaded. */
 const VERIFY_MS = 1_800_000;
 const SHOW_MS = 10_000;
 const OWN_REGISTRY = new URL(OLLAMA_REGISTRY).host;
 
 export interface PullOptions {
-  /** The folder OLLAMA_MODELS of servers of our own; absent: the server was found, and says itself where its files are. */
+  /** The folder OLLAMA_MODELS of the servers that the agent starts; absent: the server was found running, and reports the paths of its files. */
   readonly models: string | undefined;
   readonly registry: string | undefined;
   readonly stallMs: number;
   readonly reserveBytes: number;
-  /** Runs a server for as long as the work takes. */
+  /** Runs a server while the work runs. */
   readonly during: <T>(work: (address: Address) => Promise<T>) => Promise<T>;
 }
 
-/** A name in full, and as a server wants it for a pull. */
+/** The parts of a model's full name. */
 interface Name {
   readonly host: string;
   /** Namespace and model. */
@@ -44,7 +45,7 @@ export function createPuller(options: PullOptions): EngineFetcher {
   let pulls = 0;
   const resolve = (source: string): Promise<StoredModel | undefined> => {
     const name = nameOf(source, options.registry);
-    return options.models === undefined ? askServer(name, options) : readManifest(name, options.models);
+    return options.models === undefined ? queryServer(name, options) : readManifest(name, options.models);
   };
   return {
     takes: (source) => isTrusted(sourceOf(source), options.registry),
@@ -52,8 +53,8 @@ export function createPuller(options: PullOptions): EngineFetcher {
     fetch: async (request, fetching) => {
       const before = await resolve(request.source);
       if (before !== undefined) return before;
-      // Only while no server writes any.
-      if (pulls === 0 && options.models !== undefined) await forgetBrokenParts(join(options.models, "blobs"));
+      // Only while no server writes parts.
+      if (pulls === 0 && options.models !== undefined) await removeBrokenParts(join(options.models, "blobs"));
       pulls += 1;
       await options
         .during((address) => pull(address, nameOf(request.source, options.registry), options, fetching))
@@ -67,7 +68,7 @@ export function createPuller(options: PullOptions): EngineFetcher {
   };
 }
 
-/** The name under which a server has it once it is pulled. */
+/** The name of a pulled model in a server. */
 export function pulledName(source: string, registry: string | undefined): string {
   const { host, path, tag } = nameOf(source, registry);
   return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
@@ -84,15 +85,15 @@ function sourceOf(text: string): OllamaSource | undefined {
 
 function isTrusted(source: OllamaSource | undefined, registry: string = OLLAMA_REGISTRY): boolean {
   if (source === undefined) return false;
-  const asked = ollamaModel(source, registry).registry;
-  return asked === OLLAMA_REGISTRY || asked === new URL(registry).origin;
+  const requested = ollamaModel(source, registry).registry;
+  return requested === OLLAMA_REGISTRY || requested === new URL(registry).origin;
 }
 
 function nameOf(text: string, registry: string | undefined): Name {
   const source = sourceOf(text);
   if (source === undefined) throw new MetalbridgeError("SourceInvalid", `${text} is not an ollama:// source`);
-  const { path, tag, registry: at } = ollamaModel(source, registry);
-  const { protocol, host } = new URL(at);
+  const { path, tag, registry: url } = ollamaModel(source, registry);
+  const { protocol, host } = new URL(url);
   return { host, path, tag, isInsecure: protocol === "http:" };
 }
 
@@ -105,28 +106,28 @@ async function pull(
   const { host, path, tag, isInsecure } = name;
   const model = `${isInsecure ? "http://" : ""}${host}/${path}:${tag}`;
   const layers = new Map<string, { readonly completed: number; readonly total: number }>();
-  const noRoom = new AbortController();
-  let seen = "";
+  const diskIsFull = new AbortController();
+  let lastProgress = "";
   const onLine = (line: ProgressLine): boolean => {
     const { digest, total = 0, completed = 0, status } = line;
-    // Ollama names a layer with its size before it downloads it, and stops with this request.
+    // Ollama reports the size of a layer before it downloads the layer, and stops when this request is aborted.
     if (digest !== undefined && !layers.has(digest) && options.models !== undefined) {
       const what = `ollama://${path}:${tag}`;
-      refuseWithoutRoom(options.models, what, total - completed, options.reserveBytes).catch((error) =>
-        noRoom.abort(error),
+      requireDiskSpace(options.models, what, total - completed, options.reserveBytes).catch((error) =>
+        diskIsFull.abort(error),
       );
     }
     if (digest !== undefined) layers.set(digest, { completed, total });
     const bytes = sum([...layers.values()].map((layer) => layer.completed));
     const totalBytes = sum([...layers.values()].map((layer) => layer.total));
     if (totalBytes > 0) fetching.onProgress?.({ bytes, totalBytes });
-    // The same line comes many times a second, whether or not anything arrives.
-    const mark = `${status} ${bytes}`;
-    const isProgress = mark !== seen;
-    seen = mark;
+    // Ollama repeats the same line many times a second, even while it receives nothing.
+    const progress = `${status} ${bytes}`;
+    const isProgress = progress !== lastProgress;
+    lastProgress = progress;
     return isProgress;
   };
-  const signal = AbortSignal.any([fetching.signal, noRoom.signal]);
+  const signal = AbortSignal.any([fetching.signal, diskIsFull.signal]);
   const silenceMs = (line?: ProgressLine): number =>
     /^(verifying|writing|removing)/.test(String(line?.status)) ? VERIFY_MS : options.stallMs;
   try {
@@ -138,40 +139,32 @@ async function pull(
 }
 
 /**
- * A server that was stopped while it recorded how far a part had come leaves an empty record, and every later pull fails with
- * EOF. All parts of that file go: without one of them Ollama would take the rest for the whole.
+ * A server that was stopped while it recorded the progress of a part leaves an empty record, and every later pull fails with
+ * EOF. All parts of that file are removed: if one were missing, Ollama would take the remaining parts for the complete file.
  */
-async function forgetBrokenParts(blobs: string): Promise<void> {
+async function removeBrokenParts(blobs: string): Promise<void> {
   const names = (await readdir(blobs).catch(() => [])).filter((name) => name.includes("-partial"));
   const sizes = await Promise.all(names.map(async (name) => (await stat(join(blobs, name))).size));
   const broken = names.filter((name, index) => /-partial-\d+$/.test(name) && sizes[index] === 0);
   const files = new Set(broken.map((name) => name.replace(/-\d+$/, "")));
-  const gone = names.filter((name) => files.has(name.replace(/-\d+$/, "")));
-  await Promise.all(gone.map((name) => rm(join(blobs, name), { force: true })));
+  const parts = names.filter((name) => files.has(name.replace(/-\d+$/, "")));
+  await Promise.all(parts.map((name) => rm(join(blobs, name), { force: true })));
 }
 
 function failureOf(error: unknown, model: string): unknown {
   if (error instanceof MetalbridgeError || !(error instanceof Error)) return error;
-  const cause = { cause: error };
+  const failure = (code: ErrorCode, message: string) =>
+    new MetalbridgeError(code, message, undefined, { cause: error });
   if (error instanceof StreamStalled)
-    return new MetalbridgeError(
-      "SourceStalled",
-      `the pull of ${model} stalled: ${error.message}`,
-      undefined,
-      cause,
-    );
+    return failure("SourceStalled", `the pull of ${model} stalled: ${error.message}`);
   if (!(error instanceof OllamaRejection))
-    return new MetalbridgeError(
-      "SourceUnavailable",
-      `the pull of ${model} broke off: ${error.message}`,
-      undefined,
-      cause,
-    );
+    return failure("SourceUnavailable", `the pull of ${model} broke off: ${error.message}`);
   const { code, message } = ollamaPullFailure(error.message);
-  return new MetalbridgeError(code, `cannot pull ${model}: ${message}`, undefined, cause);
+  return failure(code, `cannot pull ${model}: ${message}`);
 }
 
-async function refuseWithoutRoom(
+/** Throws `DiskFull`. */
+async function requireDiskSpace(
   folder: string,
   what: string,
   neededBytes: number,
@@ -186,7 +179,7 @@ const manifestSchema = z.object({
   layers: z.array(z.object({ mediaType: z.string(), digest: z.string(), size: z.number().nonnegative() })),
 });
 
-/** The model as it is on disk, without a server; undefined where any of it is missing. */
+/** Reads the model from disk, without a server; undefined if any part of it is missing. */
 async function readManifest({ host, path, tag }: Name, models: string): Promise<StoredModel | undefined> {
   const text = await readFile(join(models, "manifests", host, path, tag), "utf8").catch(() => "");
   const manifest = manifestSchema.safeParse(parseJson(text));
@@ -202,8 +195,8 @@ async function readManifest({ host, path, tag }: Name, models: string): Promise<
   return modelOf(files);
 }
 
-/** A server that was found names its files; undefined where it has no such model, or does not answer. */
-async function askServer(name: Name, { during }: PullOptions): Promise<StoredModel | undefined> {
+/** Reads the model's files from a server that was found running; undefined if it has no such model or does not answer. */
+async function queryServer(name: Name, { during }: PullOptions): Promise<StoredModel | undefined> {
   const { host, path, tag } = name;
   const model = `${host}/${path}:${tag}`;
   const answer = await during((address) =>
@@ -231,13 +224,7 @@ function fileOf(
 ): StoredFile {
   const sha256 = digest?.replace("sha256:", "");
   const name = isProjector ? "projector.gguf" : "model.gguf";
-  return {
-    name,
-    path,
-    sizeBytes,
-    sha256,
-    isProjector: isProjector ? isProjector : undefined,
-  };
+  return { name, path, sizeBytes, sha256, isProjector: isProjector || undefined };
 }
 
 function modelOf(files: readonly StoredFile[]): StoredModel | undefined {

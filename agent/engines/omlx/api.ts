@@ -1,20 +1,15 @@
-/** oMLX's own API, as far as the agent uses it: each call bounded, each answer checked. */
+/** The part of oMLX's API that the agent uses: each call is bounded, each answer is checked. */
 import { readFile, realpath } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { omlxLoadFailure } from "../../../src/engines/omlx/exit.ts";
 import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/spec.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
-import {
-  type Address,
-  type EngineRequest,
-  type EngineResponse,
-  parseJson,
-  sendEngineRequest,
-} from "../io/http.ts";
+import { type Address, type EngineReply, type EngineRequest, sendEngineRequest } from "../io/http.ts";
 
 export type Server = Address & Pick<InstanceTarget, "keyFile">;
 
@@ -22,10 +17,11 @@ const SHORT_MS = 2_000;
 const UNLOAD_MS = 10_000;
 const POLL_MS = 50;
 const GB = 1e9;
-/** A load may take so many times what the server has measured, and this long in any case. */
+/** A load may take this many times as long as the server has measured per GB. */
 const ESTIMATE_FACTOR = 5;
+/** Time for a load in addition to the time for its size. */
 const LOAD_MS = 30_000;
-/** Where it has measured nothing: below what the agent gives an engine to start, so that this model fails and not the server. */
+/** Used if the server has measured nothing. Below the agent's start timeout, so that the model fails and not the server. */
 const LOAD_PER_GB_MS = 2_000;
 
 const statusSchema = z.object({
@@ -44,7 +40,7 @@ const statusSchema = z.object({
 });
 export type ServerStatus = z.output<typeof statusSchema>;
 
-/** `/v1/models/status`: every model that the server could load, and what of them is in memory. */
+/** Reads `/v1/models/status`: every model that the server could load, and which of them are in memory. */
 export async function readStatus(
   server: Server,
   timeoutMs = SHORT_MS,
@@ -56,7 +52,7 @@ export async function readStatus(
   return { failed: `HTTP ${answer.status} from /v1/models/status: ${errorIn(answer.body)}` };
 }
 
-/** Whether oMLX answers there: others use its port too. "loading": it does, and serves once its pinned models are loaded. */
+/** Undefined if oMLX does not answer there: other programs use its port too. "loading": it serves once its pinned models are loaded. */
 export async function identifyOmlx(server: Address): Promise<"ready" | "loading" | undefined> {
   const answer = await sendEngineRequest({ ...server, path: "/health", timeoutMs: SHORT_MS });
   if ("failed" in answer) return undefined;
@@ -68,20 +64,20 @@ export async function identifyOmlx(server: Address): Promise<"ready" | "loading"
   return answer.status === 503 && parsed.data.status === "loading" ? "loading" : undefined;
 }
 
-/** Undefined where it does not say. */
+/** Undefined if the server does not report it. */
 export async function readVersion(server: Address): Promise<string | undefined> {
   const answer = await sendEngineRequest({ ...server, path: "/openapi.json", timeoutMs: SHORT_MS });
-  const info = z.object({ info: z.object({ title: z.literal("oMLX API"), version: z.string() }) });
-  const parsed = info.safeParse("failed" in answer ? {} : parseJson(answer.body));
-  return parsed.success ? parsed.data.info.version : undefined;
+  if ("failed" in answer) return undefined;
+  const schema = z.object({ info: z.object({ title: z.literal("oMLX API"), version: z.string() }) });
+  return schema.safeParse(parseJson(answer.body)).data?.info.version;
 }
 
 export interface OmlxApiOptions {
-  /** Of a server of our own, which sees no models outside of it; absent: any server will do. */
+  /** The model folder of a server that the agent started, which lists no other models; absent: any server will do. */
   readonly modelDir?: string;
-  /** Takes the model from the server's folder and settings file. */
+  /** Removes the model from the server's folder and settings file. */
   readonly forget: (model: string) => Promise<void>;
-  /** What a load may take beside the time for its size. */
+  /** Time for a load in addition to the time for its size. */
   readonly loadBaseMs?: number;
 }
 
@@ -89,7 +85,7 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
   const read = async (): Promise<ServerStatus> => {
     const status = await readStatus(server);
     if ("failed" in status) throw new Error(status.failed);
-    // Ours may have lost the port to another oMLX, and be about to exit.
+    // The agent's server may have lost the port to another oMLX, and be about to exit.
     const real = modelDir === undefined ? "" : await realpath(modelDir).catch(() => modelDir);
     const foreign = status.models.find(
       ({ model_path: path }) => typeof path === "string" && !path.includes(real),
@@ -105,19 +101,16 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
     load: async (model, signal) => {
       const { models, load_seconds_per_gb_estimate: estimate } = await read();
       const found = models.find(({ id }) => id === model);
-      await load(
-        server,
-        model,
-        loadLimitMs(found === undefined ? 0 : sizeOf(found), estimate, loadBaseMs),
-        signal,
-      );
+      const bytes = found === undefined ? 0 : sizeOf(found);
+      await load(server, model, loadLimitMs(bytes, estimate, loadBaseMs), signal);
     },
     unload: async (model) => {
       try {
         await unload(server, model, read);
-        await drop(server, model);
+        const admin = await login(server);
+        await admin({ path: `/admin/api/hf/models/${encodeURIComponent(model)}`, method: "DELETE" });
       } finally {
-        // What the server has not done, as one that is hung or gone; it would load pinned models at its next start.
+        // Also if the server is hung or has exited: it would load pinned models at its next start.
         await forget(model);
       }
     },
@@ -126,9 +119,9 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
 
 async function unload(server: Server, model: string, read: () => Promise<ServerStatus>): Promise<void> {
   const until = performance.now() + UNLOAD_MS;
-  // One that answers late may be unloading; one that is hung fails the reading after it.
+  // A server that does not answer in time may be unloading; if it is hung, the next reading fails.
   const answer = await callOmlx(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
-  // 400: it is not loaded. 404: the server does not know it.
+  // 400: the model is not loaded. 404: the server does not know the model.
   if ("status" in answer && ![200, 400, 404].includes(answer.status)) throw new Error(errorIn(answer.body));
   while (isInMemory(await read(), model)) {
     if (performance.now() > until) throw new Error(`${model} is still loaded`);
@@ -138,13 +131,13 @@ async function unload(server: Server, model: string, read: () => Promise<ServerS
 
 export interface ModelRegistration {
   readonly settings: OmlxSettings["model"];
-  /** Puts an empty model into the server's folder: its name. */
+  /** Puts an empty model into the server's folder, and returns its name. */
   readonly placeStub: () => Promise<string>;
 }
 
 /**
- * Makes the server know a model that was put into its folder, and the model's settings. Its own reload would unload all models
- * of all clients; it also looks for new ones after it has deleted one, so it is given one to delete.
+ * Makes the server list a model that was put into its folder, and sets the model's settings. The server's own reload would
+ * unload all models of all clients. The server also scans its folder after it has deleted a model, so this deletes a stub.
  */
 export async function register(
   server: Server,
@@ -152,54 +145,48 @@ export async function register(
   { settings, placeStub }: ModelRegistration,
   signal: AbortSignal,
 ): Promise<void> {
-  const known = async () => {
+  const findModel = async () => {
     const status = await readStatus(server);
     if ("failed" in status) throw new Error(status.failed);
     return status.models.find(({ id }) => id === model);
   };
-  const before = await known();
+  const before = await findModel();
   if (before?.loaded === true) return;
   const admin = await login(server, signal);
   if (before === undefined) {
     const stub = await placeStub();
-    const looked = await admin({ path: `/admin/api/hf/models/${stub}`, method: "DELETE" });
-    if ((await known()) === undefined) throw new Error(`oMLX does not list ${model}: ${failureOf(looked)}`);
+    const deletion = await admin({ path: `/admin/api/hf/models/${stub}`, method: "DELETE" });
+    if ((await findModel()) === undefined)
+      throw new Error(`oMLX does not list ${model}: ${describeReply(deletion)}`);
   }
   const path = `/admin/api/models/${encodeURIComponent(model)}/settings`;
-  const set = await admin({ path, method: "PUT", body: settings });
-  if (!("status" in set) || set.status !== 200)
-    throw new Error(`oMLX does not take the model's settings: ${failureOf(set)}`);
+  const answer = await admin({ path, method: "PUT", body: settings });
+  if ("failed" in answer || answer.status !== 200)
+    throw new Error(`oMLX does not accept the model's settings: ${describeReply(answer)}`);
 }
 
-/** Takes a model's folder, settings and entry from a server that answers. */
-async function drop(server: Server, model: string): Promise<void> {
-  const admin = await login(server);
-  await admin({ path: `/admin/api/hf/models/${encodeURIComponent(model)}`, method: "DELETE" });
-}
-
-/** The admin's routes have a session of their own. */
-async function login(server: Server, signal?: AbortSignal) {
-  const key = await keyOf(server);
-  const timeoutMs = UNLOAD_MS;
-  const ours = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
-  const answer = key === undefined ? undefined : await sendEngineRequest({ ...placeOf(server), ...ours });
+/** The admin routes require a session. */
+async function login({ host, port, keyFile }: Server, signal?: AbortSignal) {
+  const key = await readKey(keyFile);
+  const credentials = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
+  const answer = key === undefined ? undefined : await sendEngineRequest({ host, port, ...credentials });
   const cookie = answer !== undefined && "status" in answer ? answer.headers?.["set-cookie"]?.[0] : undefined;
   const headers: Record<string, string> =
     cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
-  return (what: Pick<EngineRequest, "path" | "method" | "body">) =>
-    sendEngineRequest({ ...placeOf(server), timeoutMs, signal, headers, ...what });
+  return (request: Pick<EngineRequest, "path" | "method" | "body">) =>
+    sendEngineRequest({ host, port, timeoutMs: UNLOAD_MS, signal, headers, ...request });
 }
 
-function failureOf(answer: EngineResponse | { readonly failed: string }): string {
-  return "failed" in answer ? answer.failed : `HTTP ${answer.status}: ${errorIn(answer.body)}`;
+export function describeReply(reply: EngineReply): string {
+  return "failed" in reply ? reply.failed : `HTTP ${reply.status}: ${errorIn(reply.body)}`;
 }
 
-/** A request with the server's key. */
+/** Sends a request with the server's key. */
 export async function callOmlx(
-  server: Server,
-  what: Omit<EngineRequest, "host" | "port" | "apiKey">,
-): Promise<EngineResponse | { readonly failed: string }> {
-  return sendEngineRequest({ ...placeOf(server), ...what, apiKey: await keyOf(server) });
+  { host, port, keyFile }: Server,
+  request: Omit<EngineRequest, "host" | "port" | "apiKey">,
+): Promise<EngineReply> {
+  return sendEngineRequest({ host, port, ...request, apiKey: await readKey(keyFile) });
 }
 
 export function errorIn(body: string): string {
@@ -225,7 +212,7 @@ async function load(server: Server, model: string, timeoutMs: number, signal: Ab
   throw new Error(`HTTP ${answer.status}: ${errorIn(answer.body)}`);
 }
 
-/** By the size of the weights, and what the server has measured per GB. */
+/** By the size of the weights, and by the seconds per GB that the server has measured. */
 export function loadLimitMs(
   bytes: number,
   secondsPerGb: number | null | undefined,
@@ -247,10 +234,6 @@ function pathOf(model: string, action: "load" | "unload"): string {
   return `/v1/models/${encodeURIComponent(model)}/${action}`;
 }
 
-function placeOf({ host, port }: Server): Address {
-  return { host, port };
-}
-
-async function keyOf({ keyFile }: Server): Promise<string | undefined> {
-  return keyFile === undefined ? undefined : (await readFile(keyFile, "utf8")).trim();
+async function readKey(file: string | undefined): Promise<string | undefined> {
+  return file === undefined ? undefined : (await readFile(file, "utf8")).trim();
 }

@@ -39,7 +39,7 @@ describe("an oMLX of the agent's own", () => {
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.probeRequest({ ...target, mode: "embedding" })).toBe("ok");
     expect(await driver.probeRequest({ ...target, mode: "rerank" })).toBe("ok");
-    expect(await driver.facts(target)).toEqual({ contextPerSlot: 2048 });
+    expect(await driver.readContextPerSlot?.(target)).toBe(2048);
     expect(await readStatus(target)).toMatchObject({ models: [{ loaded: true }] });
 
     const [name = ""] = readdirSync(join(folder.root, "daemons"));

@@ -1,4 +1,4 @@
-/** oMLX as an engine: a shared server, of our own or found, that has a folder of models. */
+/** oMLX as an engine: a shared server, started by the agent or found running, with a folder of models. */
 import { randomBytes } from "node:crypto";
 import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { systemCode } from "../../../src/util/atomic-file.ts";
 import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
-import { addressIn } from "../io/http.ts";
+import { parseAddress } from "../io/http.ts";
 import { weightsIdentity } from "../io/weights.ts";
 import { omlxApi, register } from "./api.ts";
 import { type OmlxConfig, omlxConfig } from "./config.ts";
@@ -25,11 +25,11 @@ import { modelFolder, type OmlxModelFolder } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { createOmlxFinder, detectOmlx, type OmlxProgram, rejectUnknownFlags } from "./program.ts";
 
-/** Beside those of engines, which the agent's configuration sets, and of other daemons. */
+/** Separate from the ports of other daemons, and of engines, which the agent's configuration sets. */
 const PORTS = [20_800, 20_899] as const;
 const FOUND = "omlx-found";
 const GIB = 1024 ** 3;
-/** Of the guard's ceiling, which oMLX takes in GiB: omlx/process_memory_enforcer.py. */
+/** The guard's soft watermark as a share of its ceiling, which oMLX takes in GiB: omlx/process_memory_enforcer.py. */
 const SOFT_SHARE = 0.85;
 
 export const omlxEngine: HostEngine<OmlxConfig> = {
@@ -44,7 +44,7 @@ function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
   const { daemons } = options.instances;
   const accelerator = hostAccelerator(options.machine.platform);
   const { found, find, adopted, started, reference } = createServers(config, options);
-  // What others loaded in it takes memory even while no replica uses it.
+  // Models that other clients loaded take memory even while no replica uses the server.
   if (found !== undefined) daemons.watch(adopted(FOUND));
   return {
     runtime: "omlx",
@@ -65,44 +65,34 @@ function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
       throw new MetalbridgeError("ClaimUnknown", message);
     },
     claimBasis: () => "config.json of the model and the size of its safetensors",
+    // No readWork: oMLX counts the requests of all models together, and the gate counts those of each.
     probeHealth,
     probeRequest,
-    // It counts the requests of all models together; the gate counts those of each.
-    readWork: async () => "unknown",
-    probeLive: async (target, within) => ({ health: await probeHealth(target, within), progress: "unknown" }),
-    readProgress: async () => "unknown",
-    facts: async (target) => {
-      const contextPerSlot = await readContextPerSlot(target);
-      return contextPerSlot === undefined ? {} : { contextPerSlot };
-    },
-    devices: async () => [],
+    readContextPerSlot,
     classifyExit,
     ownLines,
-    findDegraded: () => undefined,
   };
 }
 
-/** The servers of this host, and what is put into them. */
+/** The oMLX servers of this host, and the models in their folders. */
 function createServers(config: OmlxConfig, { env, instances, memoryBudget }: EngineOptions) {
   const { programs: paths, address, keyFile, basePath, modelDir } = config;
   const find = createOmlxFinder({ paths, env });
-  const isFound = address !== undefined;
-  const key = keyFile === undefined ? {} : { keyFile };
-  const found = isFound ? { ...addressIn(address), ...key } : undefined;
+  const found = address === undefined ? undefined : { ...parseAddress(address), keyFile };
   const home = join(instances.stateDir, "omlx");
   const ownKey = join(home, "key");
   const folders = new Map<string, OmlxModelFolder>();
   const folderOf = (name: string): OmlxModelFolder => {
-    const isTheirs = isFound && name === FOUND;
-    const base = (isTheirs ? basePath : undefined) ?? join(home, name);
+    const isFound = found !== undefined && name === FOUND;
+    const base = (isFound ? basePath : undefined) ?? join(home, name);
     const folder =
-      folders.get(name) ?? modelFolder(base, (isTheirs ? modelDir : undefined) ?? join(base, "models"));
+      folders.get(name) ?? modelFolder(base, (isFound ? modelDir : undefined) ?? join(base, "models"));
     folders.set(name, folder);
     return folder;
   };
   const adopted = (name: string): DaemonSpec => {
     const { dir, forget } = folderOf(name);
-    // An earlier configuration may have had servers of our own.
+    // Under an earlier configuration the agent may have started servers.
     if (found !== undefined && name === FOUND)
       return { name, found, isOneProcess: true, api: (target) => omlxApi(target, { forget }) };
     const api: DaemonSpec["api"] = (target) => omlxApi(target, { modelDir: dir, forget });
@@ -116,21 +106,14 @@ function createServers(config: OmlxConfig, { env, instances, memoryBudget }: Eng
     const spec = adopted(serverName(settings));
     const base = join(home, spec.name);
     const command = async (port: number) => {
-      // It keeps the flags of every start, and loads pinned models of the last one.
+      // oMLX saves the flags of every start, and loads the pinned models of the previous one.
       await rm(base, { recursive: true, force: true });
       await mkdir(folderOf(spec.name).dir, { recursive: true, mode: 0o700 });
-      const place = ["--base-path", base, "--model-dir", folderOf(spec.name).dir, "--no-hf-cache"];
-      const listen = ["--host", "127.0.0.1", "--port", String(port)];
+      const paths = ["--base-path", base, "--model-dir", folderOf(spec.name).dir, "--no-hf-cache"];
+      const flags = [...paths, "--host", "127.0.0.1", "--port", String(port)];
       return {
-        argv: [
-          program.path,
-          "serve",
-          ...place,
-          ...listen,
-          ...guardFlags(memoryBudget(), program),
-          ...settings.flags,
-        ],
-        env: { ...env, HOME: base, HF_HUB_OFFLINE: "1", OMLX_API_KEY: await keyIn(ownKey) },
+        argv: [program.path, "serve", ...flags, ...guardFlags(memoryBudget(), program), ...settings.flags],
+        env: { ...env, HOME: base, HF_HUB_OFFLINE: "1", OMLX_API_KEY: await readOrCreateKey(ownKey) },
       };
     };
     return { ...spec, start: { ports: PORTS, command } };
@@ -142,7 +125,8 @@ function createServers(config: OmlxConfig, { env, instances, memoryBudget }: Eng
   ): Promise<ModelReference> => {
     const model = modelName(await weightsIdentity(files), settings);
     return {
-      ...{ model, record },
+      model,
+      record,
       prepare: async (target, signal) => {
         const folder = folderOf(daemon);
         await folder.place(model, files);
@@ -154,42 +138,41 @@ function createServers(config: OmlxConfig, { env, instances, memoryBudget }: Eng
   return { found, find, adopted, started, reference };
 }
 
-/** The budget is the guard's soft watermark, above which it takes no new requests; pins keep it from evicting. */
+/** The budget is the guard's soft watermark, above which oMLX accepts no new requests; pins keep it from evicting models. */
 function guardFlags(budgetBytes: number | undefined, { flags }: OmlxProgram): readonly string[] {
-  const knows = flags.has("--memory-guard-gb") && budgetBytes !== undefined;
-  const ceiling = knows ? ["--memory-guard-gb", (budgetBytes / SOFT_SHARE / GIB).toFixed(1)] : [];
-  return ["--memory-guard", "aggressive", ...ceiling];
+  const guard = ["--memory-guard", "aggressive"];
+  if (budgetBytes === undefined || !flags.has("--memory-guard-gb")) return guard;
+  return [...guard, "--memory-guard-gb", (budgetBytes / SOFT_SHARE / GIB).toFixed(1)];
 }
 
-/** The key of our own servers: made once, so that the next agent knows it too, and never seen half written. */
-async function keyIn(path: string): Promise<string> {
+/** The key of the servers that the agent starts: created once, so that the next agent has it too, and linked once complete. */
+async function readOrCreateKey(path: string): Promise<string> {
   const key = randomBytes(32).toString("hex");
-  const fresh = `${path}.${key.slice(0, 8)}`;
-  await writeFile(fresh, `${key}\n`, { mode: 0o600, flag: "wx" });
+  const temporary = `${path}.${key.slice(0, 8)}`;
+  await writeFile(temporary, `${key}\n`, { mode: 0o600, flag: "wx" });
   try {
-    await link(fresh, path);
+    await link(temporary, path);
     return key;
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
     return (await readFile(path, "utf8")).trim();
   } finally {
-    await rm(fresh);
+    await rm(temporary);
   }
 }
 
-/** Services choose the folder, so it must be one that this host allows. */
+/** Services choose the folder, so this host must allow it. */
 async function checkCacheFolder(folder: string | undefined, roots: readonly string[]): Promise<void> {
   if (folder === undefined) return;
   const real = await resolveInside(folder, roots).catch((error: unknown) => {
     if (systemCode(error) === "ENOENT") return "missing" as const;
     throw error;
   });
-  if (real !== "outside" && real !== "missing") return;
-  const [code, why] =
-    real === "missing"
-      ? (["SettingUnavailable", "does not exist on this host"] as const)
-      : (["EngineSettingsRefused", "is not in omlx.cacheRoots of this host"] as const);
-  throw new MetalbridgeError(code, `pagedSSDCacheDir: ${folder} ${why}`);
+  const setting = `pagedSSDCacheDir: ${folder}`;
+  if (real === "missing")
+    throw new MetalbridgeError("SettingUnavailable", `${setting} does not exist on this host`);
+  if (real === "outside")
+    throw new MetalbridgeError("EngineSettingsRefused", `${setting} is not in omlx.cacheRoots of this host`);
 }
 
 function notInstalled(): MetalbridgeError {

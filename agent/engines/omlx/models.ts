@@ -1,18 +1,18 @@
-/** Models of our store in a server's folder, each under a name of its own. */
+/** Links models of the agent's store into a server's folder, each under its own name. */
 import { mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import type { StoredFile } from "../../store/types.ts";
-import { parseJson } from "../io/http.ts";
 
 export interface OmlxModelFolder {
   readonly dir: string;
   readonly place: (model: string, files: readonly StoredFile[]) => Promise<void>;
-  /** An empty model beside it: its name. */
+  /** Creates an empty model next to it, and returns the stub's name. */
   readonly placeStub: (model: string) => Promise<string>;
-  /** With the settings that the server has stored for it. */
+  /** Removes the model, its stub, and the settings that the server has stored for it. */
   readonly forget: (model: string) => Promise<void>;
 }
 
@@ -20,9 +20,9 @@ const SETTINGS_FILE = "model_settings.json";
 const settingsSchema = z.looseObject({ models: z.record(z.string(), z.unknown()) });
 const STUB = "-stub";
 
-/** Settings of models that are not ours stay as they are. */
+/** Settings of models that other clients use stay unchanged. */
 export function modelFolder(basePath: string, dir: string): OmlxModelFolder {
-  // One change after the other: each writes the whole file.
+  // Changes are serialized: each one writes the whole file.
   const inTurn = createSerializer();
   const forgetSettings = (model: string): Promise<void> =>
     inTurn(async () => {
@@ -34,7 +34,7 @@ export function modelFolder(basePath: string, dir: string): OmlxModelFolder {
     });
   return {
     dir,
-    place: (model, files) => link(join(dir, model), files),
+    place: (model, files) => linkFiles(join(dir, model), files),
     placeStub: async (model) => {
       const name = `${model}${STUB}`;
       await mkdir(join(dir, name), { recursive: true, mode: 0o700 });
@@ -49,15 +49,15 @@ export function modelFolder(basePath: string, dir: string): OmlxModelFolder {
   };
 }
 
-/** Links, not copies: the store keeps the files for as long as a replica uses them, and none outlives it. */
-async function link(folder: string, files: readonly StoredFile[]): Promise<void> {
-  const wanted = await Promise.all(
+/** Links instead of copies: the store keeps the files while a replica uses them. */
+async function linkFiles(folder: string, files: readonly StoredFile[]): Promise<void> {
+  const links = await Promise.all(
     files.map(async ({ name, path }) => ({ name: join(folder, name), target: await realpath(path) })),
   );
-  const targets = await Promise.all(wanted.map(({ name }) => readlink(name).catch(() => undefined)));
-  if (wanted.every(({ target }, index) => targets[index] === target)) return;
+  const targets = await Promise.all(links.map(({ name }) => readlink(name).catch(() => undefined)));
+  if (links.every(({ target }, index) => targets[index] === target)) return;
   await rm(folder, { recursive: true, force: true });
-  for (const { name, target } of wanted) {
+  for (const { name, target } of links) {
     await mkdir(dirname(name), { recursive: true, mode: 0o700 });
     await symlink(target, name);
   }

@@ -1,4 +1,4 @@
-/** Finding oMLX on this machine: its program with the flags that it takes, or a server that runs already. */
+/** Finds oMLX on this machine: its program with the flags that it accepts, or a server that runs already. */
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { DetectedRuntime } from "../engine.ts";
@@ -9,18 +9,19 @@ import {
   runProgram,
   runVersionCommand,
 } from "../io/program.ts";
-import { callOmlx, errorIn, identifyOmlx, readVersion as readServerVersion, type Server } from "./api.ts";
+import { callOmlx, describeReply, identifyOmlx, readVersion, type Server } from "./api.ts";
 
-/** Where Homebrew keeps it beside what is on PATH, and what it is called in the app. */
+/** Homebrew's folders, searched after PATH. */
 const FOLDERS = [
   "/opt/homebrew/opt/omlx/bin",
   "/usr/local/opt/omlx/bin",
   "/opt/homebrew/bin",
   "/usr/local/bin",
 ];
+/** The program inside the desktop app. */
 const APP = { name: "omlx-cli", folder: "/Applications/oMLX.app/Contents/MacOS" };
-/** Each server is started with these; other versions had other ones. */
-const NEEDED = [
+/** The agent starts each server with these flags; other versions had other ones. */
+const REQUIRED_FLAGS = [
   "--base-path",
   "--model-dir",
   "--host",
@@ -33,7 +34,7 @@ const FIRST_VERSION = "0.7";
 const TIMEOUT_MS = 2_000;
 
 export interface OmlxProgram extends DetectedRuntime {
-  /** Of `omlx serve`. */
+  /** The flags of `omlx serve`. */
   readonly flags: ReadonlySet<string>;
 }
 
@@ -56,29 +57,28 @@ export function rejectUnknownFlags({ version, flags: known }: OmlxProgram, flags
   throw new MetalbridgeError("SettingNotSupported", `omlx ${version} has no ${unknown.join(", ")}`);
 }
 
-/** The server that the agent's configuration names. */
+/** Detects the server that the agent's configuration names. */
 export async function detectOmlx(server: Server): Promise<DetectedRuntime> {
-  const where = `http://${server.host}:${server.port}`;
+  const url = `http://${server.host}:${server.port}`;
   const state = await identifyOmlx(server);
   if (state === undefined) {
-    const message = `no oMLX answers at ${where}, which the agent's configuration names`;
+    const message = `no oMLX answers at ${url}, which the agent's configuration names`;
     throw new MetalbridgeError("RuntimeBroken", message, {
       summary:
         "start it, or remove omlx.address from the agent's configuration: the agent then starts one of its own",
     });
   }
   if (state === "loading")
-    throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} is still loading its pinned models`, {
-      summary: "wait: the agent asks again every few seconds",
+    throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${url} is still loading its pinned models`, {
+      summary: "wait: the agent retries every few seconds",
     });
   const status = await callOmlx(server, { path: "/api/status", timeoutMs: TIMEOUT_MS });
   if ("failed" in status || status.status !== 200) {
-    const why = "failed" in status ? status.failed : `HTTP ${status.status}: ${errorIn(status.body)}`;
-    throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} refuses the agent: ${why}`, {
-      summary: "put its main API key into the file that omlx.keyFile names",
-    });
+    const message = `the oMLX at ${url} refuses the agent: ${describeReply(status)}`;
+    const summary = "put its main API key into the file that omlx.keyFile names";
+    throw new MetalbridgeError("RuntimeBroken", message, { summary });
   }
-  return { name: "omlx", version: (await readServerVersion(server)) ?? "unknown", path: where };
+  return { name: "omlx", version: (await readVersion(server)) ?? "unknown", path: url };
 }
 
 async function readProgram(path: string, env: ProgramOptions["env"]): Promise<OmlxProgram> {
@@ -90,7 +90,7 @@ async function readProgram(path: string, env: ProgramOptions["env"]): Promise<Om
   const help = await runProgram(path, ["serve", "--help"], env);
   if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} serve ${help.failed}`);
   const flags = new Set(help.text.match(/--[a-z][a-z0-9-]*/g));
-  const missing = NEEDED.filter((flag) => !flags.has(flag));
+  const missing = REQUIRED_FLAGS.filter((flag) => !flags.has(flag));
   if (missing.length > 0)
     throw new MetalbridgeError(
       "RuntimeTooOld",

@@ -1,4 +1,4 @@
-/** Drivers of the two tiny programs: the least that a new engine needs. */
+/** Drivers of the two tiny programs: the minimum that a new engine requires. */
 import { fileURLToPath } from "node:url";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { DaemonSpec } from "../../instances/daemon/spec.ts";
@@ -26,7 +26,7 @@ export function tinyEngineDriver({ processes }: Instances): EngineDriver {
   };
 }
 
-/** One daemon on `port` for all replicas; the service's name is the model's. */
+/** One daemon on `port` for all replicas. The model has the service's name. */
 export function tinyDaemonDriver({ daemons }: Instances, port: number): EngineDriver {
   const call = (method: "PUT" | "DELETE", model: string): Promise<void> =>
     fetch(`http://${LOOPBACK}:${port}/models/${model}`, {
@@ -52,7 +52,7 @@ export function tinyDaemonDriver({ daemons }: Instances, port: number): EngineDr
   };
 }
 
-/** What the daemon on `port` has loaded. */
+/** The models that the daemon on `port` has loaded. */
 export async function tinyModels(port: number): Promise<readonly string[]> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   return (await fetch(`http://${LOOPBACK}:${port}/models`, { signal })).json() as Promise<string[]>;
@@ -68,27 +68,22 @@ function tinyDriver(
     if ("failed" in answer) return answer;
     return answer.status === 200 ? "ok" : { failed: `HTTP ${answer.status}` };
   };
-  const health: EngineDriver["probeHealth"] = async (target) => {
-    const answer = await request(target);
-    return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
-  };
   return {
     runtime,
     detect: async () => ({ name: runtime, version: "1", path: process.execPath }),
     claimBytes: () => 1024 ** 2,
-    probeHealth: health,
+    probeHealth: async (target) => {
+      const answer = await request(target);
+      return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
+    },
     probeRequest: request,
-    probeLive: async (target) => ({ health: await health(target), progress: "unknown" }),
     readWork: async (target) =>
       (await request(target)) === "ok" ? { inFlight: 0, tokensTotal: 0 } : "unknown",
-    readProgress: async () => "unknown",
-    facts: async () => ({}),
     devices: async () => "unknown",
     classifyExit: (exit) =>
       exit !== "unknown" && exit.signal === "SIGKILL"
         ? { code: "EngineKilled", message: "killed" }
         : { code: "EngineCrashed", message: "it exited" },
-    findDegraded: () => undefined,
     ownLines: (logTail) => logTail,
   };
 }

@@ -1,4 +1,4 @@
-/** A tiny engine with a process of its own: `node tiny-engine.ts PORT ADDRESS…`. Answers every request. */
+/** A tiny engine that is one process per replica: `node tiny-engine.ts PORT ADDRESS…`. Answers every request. */
 import { createServer } from "node:http";
 
 const [port, ...addresses] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 /**
  * A tiny native program: `node tiny-program.ts PORT ADDRESS …`. /hold is answered once /release is requested, /metrics
- * counts those that are held, /arguments repeats its arguments, /health is 200.
+ * counts the requests to /hold that are pending, /arguments repeats its arguments, /health is 200.
  */
 import { createServer, type ServerResponse } from "node:http";
 

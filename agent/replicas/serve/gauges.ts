@@ -42,8 +42,8 @@ export function noteGauges(
   if (progress !== "late") return;
   const timeoutMs = 2 * stallLimitMs(workOf(state), context.timings);
   state.jobs.run(PATIENT, async (signal) => {
-    const answer = await probe.driver.readProgress(probe.target, { timeoutMs, signal });
-    if (!signal.aborted) note(state, instance, context, answer);
+    const answer = await probe.driver.readProgress?.(probe.target, { timeoutMs, signal });
+    if (!signal.aborted) note(state, instance, context, answer ?? "unknown");
     return true;
   });
 }

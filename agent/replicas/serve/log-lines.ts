@@ -28,7 +28,7 @@ export function scanLog(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("log", async () => {
     const found = await readNewLines(instance.logPath, log.seenTo ?? 0);
     if (found === undefined) return "unchanged";
-    const line = driver.findDegraded(found.text);
+    const line = driver.findDegraded?.(found.text);
     const now = context.ports.clock.monotonicMs();
     let isSuspected = false;
     noteLog(state, instance, (before) => {

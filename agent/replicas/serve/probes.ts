@@ -99,9 +99,9 @@ async function askHealth(
   const { clock } = context.ports;
   const askedAt = clock.monotonicMs();
   const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
-  const asked: Promise<LivenessReply> = asksGauges
-    ? driver.probeLive(target, options)
-    : driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
+  const asked: Promise<LivenessReply> =
+    (asksGauges ? driver.probeLive?.(target, options) : undefined) ??
+    driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
   const unhealthy = `no answer within ${timeoutMs} ms`;
   const late: LivenessReply = { health: { unhealthy }, progress: "unknown" };
   const answer = await withTimeout(timeoutMs, context, asked, late);
@@ -171,7 +171,7 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
 /** Runs beside the announcement, not before it. */
 function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeContext): void {
   state.jobs.run("facts", async (signal) => {
-    const { contextPerSlot } = await probe.driver.facts(probe.target);
+    const contextPerSlot = await probe.driver.readContextPerSlot?.(probe.target);
     // An agent that has stopped writes nothing more: engine.json belongs to the next one.
     if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
     if (runOf(state)?.file.contextPerSlot === contextPerSlot) return true;
@@ -197,7 +197,7 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
 /** From what stands in front of the engine, if anything does: it counts exactly. */
 async function readWork({ driver, target, run }: ProbeContext): Promise<DrainReading | "unknown"> {
   const inFlight = await run.instance.inFlight?.();
-  if (inFlight === undefined) return driver.readWork(target);
+  if (inFlight === undefined) return driver.readWork?.(target) ?? "unknown";
   return inFlight === "unknown" ? inFlight : { inFlight, tokensTotal: 0 };
 }
 
