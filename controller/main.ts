@@ -190,7 +190,7 @@ function routesOf(
       metrics,
     }),
     // Controllers that do not lead serve the webhook too.
-    "/readyz/preflight": readyRoute(() => preflight?.trouble() ?? []),
+    "/readyz/preflight": readyRoute(() => preflight?.failures() ?? []),
   };
 }
 

@@ -5,7 +5,7 @@ import {
   fitProbePod,
   isStaleProbePod,
   LABEL_RUN,
-  type PodEnd,
+  type ProbeOutcome,
   PROBE_LABELS,
   type ProbePodPlan,
   probeFailed,
@@ -27,7 +27,7 @@ export interface ProbeOptions extends Pick<ProbePodPlan, "namespace" | "image" |
   readonly signal: AbortSignal;
 }
 
-export type FitProbeResult = Exclude<PodEnd, { readonly at: "waiting" }>;
+export type FitProbeResult = Exclude<ProbeOutcome, { readonly at: "waiting" }>;
 export type FitProbeResults = ReadonlyMap<string, FitProbeResult>;
 
 interface Running {

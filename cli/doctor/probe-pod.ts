@@ -4,7 +4,7 @@ import {
   probeState,
   runOnceContainer,
   WITHOUT_MESH,
-  whyWaiting,
+  readWaitingPod,
 } from "../../controller/workload/one-shot-pod.ts";
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
 
@@ -74,7 +74,7 @@ export function readProbe(pod: Pod): ReachProbeResult {
       return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: whyFailed(pod) };
     }
     default:
-      return whyWaiting(pod);
+      return readWaitingPod(pod);
   }
 }
 

@@ -128,7 +128,7 @@ function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
 }
 
 /**
- * The conditions of `types` with the updates applied, or undefined where nothing changes. Conditions without an update
+ * The conditions of `types` with the updates applied, or undefined if nothing changes. Conditions without an update
  * are kept, except for those in `ended`, which are removed.
  */
 export function withUpdates(

@@ -31,7 +31,7 @@ export function createDeletions(clock: Clock): Deletions {
   };
 }
 
-/** When a reachable host will have kept a replica for too long; undefined where nothing waits for the host. */
+/** When a reachable host will have kept a replica for too long; undefined if nothing waits for the host. */
 export function overdueInMs(
   { metadata, spec }: InferenceReplica,
   leavingMs: ReadonlyMap<string, number>,

@@ -10,7 +10,7 @@ const NAMED = 3;
 /** Why a replica stays for now, by `namespace/name`; absent where its successor is on its way. */
 export type FindDrainBlocker = (replica: string) => string | undefined;
 
-/** Undefined where no drain is requested. Replicas count until their engines are gone. */
+/** Undefined if no drain is requested. Replicas count until their engines are gone. */
 export function drainedUpdate(
   { spec, metadata }: Host,
   replicas: readonly InferenceReplica[],

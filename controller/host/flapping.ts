@@ -37,7 +37,7 @@ export function changesAfter(
   return [...recent, nowIso].slice(-MAX_FLAP_CHANGES);
 }
 
-/** Undefined where the host is steady. */
+/** Undefined if the host is steady. */
 export function readFlapping(changes: readonly string[], nowIso: string): Flapping | undefined {
   const nowMs = Date.parse(nowIso);
   const times = changes

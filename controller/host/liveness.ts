@@ -22,19 +22,19 @@ export interface Absence {
 export interface HostSign {
   readonly name: string;
   /** When a change of its Lease was last observed by this process. */
-  readonly lastChangeMs?: number | undefined;
+  readonly lastChangeMs?: number;
   /** The last time for which its Lease had expired. */
-  readonly absence?: Absence | undefined;
+  readonly absence?: Absence;
   /** Its Lease names a holder: an agent has joined. `host add` creates a Lease without one. */
   readonly hasHolder: boolean;
   /**
    * The status of its Reachable condition; absent until the first verdict, and while its agent has never
    * reported.
    */
-  readonly reachable?: "True" | "False" | "Unknown" | undefined;
+  readonly reachable?: "True" | "False" | "Unknown";
   readonly isLost: boolean;
   /** The shortest limit of silence among its replicas; absent without replicas. */
-  readonly lostAfterMs?: number | undefined;
+  readonly lostAfterMs?: number;
   /** An operator declared it lost, and its agent has not renewed the Lease since. */
   readonly isDeclaredLost?: boolean;
   /** An operator declared it lost whatever its agent renews. */
@@ -65,7 +65,7 @@ export type LivenessVerdict =
 
 export interface LivenessPlan {
   readonly verdicts: ReadonlyMap<string, LivenessVerdict>;
-  readonly recheckAfterMs?: number | undefined;
+  readonly recheckAfterMs?: number;
 }
 
 /**
@@ -88,7 +88,7 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
 }
 
 /**
- * The same verdict on one host, without a look at the others; undefined where they count: for a host that has expired and is
+ * The same verdict on one host, without a look at the others; undefined if they count: for a host that has expired and is
  * not judged yet.
  */
 export function judgeSingleHost(

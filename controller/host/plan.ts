@@ -28,7 +28,7 @@ import type { LivenessVerdict } from "./liveness.ts";
 export interface HostObserved {
   readonly name: string;
   /** Absent when the Host object is gone, which a live read has confirmed. */
-  readonly host?: Host | undefined;
+  readonly host?: Host;
   readonly verdict: LivenessVerdict;
   /** It was declared lost, and has renewed its Lease since. */
   readonly isDeclaredInVain?: boolean;
@@ -62,7 +62,7 @@ export interface HostPlan {
   readonly steps: readonly HostStep[];
   /** True where the silence must be confirmed by a live read of the Lease first. */
   readonly needsProof: boolean;
-  readonly flapping?: Flapping | undefined;
+  readonly flapping?: Flapping;
 }
 
 /** Level-triggered: plans from what differs now, whatever happened before. */

@@ -4,8 +4,8 @@ import { type Absence, SILENCE_MS } from "./liveness.ts";
 
 /** The fields of a Lease that change when its host renews it. Without a holder no agent has joined. */
 export interface LeaseMark {
-  readonly holder?: string | undefined;
-  readonly renewTime?: string | undefined;
+  readonly holder?: string;
+  readonly renewTime?: string;
 }
 
 export interface LeaseSigns {

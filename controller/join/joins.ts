@@ -125,7 +125,7 @@ async function admit(
   return isAnswered ? undefined : BEHIND;
 }
 
-/** Undefined where another write came first. */
+/** Undefined if another write came first. */
 async function writeJoined(
   { client }: JoinPorts,
   { metadata }: KubeObject,

@@ -57,7 +57,7 @@ export interface LeadOptions {
   readonly fitness: Fitness | undefined;
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
-  /** Undefined where it is off. */
+  /** Undefined if it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** These watches have started; more may follow. */
   readonly onWatching: (watches: () => readonly WatchedReflector[]) => void;

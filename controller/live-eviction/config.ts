@@ -25,7 +25,7 @@ export const liveEvictionConfigSchema = z.strictObject({
 
 export type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;
 
-/** Undefined where it is off. */
+/** Undefined if it is off. */
 export function liveEvictionOf(
   config: z.output<typeof liveEvictionConfigSchema>,
   times: LiveEvictionTimes = {},

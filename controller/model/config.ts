@@ -17,7 +17,7 @@ const commaList = <T extends z.ZodType<unknown, string>>(entry: T) =>
     .transform((text) => (text === "" ? [] : text.split(",")))
     .pipe(z.array(entry).max(64));
 
-/** No data for `stallMs`, or no header after `lookMs`, is a failure. */
+/** Reading a source fails after `stallMs` without data, or after `lookMs` without a complete header. */
 const milliseconds = z.coerce.number().int().min(100).max(3_600_000).meta({ hidden: true });
 
 export const modelConfigSchema = z.strictObject({
@@ -34,12 +34,14 @@ export const modelConfigSchema = z.strictObject({
   allowLoopback: z
     .boolean()
     .default(false)
-    .describe("Allow sources on the controller's own loopback, for a controller that runs beside an agent."),
+    .describe(
+      "Allow sources on the controller's own loopback, for a controller on the same machine as an agent.",
+    ),
   allowPrivate: z
     .boolean()
     .default(false)
     .describe(
-      "Allow sources in any private network. Whoever may create a Model can then use the controller to probe them.",
+      "Allow sources in any private network. Anyone who can create a Model can then use the controller to probe them.",
     ),
   allowNetworks: commaList(
     z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8"),
@@ -58,14 +60,14 @@ export const modelConfigSchema = z.strictObject({
     .enum(["Namespace", "Model"])
     .optional()
     .describe(
-      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models go. Model: one claim for each Model, deleted with it. Absent: Namespace with access mode ReadWriteMany, else Model.",
+      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models are deleted. Model: one claim for each Model, deleted with it. Absent: Namespace with access mode ReadWriteMany, else Model.",
     ),
   cacheSize: z
     .string()
     .refine((text) => (parseQuantity(text) ?? 0) > 0, "must be a quantity, for example 100Gi")
     .default("100Gi")
     .describe(
-      "Size of a new claim for a namespace. A claim for one Model has the size of its weights, and this one where the source does not state it.",
+      "Size of a new claim for a namespace. A claim for one Model has the size of its weights, or this size if the source does not state it.",
     ),
   cacheStorageClass: z
     .string()
@@ -85,7 +87,7 @@ export const modelConfigSchema = z.strictObject({
     .describe(
       "ConfigMap in the namespaces of Models whose key ca.crt holds the authorities (PEM) that download Jobs trust too.",
     ),
-  // Not documented: for tests with sources that do not answer.
+  // Undocumented, for tests with sources that do not answer.
   stallMs: milliseconds.default(15_000),
   lookMs: milliseconds.default(60_000),
   sourceCheckSeconds: z.coerce

@@ -1,8 +1,7 @@
-/** From a Model and what was found to its status. Pure and total. */
+/** Plans the status of a Model from its spec and the inspection of its source. Pure and total. */
 import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
-import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
@@ -12,10 +11,10 @@ import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 import type { Fetched } from "../../src/models/fetch-result.ts";
-import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
+import { isForHosts } from "../workload/cache-eligibility.ts";
 import { cacheKeyOf } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { copiesOf } from "./copies.ts";
@@ -26,11 +25,11 @@ import { type ObservedSource, pinnedOf, planPin } from "./source/pin.ts";
 
 export interface ModelObservation extends ObservedSource {
   readonly hosts: readonly Host[];
-  /** Checks in a row that found other content than the one before. */
+  /** Consecutive checks that found other content than the check before. */
   readonly changes?: number;
-  /** Of its volume, where it has one. */
-  readonly cache?: CacheState | undefined;
-  /** Those that name it, as weights, draft or adapter. */
+  /** State of the Model's volume; undefined if it has none. */
+  readonly cache?: CacheState;
+  /** Services that name the Model as weights, draft or adapter. */
   readonly services?: readonly InferenceService[];
 }
 
@@ -40,14 +39,14 @@ interface Verdict {
   readonly message: string;
   readonly available: boolean | "Unknown";
   readonly progressing: boolean;
-  readonly degraded?: { readonly reason: string; readonly message: string } | undefined;
+  readonly degraded?: { readonly reason: string; readonly message: string };
   readonly facts: Partial<ModelStatus>;
 }
 
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
   const { model, hosts, cache } = observation;
-  const verdict = withoutRuntime(observation, judge(observation));
+  const verdict = requireRuntime(observation, judge(observation));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
   const ignored = unhonored(observation);
@@ -76,10 +75,11 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     message,
     observedGeneration,
     ...verdict.facts,
-    ...(cache === undefined ? {} : { cache: cache.status }),
-    ...(pinned === undefined ? {} : { pinned, ...shownOf(observation, pinned, nowIso) }),
-    ...(copies.length === 0 ? {} : { hosts: copies }),
-    ...(prefetch === undefined ? {} : { prefetch }),
+    cache: cache?.status,
+    pinned,
+    ...(pinned && revisionFields(observation, pinned, nowIso)),
+    hosts: copies.length === 0 ? undefined : copies,
+    prefetch,
     conditions,
   };
 }
@@ -89,33 +89,24 @@ function conditionStatus(holds: boolean | "Unknown"): ConditionUpdate["status"] 
   return holds ? "True" : "False";
 }
 
-/** The condition of the download; removed where none is wanted any more. */
+/** Sets the condition of the download, or removes it if there is no download. */
 function withTransfer({ status, metadata }: Model, cache: CacheState | undefined, nowIso: string) {
   const type = "ModelTransferHealthy";
   if (cache === undefined) return removeCondition(status?.conditions, type);
-  const { phase, reason, message } = cache.status;
-  const { generation: observedGeneration } = metadata;
-  if (cache.trouble !== undefined)
-    return setCondition(
-      status?.conditions,
-      {
-        type,
-        status: "False",
-        reason: cache.trouble.code,
-        message: cache.trouble.message,
-        observedGeneration,
-      },
-      nowIso,
-    );
+  const { phase, reason, message, filledBy } = cache.status;
+  const { problem } = cache;
   const update =
-    phase === "Ready"
-      ? { status: "True" as const, reason: "ModelTransferSucceeded", message }
-      : { status: "Unknown" as const, reason, message: cache.status.filledBy === "Pods" ? message : "" };
+    problem !== undefined
+      ? { status: "False" as const, reason: problem.code, message: problem.message }
+      : phase === "Ready"
+        ? { status: "True" as const, reason: "ModelTransferSucceeded", message }
+        : { status: "Unknown" as const, reason, message: filledBy === "Pods" ? message : "" };
+  const observedGeneration = metadata.generation;
   return setCondition(status?.conditions, { type, ...update, observedGeneration }, nowIso);
 }
 
-/** Short, for listings, and since when. */
-function shownOf(
+/** The short revision for listings, and when the content was checked and changed. */
+function revisionFields(
   { model, inspection }: ModelObservation,
   pinned: NonNullable<ModelStatus["pinned"]>,
   nowIso: string,
@@ -141,7 +132,7 @@ function checkedAtOf(inspection: InspectionResult | undefined): string | undefin
     : undefined;
 }
 
-/** Says whether the last check of a watched source succeeded; what is pinned serves in any case. */
+/** Sets the condition for checks of a watched source. The pinned content is served in any case. */
 function withCheck(
   { model, task, inspection, changes = 0 }: ModelObservation,
   conditions: ModelStatus["conditions"],
@@ -165,7 +156,7 @@ const UNSTABLE =
   "the source gives another ETag, Last-Modified or size at each request; nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent";
 const MANY_CHANGES = 3;
 
-/** Fields that only a download Job reads, and a policy for content of which only one version exists. */
+/** Fields that have no effect: those that only a download Job reads, and a refresh policy for content that cannot change. */
 function unhonored({ model, task, cache }: ModelObservation): string[] {
   const { prefetch, prefetchHosts, prefetchTolerations = [], resources = {}, refreshPolicy } = model.spec;
   const asksPrefetch = prefetch || prefetchHosts !== undefined;
@@ -192,12 +183,12 @@ function judge(observation: ModelObservation): Verdict {
       return failed(task.code, task.message, false);
     case "onHost":
       return task.reason === "ReadByHost"
-        ? onHostDisk(observation, task.message)
+        ? judgeHostFile(observation, task.message)
         : ready(task.reason, task.message, onHostFacts(model));
     case "onVolume":
       return cache === undefined ? waiting : onVolume(model, cache);
     case "remote":
-      return withCacheTrouble(judgeRemote(observation, task), cache);
+      return withCacheProblem(judgeRemote(observation, task), cache);
     default:
       return task satisfies never;
   }
@@ -208,57 +199,58 @@ function judgeRemote(
   task: Extract<Task, { at: "remote" }>,
 ): Verdict {
   if (inspection?.at === "found")
-    return ready("SourceResolved", task.message, foundFacts(model, inspection.found));
-  if (isKnown) return withTrouble(ready("SourceResolved", task.message, knownFacts(model)), inspection);
-  // The other results are about what is known.
+    return ready("SourceResolved", task.message, inspectedFacts(model, inspection.found));
+  if (isKnown)
+    return withInspectionProblem(ready("SourceResolved", task.message, knownFacts(model)), inspection);
+  // All other results require facts that are already known.
   return inspection?.at === "failed"
     ? failed(inspection.code, inspection.message, inspection.isTransient)
     : waiting;
 }
 
-/** Reported by the replicas of a service for a file of the host that cannot be served. */
-const FILE_TROUBLES = ["SourceNotFound", "FileUnreadable", "SourceNotAllowed"];
+/** Reasons that a service reports if a host cannot serve a file from its disk. */
+const FILE_PROBLEMS = ["SourceNotFound", "FileUnreadable", "SourceNotAllowed"];
 
 /**
- * Only hosts can look for the file, and they do once a replica is to serve it: until a service has served it nothing is known.
- * Services may use such a Model all the same.
+ * Only a host can check the file, and it does so when a replica is about to serve it. Until then the Model is Pending, but
+ * services may use it.
  */
-function onHostDisk({ model, services = [] }: ModelObservation, message: string): Verdict {
+function judgeHostFile({ model, services = [] }: ModelObservation, message: string): Verdict {
   const { reason, phase, observedGeneration } = model.status ?? {};
-  const isSeen =
+  const wasServed =
     phase === "Ready" && reason === "FileServed" && observedGeneration === model.metadata.generation;
   const serving = services.find(({ status }) => (status?.readyReplicas ?? 0) > 0);
   const facts = onHostFacts(model);
-  if (serving !== undefined || isSeen)
+  if (serving !== undefined || wasServed)
     return ready("FileServed", "a host has served the file from its own disk", facts);
   const failing = services.find(
     ({ spec, status }) =>
-      spec.modelRef === model.metadata.name && FILE_TROUBLES.includes(status?.reason ?? ""),
+      spec.modelRef === model.metadata.name && FILE_PROBLEMS.includes(status?.reason ?? ""),
   );
-  const { reason: why = "", message: what = "" } = failing?.status ?? {};
+  const { reason: failure = "", message: detail = "" } = failing?.status ?? {};
   return {
     phase: "Pending",
     reason: "ReadByHost",
     facts,
     available: "Unknown",
     progressing: false,
-    message: `${message}; the file is not checked before a replica is to serve it`,
+    message: `${message}; the file is checked when a replica is about to serve it`,
     degraded: failing && {
-      reason: why,
-      message: `InferenceService ${failing.metadata.name}: ${truncate(what, 2_000)}`,
+      reason: failure,
+      message: `InferenceService ${failing.metadata.name}: ${truncate(detail, 2_000)}`,
     },
   };
 }
 
-/** Pods that fill a volume need its claim. */
-function withCacheTrouble(verdict: Verdict, cache: CacheState | undefined): Verdict {
-  const { trouble, status } = cache ?? {};
-  if (trouble === undefined || status?.filledBy !== "Pods") return verdict;
-  return { ...verdict, degraded: { reason: trouble.code, message: trouble.message } };
+/** A problem with a claim that pods fill degrades the Model. */
+function withCacheProblem(verdict: Verdict, cache: CacheState | undefined): Verdict {
+  const { problem, status } = cache ?? {};
+  if (problem === undefined || status?.filledBy !== "Pods") return verdict;
+  return { ...verdict, degraded: { reason: problem.code, message: problem.message } };
 }
 
-/** Ready once the files are complete and verified; the Job's result has the facts of the header. */
-function onVolume(model: Model, { status, trouble, fetched }: CacheState): Verdict {
+/** Ready once the files are complete and verified. The Job's result has the facts from the header. */
+function onVolume(model: Model, { status, problem, fetched }: CacheState): Verdict {
   const { phase, reason, message } = status;
   const isSame = model.status?.cache?.key !== undefined && model.status.cache.key === status.key;
   return {
@@ -267,30 +259,15 @@ function onVolume(model: Model, { status, trouble, fetched }: CacheState): Verdi
     message,
     available: phase === "Ready",
     progressing: phase === "Downloading" || phase === "Pending",
-    degraded: trouble && { reason: trouble.code, message: trouble.message },
-    facts: fetched === undefined ? (isSame ? knownFacts(model) : {}) : fetchedFacts(model, fetched),
+    degraded: problem && { reason: problem.code, message: problem.message },
+    facts: fetched === undefined ? (isSame ? knownFacts(model) : {}) : sourceFacts(model, fetched),
   };
 }
 
-function fetchedFacts(model: Model, found: Fetched): Partial<ModelStatus> {
-  const { files, sha256, format, revision, weightsBytes, gguf, sizeBytes } = found;
-  return {
-    cacheKey: cacheKeyOf(model),
-    files: [...files],
-    ...sizes(sizeBytes),
-    ...(weightsBytes === undefined ? {} : { weightsBytes }),
-    ...(sha256 === undefined ? {} : { sha256 }),
-    ...(format === undefined ? {} : { format }),
-    ...(revision === undefined ? {} : { revision }),
-    ...(gguf === undefined ? {} : { gguf: ggufSchema.parse(gguf) }),
-  };
-}
-
-/** A Model for hosts in a format that none can run is not Ready, however well its source was read. */
-function withoutRuntime({ model: { spec }, cache }: ModelObservation, verdict: Verdict): Verdict {
-  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
-  if (!isForHosts || cache !== undefined) return verdict;
-  const format = spec.format ?? verdict.facts.format;
+/** Fails a Model for hosts whose format no host can run, even if its source was read. */
+function requireRuntime({ model, cache }: ModelObservation, verdict: Verdict): Verdict {
+  if (!isForHosts(model) || cache !== undefined) return verdict;
+  const format = model.spec.format ?? verdict.facts.format;
   if (verdict.available === false || format === undefined || isServedOnHosts(format)) return verdict;
   try {
     candidateRuntimes(undefined, format, "chat");
@@ -314,7 +291,7 @@ function ready(reason: string, message: string, facts: Partial<ModelStatus>): Ve
   return { phase: "Ready", reason, message, available: true, progressing: false, facts };
 }
 
-/** A transient failure is Pending and retried; a permanent one is Failed. */
+/** A transient failure is Pending and retried; a permanent failure is Failed. */
 function failed(reason: string, message: string, isTransient: boolean): Verdict {
   const phase = isTransient ? "Pending" : "Failed";
   return {
@@ -328,25 +305,33 @@ function failed(reason: string, message: string, isTransient: boolean): Verdict 
   };
 }
 
-/** A source that cannot be read again takes nothing away from what is known and stored. */
-function withTrouble(verdict: Verdict, inspection: InspectionResult | undefined): Verdict {
+/** If a source cannot be read again, the Model keeps its facts and is degraded. */
+function withInspectionProblem(verdict: Verdict, inspection: InspectionResult | undefined): Verdict {
   return inspection?.at === "failed"
     ? { ...verdict, degraded: { reason: inspection.code, message: inspection.message } }
     : verdict;
 }
 
-function foundFacts(model: Model, found: Inspected): Partial<ModelStatus> {
+function inspectedFacts(model: Model, found: Inspected): Partial<ModelStatus> {
   const sha256 = model.spec.sha256?.toLowerCase() ?? found.sha256;
-  const weightsBytes = found.gguf?.weightsBytes;
+  return sourceFacts(model, { ...found, sha256, weightsBytes: found.gguf?.weightsBytes });
+}
+
+function sourceFacts(
+  model: Model,
+  found: Pick<Inspected, "files" | "sizeBytes"> & Omit<Fetched, "code" | "file" | "files" | "sizeBytes">,
+): Partial<ModelStatus> {
+  const { files, sizeBytes, weightsBytes, sha256, format, revision, gguf } = found;
   return {
     cacheKey: cacheKeyOf(model),
-    files: [...found.files],
-    ...sizes(found.sizeBytes),
-    ...(weightsBytes === undefined ? {} : { weightsBytes }),
-    ...(sha256 === undefined ? {} : { sha256 }),
-    ...(found.format === undefined ? {} : { format: found.format }),
-    ...(found.revision === undefined ? {} : { revision: found.revision.slice(0, 256) }),
-    ...(found.gguf === undefined ? {} : { gguf: ggufFacts(found.gguf) }),
+    files: [...files],
+    ...sizes(sizeBytes),
+    weightsBytes,
+    sha256,
+    format,
+    revision: revision?.slice(0, 256),
+    // Drops the parts of the header's summary that the status has no fields for.
+    gguf: gguf && ggufSchema.parse(gguf),
   };
 }
 
@@ -358,13 +343,9 @@ function onHostFacts(model: Model): Partial<ModelStatus> {
     cacheKey: cacheKeyOf(model),
     files: name === undefined ? undefined : [name],
     format,
-    sha256: model.spec.sha256 === undefined ? undefined : model.spec.sha256.toLowerCase(),
-    ...sizes(copySize(model)),
+    sha256: model.spec.sha256?.toLowerCase(),
+    ...sizes(model.status?.hosts?.find(({ sizeBytes }) => sizeBytes !== undefined)?.sizeBytes),
   };
-}
-
-function copySize({ status }: Model): number | undefined {
-  return status?.hosts?.find(({ sizeBytes }) => sizeBytes !== undefined)?.sizeBytes;
 }
 
 function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
@@ -385,9 +366,4 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
 
 function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
   return sizeBytes === undefined ? {} : { sizeBytes, size: formatBytes(sizeBytes) };
-}
-
-/** The part of the summary that status has fields for. */
-function ggufFacts(summary: GgufSummary): GgufFacts {
-  return ggufSchema.parse(summary);
 }

@@ -1,4 +1,4 @@
-/** One pass over one Model: inspects its source when that is due, and writes what is known. */
+/** Reconciles one Model: downloads it to a volume if needed, inspects its source when due, and writes its status. */
 
 import { getCondition } from "../../src/api/conditions.ts";
 import { describeError } from "../../src/api/errors.ts";
@@ -54,7 +54,7 @@ export interface ModelReconcilerPorts {
   readonly client: KubeClient;
   readonly models: Pick<Reflector<Model>, "get">;
   readonly hosts: Pick<Reflector<Host>, "list">;
-  /** Those that name the Model, as weights, draft or adapter. */
+  /** Services that name the Model as weights, draft or adapter. */
   readonly servicesOf: (model: string) => readonly InferenceService[];
   readonly downloads: Downloads;
   readonly settings: CacheSettings & Pick<ModelConfig, "lookMs" | "sourceCheckSeconds"> & WatchedPaths;
@@ -63,7 +63,7 @@ export interface ModelReconcilerPorts {
   readonly record: RecordEvent;
   readonly clock: Clock;
   readonly log: Log;
-  /** In [0, 1): spreads retries. */
+  /** Returns a number in [0, 1) that spreads retries. */
   readonly random?: () => number;
 }
 
@@ -73,25 +73,29 @@ export interface ModelPassPorts extends ControllerPorts {
 
 export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
-/** For `createModelPass` of the controller. */
+/** Creates the pass over Models from the controller's configuration. */
 export function createModelPass(
   config: ModelConfig & WatchedPaths,
 ): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
   const mark = createMarkSource(inspectSettings(config));
-  return ({ client, watches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
+  return ({ watches: { models, hosts, servicesOfModel }, ...ports }) =>
     createModelReconciler({
-      ...{ client, models, hosts, downloads, inspect, mark, record, clock, log },
+      ...ports,
+      models,
+      hosts,
+      inspect,
+      mark,
       settings: config,
       servicesOf: servicesOfModel.of,
     });
 }
 
-/** The pass, with a memory of its own for earlier inspections. */
+/** Creates the pass, which remembers earlier inspections in memory. */
 export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileModel {
   const records = new Map<string, InspectionRecord>();
   const retries = createRejectionRetries();
-  // Secrets are not watched: each is read again until it is another.
+  // Secrets are not watched, so a Secret that must change is read periodically.
   const secretReads = createRejectionRetries();
   return async (key, signal) => {
     const model = ports.models.get(key);
@@ -103,25 +107,25 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
       return undefined;
     }
     const mainOf = (service: InferenceService) => ports.models.get(modelKeyOf(service));
-    const wish = ports.settings.hostsOnly
+    const desired = ports.settings.hostsOnly
       ? desiredCacheOnHosts(model, ports.servicesOf(key), mainOf)
       : desiredCacheOf(model, ports.servicesOf(key), ports.settings, mainOf);
-    const cached = await cache({ ...ports, retries }, model, wish);
-    const task = classifyModel(model, wish, cached?.state.status.filledBy);
-    const found = { task, cache: cached?.state };
+    const cached = await cache({ ...ports, retries }, model, desired);
+    const task = classifyModel(model, desired, cached?.state.status.filledBy);
+    const observed = { task, cache: cached?.state };
     const { written, record } =
       task.at === "remote"
-        ? await inspectIfDue(ports, model, { ...found, task, record: records.get(key) }, signal)
+        ? await inspectIfDue(ports, model, { ...observed, task, record: records.get(key) }, signal)
         : { written: model, record: undefined };
     if (record === undefined) records.delete(key);
     else records.set(key, record);
-    await writeStatus(ports, written, { ...found, record });
+    await writeStatus(ports, written, { ...observed, record });
     const nowMs = ports.clock.monotonicMs();
     const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - nowMs;
-    const hasToWait = waitsForSecret(model, record) || cached?.waitsForSecret === true;
+    const needsSecret = waitsForSecret(model, record) || cached?.waitsForSecret === true;
     return soonest([
       nextMs === undefined ? undefined : Math.max(0, nextMs),
-      secretReads.afterMs(key, hasToWait, nowMs),
+      secretReads.afterMs(key, needsSecret, nowMs),
       cached?.recheckAfterMs,
     ]);
   };
@@ -130,33 +134,33 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
 async function inspectIfDue(
   ports: ModelReconcilerPorts,
   model: Model,
-  found: Found & { readonly task: Extract<Task, { at: "remote" }> },
+  observed: Observed & { readonly task: Extract<Task, { at: "remote" }> },
   signal: AbortSignal,
 ): Promise<{ readonly written: Model; readonly record: InspectionRecord | undefined }> {
   const { clock, settings, random = Math.random } = ports;
-  const { task } = found;
+  const { task } = observed;
   const checkMs = task.isWatched ? settings.sourceCheckSeconds * 1_000 : undefined;
-  const before = recordFor(model, found.record);
+  const before = recordFor(model, observed.record);
   const isUnscheduled = checkMs !== undefined && before?.nextAtMs === undefined;
   const last = isUnscheduled ? firstRecord(model, checkMs, clock.monotonicMs(), random()) : before;
   const isDue = isInspectionDue(model, last, clock.monotonicMs());
   if (!isDue && !waitsForSecret(model, last)) return { written: model, record: last };
-  // Before the inspection reads it: a later change is not missed.
+  // Read before the inspection uses the Secret, so that a later change is not missed.
   const secretVersion = await secretVersionOf(ports.client, model);
   if (!isDue && secretVersion === last?.secretVersion) return { written: model, record: last };
-  const written = await writeStatus(ports, model, { ...found, record: last });
+  const written = await writeStatus(ports, model, { ...observed, record: last });
   const result = await inspect(ports, model, task, signal);
   const moment = { nowMs: clock.monotonicMs(), random: random(), checkMs };
   return { written, record: { ...recordInspection(model, last, result, moment), secretVersion } };
 }
 
-/** Undefined where the Model needs no volume. */
+/** Undefined if the Model needs no volume. */
 async function cache(
   ports: ModelReconcilerPorts & Pick<CachePorts, "retries">,
   model: Model,
-  wish: DesiredCache,
+  desired: DesiredCache,
 ) {
-  if (wish.at === "volume") return reconcileCache(ports, model, wish, pinnedOf(model)?.revision);
+  if (desired.at === "volume") return reconcileCache(ports, model, desired, pinnedOf(model)?.revision);
   ports.retries.forget(keyOf(model.metadata));
   ports.downloads.follow(keyOf(model.metadata), undefined);
   return undefined;
@@ -188,7 +192,7 @@ async function inspect(
   }
 }
 
-/** Reads headers only of content that is not pinned yet, and only believes in it when it is still there afterwards. */
+/** Reads headers only of content that is not pinned yet, and accepts them only if the content is unchanged afterwards. */
 async function check(
   { inspect: inspectSource, mark: markSource, clock }: ModelReconcilerPorts,
   model: Model,
@@ -198,13 +202,14 @@ async function check(
   const checkedAt = () => isoSeconds(clock.nowMs());
   let mark = await markSource(request);
   const isSame = isInspected(model) && mark.changeMarker === pinned?.changeMarker;
-  const isPinGone = isSame && (await isGone(markSource, request, pinned?.revision, mark.revision));
-  if (isSame && !isPinGone) return { at: "unchanged", checkedAt: checkedAt() };
+  const isPinDeleted =
+    isSame && (await isCommitDeleted(markSource, request, pinned?.revision, mark.revision));
+  if (isSame && !isPinDeleted) return { at: "unchanged", checkedAt: checkedAt() };
   for (let triesLeft = 1; ; triesLeft -= 1) {
     const found = await inspectSource({ ...request, revision: mark.revision });
     const after = await markSource(request);
     if (after.changeMarker === mark.changeMarker)
-      return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt(), isPinGone } };
+      return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt(), isPinDeleted } };
     mark = after;
     if (triesLeft === 0 && isInspected(model) && pinned?.changeMarker !== undefined)
       return { at: "unstable" };
@@ -212,8 +217,8 @@ async function check(
   }
 }
 
-/** Commits are deleted when a branch is rewritten. */
-async function isGone(
+/** True if the source no longer has the pinned commit, for example because its branch was rewritten. */
+async function isCommitDeleted(
   markSource: MarkSource,
   request: Parameters<MarkSource>[0],
   pinned: string | undefined,
@@ -229,17 +234,17 @@ async function isGone(
   }
 }
 
-interface Found {
+interface Observed {
   readonly task: Task;
   readonly record: InspectionRecord | undefined;
   readonly cache: CacheState | undefined;
 }
 
-/** Writes the status where it differs, and says so once per change. Returns the Model as it is then. */
+/** Writes the status if it differs, and reports each change once. Returns the written Model. */
 async function writeStatus(
   ports: ModelReconcilerPorts,
   model: Model,
-  { task, record, cache }: Found,
+  { task, record, cache }: Observed,
 ): Promise<Model> {
   const nowIso = isoSeconds(ports.clock.nowMs());
   const observation = {
@@ -254,13 +259,13 @@ async function writeStatus(
   };
   const status = planModelStatus(observation, nowIso);
   const { name, namespace, uid } = model.metadata;
-  const metadata = {
-    name,
-    namespace,
-    uid,
+  const object = {
+    apiVersion: `${MODELS.group}/${MODELS.version}`,
+    kind: MODELS.kind,
+    metadata: { name, namespace, uid },
+    status,
   };
-  const object = { apiVersion: `${MODELS.group}/${MODELS.version}`, kind: MODELS.kind, metadata, status };
-  // An apply configuration of the status alone; spec belongs to the user.
+  // Applies only the status, because the spec belongs to the user.
   const applied = await ports.client.apply(MODELS, object as unknown as Model, {
     manager: MANAGER_CONTROLLER,
     subresource: "status",
@@ -280,8 +285,8 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   const honored = getCondition(status.conditions, "SpecHonored");
   const wasHonored = getCondition(model.status?.conditions, "SpecHonored");
   if (honored?.status === "False" && honored.message !== wasHonored?.message) {
-    const event = { reason: honored.reason, action: "ReadSpec", note: honored.message };
-    reportOn(record, MODELS, model, { type: "Warning", ...event });
+    const { reason: code, message: note } = honored;
+    reportOn(record, MODELS, model, { type: "Warning", reason: code, action: "ReadSpec", note });
   }
   const prefetched = getCondition(status.conditions, PREFETCHED);
   if (
@@ -290,7 +295,9 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   )
     reportOn(record, MODELS, model, {
       type: prefetched.status === "False" ? "Warning" : "Normal",
-      ...{ reason: prefetched.reason, action: "Prefetch", note: truncate(prefetched.message, 1000) },
+      reason: prefetched.reason,
+      action: "Prefetch",
+      note: truncate(prefetched.message, 1000),
     });
   reportChange({ record, log }, model, status);
   if (model.status?.reason === reason && model.status.observedGeneration === status.observedGeneration)
@@ -303,19 +310,19 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   reportOn(record, MODELS, model, { type, reason, action: "ReadSource", note: truncate(message, 1000) });
 }
 
-/** Also where only a new generation of the spec brought it. */
+/** Reports new content of the source, and failed checks. */
 function reportChange(
   { record, log }: Pick<ModelReconcilerPorts, "record" | "log">,
   model: Model,
   { pinned, shortRevision, conditions }: ModelStatus,
 ): void {
   const before = pinnedOf(model);
-  const isOther =
+  const hasChanged =
     before?.changeMarker !== undefined &&
     pinned?.key === before.key &&
     contentOf(pinned) !== contentOf(before);
   const { name, namespace } = model.metadata;
-  if (isOther) {
+  if (hasChanged) {
     const what = pinned.changeMarker === before.changeMarker ? "another history" : "other content";
     const note = `the source has ${what}: ${model.status?.shortRevision} -> ${shortRevision}; services that use it get a new revision`;
     log.info({ model: `${namespace}/${name}`, revision: shortRevision }, "source changed");

@@ -11,7 +11,7 @@ export interface WebhookBodyLimits {
 const CHUNK_BYTES = 512;
 
 /**
- * Reads a body as UTF-8; undefined where it is too long. Past `allBytes` the largest one is cut off, and its reading
+ * Reads a body as UTF-8; undefined if it is too long. Past `allBytes` the largest one is cut off, and its reading
  * rejects: reviews are small, so it is none of theirs.
  */
 export function createBodyReader({

@@ -95,7 +95,7 @@ interface Known {
   readonly leaf: X509Certificate;
 }
 
-/** Undefined where a part is missing, or is nothing that can be read. */
+/** Undefined if a part is missing, or is nothing that can be read. */
 function readable(found: Partial<Certificates>): Known | undefined {
   const { "ca.crt": ca, "ca.key": caKey, "tls.crt": cert, "tls.key": key } = found;
   if (ca === undefined || caKey === undefined || cert === undefined || key === undefined) return undefined;

@@ -37,7 +37,7 @@ export const preflightConfigSchema = z.strictObject({
     ),
 });
 
-/** Undefined where it is off. */
+/** Undefined if it is off. */
 export function preflightOf({
   preflight: mode,
   preflightAddress: address,

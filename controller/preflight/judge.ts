@@ -25,7 +25,7 @@ export interface PreflightInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
   /** Of speculativeDecoding.draftModelRef, and of loraAdapters in their order. */
-  readonly draftModel?: Model | undefined;
+  readonly draftModel?: Model;
   readonly loraModels?: readonly (Model | undefined)[];
   readonly hosts: readonly Host[];
   /** Undefined: nothing is known of them. */
@@ -46,7 +46,7 @@ export type Preflight =
 interface Candidate {
   readonly name: string;
   readonly fit: ReplicaFit;
-  readonly help?: string | undefined;
+  readonly help?: string;
 }
 
 export function preflightService(input: PreflightInput): Preflight {

@@ -59,7 +59,7 @@ export interface PreflightState {
   /** Why services are stored unjudged, a line each; empty while they are judged. */
   readonly notServed: () => readonly string[];
   /** The same, except where the Secret has no certificate, or a list cannot be had: a leader must be able to come up. */
-  readonly trouble: () => readonly string[];
+  readonly failures: () => readonly string[];
   /** Resolves once the webhook has drained after the signal, and nothing is served or watched any more. */
   readonly ended: Promise<void>;
 }
@@ -98,7 +98,7 @@ export function startPreflight(options: PreflightOptions): PreflightState {
   const isWaiting = waitForLists(options, lists);
   const notListening = () => (at === "trying" ? [`the preflight webhook does not listen yet${failure}`] : []);
   return {
-    trouble: () => [...notListening(), ...(isWaiting() ? lists.missing() : [])],
+    failures: () => [...notListening(), ...(isWaiting() ? lists.missing() : [])],
     notServed: () => [
       ...(at === "waiting" ? ["waiting for the certificate of the preflight webhook"] : notListening()),
       ...lists.missing(),

@@ -27,7 +27,7 @@ const reviewSchema = z.object({
 
 export type Review = z.output<typeof reviewSchema>["request"];
 
-/** Undefined where it is no AdmissionReview. */
+/** Undefined if it is no AdmissionReview. */
 export function readReview(text: string): Review | undefined {
   try {
     return reviewSchema.safeParse(JSON.parse(text)).data?.request;
@@ -36,7 +36,7 @@ export function readReview(text: string): Review | undefined {
   }
 }
 
-/** The service to judge; undefined where the request changes nothing that is judged, or the CRD's own rules refuse it. */
+/** The service to judge; undefined if the request changes nothing that is judged, or the CRD's own rules refuse it. */
 export function serviceOf(review: Review): InferenceService | undefined {
   const { kind, operation, object, oldObject, namespace } = review;
   if (kind.kind !== "InferenceService" || (operation !== "CREATE" && operation !== "UPDATE"))

@@ -26,7 +26,7 @@ export interface RefusalReading {
   readonly book: RefusalHistory;
   /** Names of replicas that were refused for longer than the patience. */
   readonly displaced: ReadonlySet<string>;
-  readonly recheckAfterMs?: number | undefined;
+  readonly recheckAfterMs?: number;
 }
 
 export const NO_REFUSALS: RefusalHistory = { since: new Map(), refusals: [] };

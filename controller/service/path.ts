@@ -29,7 +29,7 @@ export interface PathResult {
   readonly lacking: number;
   /** Replicas on hosts that are being drained, for which there is no other host. */
   readonly staying?: readonly InferenceReplica[];
-  readonly recheckAfterMs?: number | undefined;
+  readonly recheckAfterMs?: number;
 }
 
 export interface ServicePath {

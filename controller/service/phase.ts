@@ -8,7 +8,7 @@ export interface PhaseStatus {
   readonly message: string;
 }
 
-/** Undefined where nothing outside the service keeps it from running. */
+/** Undefined if nothing outside the service keeps it from running. */
 export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceService): PhaseStatus | undefined {
   switch (obstacle.at) {
     case "none":
@@ -26,7 +26,7 @@ export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceServi
   }
 }
 
-/** Undefined where replicas are wanted. */
+/** Undefined if replicas are wanted. */
 export function stoppedPhase(want: number, { spec }: InferenceService): PhaseStatus | undefined {
   if (want > 0) return undefined;
   if (spec.suspend) {

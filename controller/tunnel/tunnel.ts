@@ -23,7 +23,7 @@ export interface TunnelOptions {
   readonly onListening?: ((port: number) => void) | undefined;
   readonly limits?: typeof TUNNEL_LIMITS;
   /** The only port of hosts to which it leads. */
-  readonly hostPort?: number | undefined;
+  readonly hostPort?: number;
 }
 
 export const TUNNEL_LIMITS = {

@@ -208,7 +208,7 @@ function startOwned(
   }) as OwnedWatches;
 }
 
-/** Undefined where there is no Model. */
+/** Undefined if there is no Model. */
 function acceleratorOf(model: Model | undefined): string | undefined {
   return model && (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR);
 }

@@ -7,58 +7,58 @@ import { type CacheVolumeSpec, cacheKeyOf, MANAGED, namespaceOf, ownedBy, shortN
 
 const SHARED_CLAIM = "metalbridge-model-cache";
 const GIB = 2 ** 30;
-/** What a file system takes for itself, and small files of the repository. */
+/** Room for the file system's own data and for small files of the repository. */
 const SPARE_PART = 1.05;
 const SPARE_BYTES = GIB;
 
-/** A volume that one node mounts serves one Model: a second Model may need another node. */
+/** The default for a volume that only one node can mount is one Model, because a second Model may need another node. */
 function scopeOf({ cacheScope, cacheAccessMode }: CacheSettings): "Namespace" | "Model" {
   return cacheScope ?? (cacheAccessMode === "ReadWriteMany" ? "Namespace" : "Model");
 }
 
-/** The claim of a Model's weights where no service names one. Weights that are on either claim stay there. */
+/** The claim for a Model's weights if no service names one. Weights that already are on one of the two claims stay there. */
 export function cacheClaimName(model: Model, settings: CacheSettings): string {
   const own = ownClaimName(model);
   const { phase, claimName, folder, filledBy } = model.status?.cache ?? {};
-  const isThere = folder === cacheKeyOf(model) && (phase === "Ready" || filledBy === "Pods");
-  if (isThere && (claimName === SHARED_CLAIM || claimName === own)) return claimName;
+  const hasWeights = folder === cacheKeyOf(model) && (phase === "Ready" || filledBy === "Pods");
+  if (hasWeights && (claimName === SHARED_CLAIM || claimName === own)) return claimName;
   return scopeOf(settings) === "Namespace" ? SHARED_CLAIM : own;
 }
 
-/** The claim that only this Model's weights are on. */
+/** The claim that holds only this Model's weights. */
 export function ownClaimName({ metadata }: Model): string {
   return shortName(metadata.name, "-model-cache", 253);
 }
 
-/** Whether the claim to create is for this Model alone, so that it can have the size of its weights. */
+/** True if the claim is for this Model alone, so its size can follow the size of the weights. */
 export function isSizedByModel(model: Model, { claimName, isOurs }: CacheVolumeSpec): boolean {
   return isOurs && claimName === ownClaimName(model);
 }
 
-/** Whether pods on several nodes can mount a volume with these access modes. */
+/** True if pods on several nodes can mount a volume with these access modes. */
 export function isMountedByNodes(accessModes: readonly string[] = []): boolean {
   return accessModes.includes("ReadWriteMany");
 }
 
-/** Room for the weights of a Model; `cacheSize` where the source does not state their size. */
+/** Storage for the weights of a Model; `cacheSize` if the source does not state their size. */
 function sizeFor({ status }: Model, { cacheSize }: CacheSettings): string {
   const { sizeBytes } = status ?? {};
   return sizeBytes === undefined ? cacheSize : `${Math.ceil((sizeBytes * SPARE_PART + SPARE_BYTES) / GIB)}Gi`;
 }
 
-/** Only for a claim that is ours. It outlives its Models unless it is for one of them. */
+/** Only for claims that the controller creates. A claim for a namespace outlives its Models. */
 export function buildCacheClaim(
   model: Model,
-  wish: CacheVolumeSpec,
+  volume: CacheVolumeSpec,
   settings: CacheSettings,
 ): PersistentVolumeClaim {
   const { cacheStorageClass, cacheAccessMode, cacheSize } = settings;
-  const isPerModel = isSizedByModel(model, wish);
+  const isPerModel = isSizedByModel(model, volume);
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: {
-      name: wish.claimName,
+      name: volume.claimName,
       namespace: namespaceOf(model),
       labels: { ...MANAGED, [LABEL_MODEL_CACHE]: isPerModel ? "Model" : "Namespace" },
       ...(isPerModel ? ownedBy(model) : {}),

@@ -1,4 +1,4 @@
-/** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
+/** Decides which Models are downloaded to a volume, to which volume, and which are refused. Pure. */
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -10,15 +10,20 @@ import type { CacheSettings } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
 
 export type DesiredCache =
-  /** No pod needs the weights, or every pod fetches them itself. */
+  /** No pod needs the weights, or each pod fetches them. */
   | { readonly at: "none" }
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
   | CacheVolumeSpec;
 
-/** The Model that a service runs; undefined where there is none of that name. */
+/** The Model that a service runs; undefined if it does not exist. */
 type MainModelOf = (service: InferenceService) => Model | undefined;
 
-/** Whether any pod may need the weights of a Model: `services` are those that name it, as weights, draft or adapter. */
+/** True if the Model is for hosts: its accelerator is metal, which is the default. */
+export function isForHosts({ spec }: Model): boolean {
+  return (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
+}
+
+/** True if a pod may need the weights of a Model. `services` are those that name it as weights, draft or adapter. */
 export function needsCache(
   model: Model,
   services: readonly InferenceService[],
@@ -26,10 +31,10 @@ export function needsCache(
 ): boolean {
   if (services.length > 0)
     return services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Hosts");
-  return (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) !== DEFAULT_MODEL_ACCELERATOR;
+  return !isForHosts(model);
 }
 
-/** What the Model's spec and its services ask for; throws nothing. */
+/** The volume that the Model's spec and its services ask for. Throws nothing. */
 export function desiredCacheOf(
   model: Model,
   services: readonly InferenceService[],
@@ -38,34 +43,36 @@ export function desiredCacheOf(
 ): DesiredCache {
   if (!needsCache(model, services, mainOf)) return { at: "none" };
   try {
-    return wishOf(model, services, settings);
+    return resolveCache(model, services, settings);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: error.message };
   }
 }
 
-/** Where nothing runs in pods: no volume is wanted, and a Model that only pods could run is refused. */
+/** For an installation that runs nothing in pods: no volume is needed, and a Model that only pods could run is refused. */
 export function desiredCacheOnHosts(
   model: Model,
   services: readonly InferenceService[],
   mainOf: MainModelOf = () => model,
 ): DesiredCache {
-  const { hardware, source } = model.spec;
-  const isForMetal = (hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
-  const isForHosts =
-    isForMetal || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
-  if (isForHosts && !source.startsWith("pvc://")) return { at: "none" };
+  const canRun =
+    isForHosts(model) || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
+  if (canRun && !model.spec.source.startsWith("pvc://")) return { at: "none" };
   return { at: "refused", code: "PodsDisabled", message: podsDisabled("a Model") };
 }
 
-/** The message of `PodsDisabled`. */
+/** The message for error `PodsDisabled`. */
 export function podsDisabled(what: string): string {
   const { do: remedy } = errorCatalog.PodsDisabled;
   return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
 }
 
-function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): DesiredCache {
+function resolveCache(
+  model: Model,
+  services: readonly InferenceService[],
+  settings: CacheSettings,
+): DesiredCache {
   const inPlace = parseSource(model.spec.source);
   if (inPlace.kind === "pvc")
     return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
@@ -79,7 +86,7 @@ function wishOf(model: Model, services: readonly InferenceService[], settings: C
   return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
 }
 
-/** A source that pods have weights from. Throws `SourceNotSupported`. */
+/** The source that pods get their weights from. Throws `SourceNotSupported`. */
 export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
   const source = parseSource(spec.source);
   if (source.kind === "pvc") return source;
@@ -95,7 +102,7 @@ export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
   return source;
 }
 
-/** Claims that the services name, the empty text for the cache of the namespace; `none` where no service reads a volume. */
+/** Claims that the services name; the empty string means the namespace's cache. `none` if no service reads a volume. */
 function claimsOf(services: readonly InferenceService[]): ReadonlySet<string> | "none" {
   const readers = services.filter(
     ({ spec }) => spec.modelCache?.persistence !== "Ephemeral" && spec.skipModelInit !== true,
@@ -108,8 +115,8 @@ const CLAIM_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
 
 function checkClaim(name: string): string {
   if (CLAIM_NAME.test(name)) return name;
-  const why = name.includes("/") ? ": a claim of another namespace cannot be mounted" : "";
-  throw new MetalbridgeError("VolumeClaimNotFound", `${name} is not the name of a claim${why}`);
+  const hint = name.includes("/") ? ": a claim of another namespace cannot be mounted" : "";
+  throw new MetalbridgeError("VolumeClaimNotFound", `${name} is not the name of a claim${hint}`);
 }
 
 function ambiguous(claims: ReadonlySet<string>): MetalbridgeError {

@@ -1,4 +1,4 @@
-/** The container that the engine runs in. */
+/** Builds the container that the engine runs in. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { canonicalQuantity } from "../../src/api/fields/quantity.ts";
 import { PORT_NAME } from "../../src/api/group.ts";
@@ -19,13 +19,13 @@ interface EnvironmentVariable {
 }
 
 export const ENGINE_CONTAINER = "engine";
-/** Linux refuses a single argument or variable of 128 KiB, and etcd an object of 1.5 MiB. */
+/** Linux rejects an argument or variable of 128 KiB or more; etcd rejects objects over 1.5 MiB. */
 const TEXT_MAX = 131_071;
 const TEXTS_MAX = 524_288;
-/** Where volumes are slow: the time for a start is what reading the weights at this speed takes, and half an hour. */
+/** Slow volumes read about this fast. A start may take the time to read the weights at this speed, plus half an hour. */
 const LOAD_BYTES_PER_SECOND = 50e6;
 const START_SECONDS = 1800;
-/** A pod that has loaded is ready within this time; while it loads, a probe costs its node next to nothing. */
+/** Short, so that a pod is ready soon after it has loaded. A probe of a loading engine costs its node almost nothing. */
 const START_PERIOD_SECONDS = 1;
 
 export interface ContainerInput {
@@ -35,29 +35,29 @@ export interface ContainerInput {
   readonly gpus: GPURequest;
   readonly image: string;
   readonly mounts: readonly Mount[];
-  /** Quantity that the weights take in the pod itself; undefined: they are elsewhere. */
+  /** Quantity of storage that the weights take in the pod; undefined if they are elsewhere. */
   readonly ephemeralStorage: string | undefined;
-  /** Quantity of memory to request where the service names none. */
+  /** Quantity of memory to request if the service names none. */
   readonly memory: string | undefined;
   readonly sizeBytes: number | undefined;
 }
 
 /** Throws MetalbridgeError. */
-export function containerOf(wish: ContainerInput): Container {
-  const { spec, pod, input, image, mounts } = wish;
-  const command = commandOf(wish);
-  const env = variablesOf(command, wish);
+export function containerOf(containerInput: ContainerInput): Container {
+  const { spec, pod, input, image, mounts } = containerInput;
+  const command = commandOf(containerInput);
+  const env = variablesOf(command, containerInput);
   checkLength([...(command.command ?? []), ...command.args, ...env.map(({ value = "" }) => value)]);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
   return {
     name: ENGINE_CONTAINER,
     image,
-    ...(command.command === undefined ? {} : { command: [...command.command] }),
+    command: command.command && [...command.command],
     args: [...command.args],
     env,
     ports: [{ name: PORT_NAME, containerPort: input.port, protocol: "TCP" }],
-    resources: resourcesOf(wish),
-    ...probesOf(wish),
+    resources: resourcesOf(containerInput),
+    ...probesOf(containerInput),
     lifecycle: {
       preStop: preStopOf({
         gauges,
@@ -79,30 +79,34 @@ export function containerOf(wish: ContainerInput): Container {
   };
 }
 
-/** The API server refuses allowPrivilegeEscalation false beside either. */
+/** The API server rejects allowPrivilegeEscalation false in combination with either setting. */
 function escalates(given: PassedThrough = {}): boolean {
   const { add } = (given.capabilities ?? {}) as { readonly add?: unknown };
   return given.privileged === true || (Array.isArray(add) && add.includes("CAP_SYS_ADMIN"));
 }
 
-/** Kubernetes resolves $(NAME) in arguments: what is not the user's own text is escaped, so that it stays what it is. */
+/** Kubernetes expands $(NAME) in arguments, so text that the user did not write is escaped. */
 function commandOf({ pod, input }: ContainerInput): PodCommand {
   const command = pod.command(input);
   if (pod.render !== undefined) return command;
   return { ...command, args: command.args.map((text) => text.replaceAll("$(", "$$$$(")) };
 }
 
-/** A variable of the user's replaces one of ours, but not the one that holds the API key. */
+/** A variable that the user sets replaces ours, except the one that holds the API key. */
 function variablesOf({ env }: PodCommand, { spec, pod, gpus, input }: ContainerInput): EnvironmentVariable[] {
   const ours: PodVariable[] = [
-    // Caches of compilers and downloads go where every user may write; some of them ask for the user's name.
+    // Compilers and downloaders cache below HOME, which must be writable for any user; some look up the user's name.
     { name: "HOME", value: "/tmp" },
     { name: "USER", value: "metalbridge" },
     ...gpuVariables(gpus),
     ...env,
   ];
-  const key =
-    pod.apiKey?.by === "variable" && spec.auth !== undefined ? keyVariable(pod.apiKey, spec.auth) : [];
+  const { apiKey } = pod;
+  const { secretRef, key = "" } = spec.auth ?? {};
+  const keyVariables: PodVariable[] =
+    apiKey?.by === "variable" && secretRef !== undefined
+      ? [{ name: apiKey.variable, secret: { name: secretRef.name, key } }]
+      : [];
   const given = (spec.env ?? []).map((variable) => ({
     ...(variable as unknown as EnvironmentVariable),
     ...(typeof variable.value === "string" && pod.render !== undefined
@@ -110,16 +114,9 @@ function variablesOf({ env }: PodCommand, { spec, pod, gpus, input }: ContainerI
       : {}),
   }));
   const byName = new Map<string, EnvironmentVariable>();
-  for (const variable of [...ours.map(toVariable), ...given, ...key.map(toVariable)])
+  for (const variable of [...ours.map(toVariable), ...given, ...keyVariables.map(toVariable)])
     byName.set(variable.name, variable);
   return [...byName.values()];
-}
-
-function keyVariable(
-  { variable }: { readonly variable: string },
-  { secretRef, key }: NonNullable<InferenceServiceSpec["auth"]>,
-): PodVariable[] {
-  return [{ name: variable, secret: { name: secretRef.name, key } }];
 }
 
 function gpuVariables({ accelerator, vendor, memoryLimitGiB }: GPURequest): PodVariable[] {
@@ -176,7 +173,7 @@ function resourcesOf({
   };
 }
 
-/** Seconds that a start may take. */
+/** Maximum duration of a start, in seconds. */
 export function startSeconds(sizeBytes: number | undefined): number {
   return START_SECONDS + Math.ceil((sizeBytes ?? 0) / LOAD_BYTES_PER_SECOND);
 }
@@ -194,7 +191,7 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
   const times = startup?.periodSeconds ?? startup?.failureThreshold;
   return {
     startupProbe: overridden(
-      // As for a kubelet: who sets one of the two means its default for the other.
+      // As in Kubernetes: a user who sets one of the two gets the kubelet's default for the other.
       {
         ...check,
         timeoutSeconds: 5,
@@ -203,7 +200,7 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
       startup,
     ),
     livenessProbe: overridden(
-      // An engine that hangs finishes no request: it is not worth drainSeconds.
+      // An engine that hangs completes no request, so waiting for drainSeconds would be pointless.
       {
         ...check,
         periodSeconds: 15,
@@ -222,15 +219,15 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
 
 const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];
 
-/** A handler of the user's replaces ours; without a port it means the engine's. */
+/** The user's handler replaces ours; its default port is the engine's. */
 function overridden(ours: PassedThrough, given: PassedThrough | undefined): PassedThrough {
   if (given === undefined) return ours;
   const hasHandler = HANDLERS.some((handler) => handler in given);
-  const kept = Object.entries(ours).filter(([key]) => !hasHandler || !HANDLERS.includes(key));
+  const base = Object.entries(ours).filter(([key]) => !hasHandler || !HANDLERS.includes(key));
   const theirs = Object.entries(given).map(([key, value]) =>
     ["httpGet", "tcpSocket"].includes(key) ? [key, { port: PORT_NAME, ...(value as object) }] : [key, value],
   );
-  return Object.fromEntries([...kept, ...theirs]);
+  return Object.fromEntries([...base, ...theirs]);
 }
 
 function withRendered(

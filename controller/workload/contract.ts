@@ -1,4 +1,4 @@
-/** What a workload is made from, and what it is. Builders read nothing else: neither cluster nor clock. */
+/** The input and output of the workload builders. They read nothing else: neither the cluster nor the clock. */
 
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -11,61 +11,61 @@ import type {
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
 
-/** Files on a volume: `folder` relative to its root ("" for the root itself), the others relative to the folder. */
+/** Files on a volume. `folder` is relative to the root of the volume ("" is the root); the other paths are relative to `folder`. */
 export interface MountedWeights {
-  /** Absent: a volume of the pod itself. */
+  /** Absent: the pod's own volume. */
   readonly claimName?: string;
   readonly folder: string;
-  /** What the engine opens. */
+  /** File or folder that the engine opens. */
   readonly file: string;
-  /** `file` is a folder, with the weights in several files. */
+  /** True if `file` is a folder with the weights in several files. */
   readonly isFolder?: boolean;
-  /** Absent: beside the main file, by its name in the Model. */
+  /** Absent: next to the main file, by its name in the Model. */
   readonly projector?: string;
-  /** An init container brings the files of this Model to the volume, and names them by the link. */
+  /** An init container fetches the files of this Model to the volume and creates the link to them. */
   readonly fetched?: { readonly model: Model; readonly link: string };
 }
 
-/** User and group of engines: any that is not root; the model cache is written as the same. */
+/** User and group of engines, which must not be root. Downloads to the model cache use the same ID. */
 export const POD_USER = 65_532;
 
 export type Volume = { readonly name: string; readonly [source: string]: unknown };
 
-/** How weights are downloaded, and to which volumes. */
+/** Settings for downloads of weights and the volumes that hold them. */
 export interface CacheSettings {
-  /** Image of Metalbridge itself; undefined: no Job can be made. */
-  readonly image?: string | undefined;
+  /** Metalbridge's own image. Without it no Job can be created. */
+  readonly image?: string;
   /** Names of Secrets in the Model's namespace. */
   readonly imagePullSecrets: readonly string[];
-  /** One claim for a namespace, or one for each Model. Undefined: by the access mode. */
-  readonly cacheScope?: "Namespace" | "Model" | undefined;
-  /** Of a claim for a namespace, and for a Model of unknown size. */
+  /** One claim for a namespace, or one for each Model. The default depends on the access mode. */
+  readonly cacheScope?: "Namespace" | "Model";
+  /** Size of a claim for a namespace, or for a Model of unknown size. */
   readonly cacheSize: string;
   /** Undefined: the cluster's default class. */
-  readonly cacheStorageClass?: string | undefined;
+  readonly cacheStorageClass?: string;
   readonly cacheAccessMode: "ReadWriteOnce" | "ReadWriteMany" | "ReadWriteOncePod";
-  /** ConfigMap in the Model's namespace with `ca.crt`. */
-  readonly cacheCaConfigMap?: string | undefined;
+  /** ConfigMap in the Model's namespace with key `ca.crt`. */
+  readonly cacheCaConfigMap?: string;
   readonly hfEndpoint: string;
-  readonly ollamaRegistry?: string | undefined;
+  readonly ollamaRegistry?: string;
   readonly allowLoopback: boolean;
   readonly allowPrivate: boolean;
   readonly allowNetworks: readonly string[];
 }
 
-/** From the controller's configuration. */
+/** Settings for pods from the controller's configuration. */
 export interface PodsSettings {
-  /** By runtime ("vllm") or by runtime and accelerator ("sglang/rocm"), instead of the pinned ones. */
+  /** Images that replace the pinned ones, by runtime ("vllm") or by runtime and accelerator ("sglang/rocm"). */
   readonly images: Readonly<Record<string, string>>;
-  /** Put before the pinned images, for a mirror: `mirror.example/proxy` makes `mirror.example/proxy/ghcr.io/…`. */
-  readonly registryPrefix?: string | undefined;
-  /** For pods that fetch their weights: how download Jobs do it. */
-  readonly fetch?: CacheSettings | undefined;
+  /** Prefix of the pinned images, for a mirror: `mirror.example/proxy` gives `mirror.example/proxy/ghcr.io/…`. */
+  readonly registryPrefix?: string;
+  /** Settings of the init containers that fetch weights. */
+  readonly fetch?: CacheSettings;
 }
 
-/** Nodes for the pods of a service by how well its model fits them; each by its label kubernetes.io/hostname. */
+/** Nodes for the pods of a service, chosen by how well its model fits them and named by label kubernetes.io/hostname. */
 export interface NodeChoice {
-  /** Known not to hold it. */
+  /** Nodes that cannot hold the model. */
   readonly avoid: readonly string[];
   /** Weights from 1 to 100, the largest first. */
   readonly prefer: readonly { readonly weight: number; readonly nodes: readonly string[] }[];
@@ -75,21 +75,21 @@ export interface WorkloadInput {
   readonly service: InferenceService;
   readonly model: Model;
   readonly runtime: Runtime;
-  /** Absent: the engine fetches the weights itself. */
-  readonly weights?: MountedWeights | undefined;
-  readonly draftWeights?: MountedWeights | undefined;
+  /** Absent: the engine fetches the weights. */
+  readonly weights?: MountedWeights;
+  readonly draftWeights?: MountedWeights;
   /** In the order of spec.loraAdapters. */
-  readonly adapterWeights?: readonly MountedWeights[] | undefined;
-  /** Their sizes count for the memory that is asked for. */
-  readonly draft?: Model | undefined;
-  readonly adapters?: readonly Model[] | undefined;
-  /** No other service names the Model. */
-  readonly isOnlyService?: boolean | undefined;
-  /** Undefined: an autoscaler owns it. */
+  readonly adapterWeights?: readonly MountedWeights[];
+  /** The memory request includes the sizes of drafts and adapters. */
+  readonly draft?: Model;
+  readonly adapters?: readonly Model[];
+  /** True if no other service names the Model. */
+  readonly isOnlyService?: boolean;
+  /** Undefined if an autoscaler owns the field. */
   readonly replicas: number | undefined;
   readonly settings: PodsSettings;
-  /** Absent: as the service says, and no more. */
-  readonly nodes?: NodeChoice | undefined;
+  /** Absent: only the scheduling fields of the service apply. */
+  readonly nodes?: NodeChoice;
 }
 
 export interface Workload {

@@ -9,7 +9,7 @@ import { desiredPodsDigest } from "./desired-pods.ts";
 import { resolvePods } from "./resolve.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
 
-interface Wish {
+interface Desired {
   readonly spec?: object;
   readonly annotations?: Record<string, string>;
   readonly model?: object;
@@ -19,7 +19,7 @@ interface Wish {
 
 const CACHE = { phase: "Ready", reason: "", message: "", claimName: "c", folder: "f", file: "m.gguf" };
 
-function objectsOf({ spec, annotations = {}, model, status }: Wish) {
+function objectsOf({ spec, annotations = {}, model, status }: Desired) {
   const service = inferenceServiceSchema.parse({
     metadata: { name: "chat", namespace: "a", uid: "u", annotations },
     spec: { modelRef: "m", ...spec },
@@ -38,15 +38,15 @@ function objectsOf({ spec, annotations = {}, model, status }: Wish) {
 const OLD: PodsSettings = { images: { llamacpp: "registry.example/llama:old" } };
 const NEW: PodsSettings = { images: { llamacpp: "registry.example/llama:new" } };
 
-function render(wish: Wish, settings: PodsSettings, live?: Deployment): Deployment {
-  const found = resolvePods({ ...objectsOf(wish), loraModels: [], settings, live, nodes: wish.nodes });
+function render(desired: Desired, settings: PodsSettings, live?: Deployment): Deployment {
+  const found = resolvePods({ ...objectsOf(desired), loraModels: [], settings, live, nodes: desired.nodes });
   if (found.at === "blocked") throw new Error(found.message);
   return found.workload.deployment;
 }
 
 /** As a controller with other probes and another drain script has rendered it. */
-function byAnOlderController(wish: Wish): Deployment {
-  const { metadata, spec } = render(wish, OLD);
+function byAnOlderController(desired: Desired): Deployment {
+  const { metadata, spec } = render(desired, OLD);
   const template = structuredClone(spec.template) as PodTemplate & { spec: { containers: object[] } };
   Object.assign(template.spec.containers[0] ?? {}, {
     startupProbe: { tcpSocket: { port: "http" } },
@@ -57,7 +57,7 @@ function byAnOlderController(wish: Wish): Deployment {
   return { metadata: { ...metadata, annotations }, spec: { ...spec, template: older } } as Deployment;
 }
 
-const KEPT: readonly [string, Wish][] = [
+const KEPT: readonly [string, Desired][] = [
   ["nothing", {}],
   ["the number of replicas", { spec: { replicas: 3 } }],
   ["suspension", { spec: { suspend: true } }],
@@ -73,7 +73,7 @@ const KEPT: readonly [string, Wish][] = [
   ["a prefetch of the Model", { model: { prefetch: true, refreshPolicy: "OnChange" } }],
   ["what a newer controller reads in the same file", { status: { weightsBytes: 7 } }],
 ];
-const CHANGED: readonly [string, Wish][] = [
+const CHANGED: readonly [string, Desired][] = [
   ["an engine's setting", { spec: { contextSize: 2048 } }],
   ["a field of pods", { spec: { nodeSelector: { zone: "a" } } }],
   ["the priority", { spec: { priority: "high" } }],
@@ -86,23 +86,23 @@ const CHANGED: readonly [string, Wish][] = [
 ];
 
 describe("after an upgrade of the controller", () => {
-  test.each(KEPT)("the template stays with a change of %s", (_, wish) => {
+  test.each(KEPT)("the template stays with a change of %s", (_, desired) => {
     const live = byAnOlderController({});
-    const { spec } = render(wish, NEW, live);
+    const { spec } = render(desired, NEW, live);
     expect(spec.template).toEqual(live.spec.template);
     // What the annotation holds is what the next controller keeps.
-    expect(render(wish, NEW, render(wish, NEW, live)).spec.template).toEqual(live.spec.template);
+    expect(render(desired, NEW, render(desired, NEW, live)).spec.template).toEqual(live.spec.template);
   });
 
-  test.each(CHANGED)("its defaults come with a change of %s", (_, wish) => {
-    const { spec } = render(wish, NEW, byAnOlderController({}));
-    expect(spec.template).toEqual(render(wish, NEW).spec.template);
+  test.each(CHANGED)("its defaults come with a change of %s", (_, desired) => {
+    const { spec } = render(desired, NEW, byAnOlderController({}));
+    expect(spec.template).toEqual(render(desired, NEW).spec.template);
     expect(spec.template.spec.containers[0]?.image).toBe("registry.example/llama:new");
   });
 });
 
-test.each(KEPT)("a change of %s is in no template", (_, wish) => {
-  expect(render(wish, NEW).spec.template).toEqual(render({}, NEW).spec.template);
+test.each(KEPT)("a change of %s is in no template", (_, desired) => {
+  expect(render(desired, NEW).spec.template).toEqual(render({}, NEW).spec.template);
 });
 
 test("an edited template is restored to what was rendered, and an edited annotation is not believed", () => {

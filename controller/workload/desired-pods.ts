@@ -1,7 +1,7 @@
 /**
- * The pods of a service stay as they are until their user changes something, whatever a newer controller would make of the
- * same wish: other pinned images, probes, scripts, its own image. The Deployment keeps the template as it was rendered, and a
- * digest of the wish that it was rendered for. Pure.
+ * An upgrade of the controller must not restart the pods of a service, although a newer controller may render the same spec with
+ * other pinned images, probes or scripts. The Deployment therefore stores the template as it was rendered and a digest of the
+ * desired state that it was rendered for. A new template is used only once the digest differs. Pure.
  */
 
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
@@ -19,16 +19,16 @@ import { canonicalJson, hash } from "../../src/util/hash.ts";
 import type { MountedWeights, NodeChoice } from "./contract.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
 
-/** What a user, or the world, decides about the template of a service's pods. */
+/** The user's settings and the facts that determine the template of a service's pods. */
 export interface DesiredPods {
   readonly service: InferenceService;
-  /** The service's own Model first; each with where its files are. */
+  /** The service's main Model first, each with the location of its files. */
   readonly models: readonly { readonly model: Model; readonly weights: MountedWeights | undefined }[];
-  readonly nodes?: NodeChoice | undefined;
+  readonly nodes?: NodeChoice;
 }
 
-/** Fields of the spec that no template holds: a change of one of them must not bring in newer defaults. */
-const AROUND_PODS: readonly (keyof InferenceServiceSpec)[] = [
+/** Fields of the spec that do not affect the template. Changing one of them must not bring in newer defaults. */
+const SPEC_FIELDS_NOT_IN_PODS: readonly (keyof InferenceServiceSpec)[] = [
   "replicas",
   "suspend",
   "evictionProtection",
@@ -44,28 +44,28 @@ const AROUND_PODS: readonly (keyof InferenceServiceSpec)[] = [
   "modelRevision",
 ];
 
-/** The same of Models. */
-const NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
+/** Fields of a Model's spec that do not affect the template. */
+const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
   "prefetch",
   "prefetchHosts",
   "prefetchTolerations",
   "refreshPolicy",
 ];
 
-/** Equal digests: the pods that exist are what is asked for. A field that is not known here counts. */
+/** If the digests are equal, the existing pods match the desired state. Fields that are unknown here count as changes. */
 export function desiredPodsDigest({ service, models, nodes }: DesiredPods): string {
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
-      spec: without(spec, AROUND_PODS),
+      spec: without(spec, SPEC_FIELDS_NOT_IN_PODS),
       drainSeconds: rollout.drainSeconds,
       restartedAt: service.metadata.annotations?.[ANNOTATION_RESTARTED_AT],
       models: models.map(({ model, weights }) => ({
         name: model.metadata.name,
-        spec: without(model.spec, NOT_IN_PODS),
+        spec: without(model.spec, MODEL_FIELDS_NOT_IN_PODS),
         claimName: weights?.claimName,
         folder: weights?.folder,
-        // Facts of the content, and nothing that is computed from it.
+        // Only facts about the content: values computed from it could change with the controller's version.
         files: model.status?.files,
         sizeBytes: model.status?.sizeBytes,
         content: contentOf(model.status?.pinned),
@@ -80,24 +80,24 @@ function without(spec: object, fields: readonly string[]): object {
   return Object.fromEntries(Object.entries(spec).filter(([field]) => !fields.includes(field)));
 }
 
-/** Of the template that the Deployment has; undefined where it was rendered for another wish. */
-export function keptRuntime(live: Deployment | undefined, digest: string): Runtime | undefined {
+/** Runtime of the Deployment's current template; undefined if the template was rendered for another desired state. */
+export function currentRuntime(live: Deployment | undefined, digest: string): Runtime | undefined {
   const [renderedFor, runtime] = live?.metadata.annotations?.[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
   if (renderedFor !== digest) return undefined;
   return ENGINES.find((entry) => entry.runtime === runtime)?.runtime;
 }
 
-/** The API server takes 256 KiB of annotations; a larger template is rendered again by each controller. */
+/** The API server accepts 256 KiB of annotations. A larger template is not stored, and each controller renders it again. */
 const TEMPLATE_MAX = 131_072;
 
-/** `rendered`, with the template of `live` where that was rendered for the same wish. */
+/** Returns `rendered` with the template of `live` if that was rendered for the same desired state. */
 export function keepTemplate(
   rendered: Deployment,
   live: Deployment | undefined,
   { digest, runtime }: { readonly digest: string; readonly runtime: Runtime },
 ): Deployment {
-  const kept = keptRuntime(live, digest) === undefined ? undefined : templateOf(live, rendered);
-  const template = kept ?? rendered.spec.template;
+  const stored = currentRuntime(live, digest) === undefined ? undefined : storedTemplate(live, rendered);
+  const template = stored ?? rendered.spec.template;
   const text = JSON.stringify(template);
   const annotations = {
     ...rendered.metadata.annotations,
@@ -111,8 +111,8 @@ export function keepTemplate(
   };
 }
 
-/** As it was rendered; undefined where it is the same as now, or where someone has edited it or the annotation. */
-function templateOf(live: Deployment | undefined, { spec }: Deployment): PodTemplate | undefined {
+/** The template in the annotation; undefined if it equals the rendered one, or if a user edited the template or the annotation. */
+function storedTemplate(live: Deployment | undefined, { spec }: Deployment): PodTemplate | undefined {
   const revision = live && podRevisionOf(live.spec.template);
   if (live === undefined || revision === undefined || revision === podRevisionOf(spec.template))
     return undefined;

@@ -1,35 +1,35 @@
-/** How a pod that is to stop first finishes its requests. Kubernetes sends TERM only after this has finished. */
+/** The preStop hook that lets a pod finish its requests. Kubernetes sends SIGTERM only after the hook has finished. */
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
 
-/** Until kube-proxy on every node has stopped sending new requests to a terminating pod. */
+/** Time for kube-proxy on every node to stop sending new requests to a terminating pod. */
 export const WITHDRAWAL_SECONDS = 5;
-/** From TERM to the end of an engine. */
+/** Maximum time between SIGTERM and the exit of an engine. */
 export const STOP_SECONDS = 30;
 
 export interface DrainSpec {
-  /** Absent: requests in flight cannot be counted, so all of drainSeconds is waited. */
-  readonly gauges?: { readonly path: string; readonly names: readonly string[] } | undefined;
+  /** Absent if requests in flight cannot be counted. The hook then always waits for drainSeconds. */
+  readonly gauges?: { readonly path: string; readonly names: readonly string[] };
   readonly address: string;
   readonly port: number;
   readonly drainSeconds: number;
-  /** File with the key that the metrics need. */
-  readonly keyFile?: string | undefined;
-  readonly endsAtSecondTerm?: boolean | undefined;
+  /** File with the API key that the metrics endpoint requires. */
+  readonly keyFile?: string;
+  readonly endsAtSecondTerm?: boolean;
 }
 
-/** Seconds that Kubernetes must wait before it kills the pod. */
+/** Termination grace period of the pod. */
 export function graceSeconds(drainSeconds: number): number {
   return WITHDRAWAL_SECONDS + drainSeconds + STOP_SECONDS;
 }
 
-export function preStopOf(wish: DrainSpec): NonNullable<NonNullable<Container["lifecycle"]>["preStop"]> {
-  const { gauges, drainSeconds } = wish;
+export function preStopOf(spec: DrainSpec): NonNullable<NonNullable<Container["lifecycle"]>["preStop"]> {
+  const { gauges, drainSeconds } = spec;
   if (gauges === undefined) return { sleep: { seconds: WITHDRAWAL_SECONDS + drainSeconds } };
-  return { exec: { command: ["/bin/sh", "-c", drainScript({ ...wish, gauges })] } };
+  return { exec: { command: ["/bin/sh", "-c", drainScript({ ...spec, gauges })] } };
 }
 
-/** Metrics of a runtime, or those that runtime generic names. */
+/** The metrics of a runtime, or those that spec.inFlightProbe names for runtime generic. */
 export function gaugesOf(
   pod: PodRuntime,
   probe?: { readonly path?: string | undefined; readonly gauges: readonly string[] },
@@ -39,11 +39,11 @@ export function gaugesOf(
 }
 
 /**
- * Idle is two readings in a row in which every gauge is there and zero. A reading that fails is not "idle". Images have
- * curl, or Python, or wget; a proxy from the environment must not see these requests.
+ * The engine is idle if every gauge is present and zero in two consecutive readings. A failed reading does not count as idle.
+ * The script uses curl, Python or wget, whichever the image has, and bypasses any proxy from the environment.
  */
-function drainScript(wish: DrainSpec & { readonly gauges: NonNullable<DrainSpec["gauges"]> }): string {
-  const { gauges, address, port, drainSeconds, keyFile, endsAtSecondTerm = false } = wish;
+function drainScript(spec: DrainSpec & { readonly gauges: NonNullable<DrainSpec["gauges"]> }): string {
+  const { gauges, address, port, drainSeconds, keyFile, endsAtSecondTerm = false } = spec;
   const url = `http://${hostOf(address)}:${port}${gauges.path}`;
   return `sleep ${WITHDRAWAL_SECONDS}
 end=$(( $(date +%s) + ${drainSeconds} ))
@@ -81,18 +81,18 @@ ${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${SEND_FIRST_TERM}` : ""}exit 0
 }
 
 /**
- * Of an engine that is still busy; the second one is the kubelet's, once the hook has finished. Two that come at the same
- * moment would count as one.
+ * Sent to an engine that is still busy. The kubelet sends the second SIGTERM once the hook has finished. Without the pause, two
+ * signals at the same moment would count as one.
  */
 export const SEND_FIRST_TERM = "kill -TERM 1 && sleep 1\n";
 
-/** "localhost" is both families, for engines that listen on either. */
+/** "localhost" covers both address families, for engines that listen on only one of them. */
 function hostOf(address: string): string {
   if (["::", "0.0.0.0"].includes(address)) return "localhost";
   return address.includes(":") ? `[${address}]` : address;
 }
 
-/** One word of a shell, whatever it holds. */
+/** Quotes a text as one shell word. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

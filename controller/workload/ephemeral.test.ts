@@ -28,7 +28,7 @@ const filledByPods = (claimName: string) => ({
 });
 
 /** The pods of a service with the Model `m`, whose claim they fill. */
-function filling(wish: Partial<WorkloadOptions>) {
+function filling(options: Partial<WorkloadOptions>) {
   return buildWorkload(
     inputOf({
       service: {},
@@ -36,7 +36,7 @@ function filling(wish: Partial<WorkloadOptions>) {
       replicas: 1,
       settings: { fetch },
       status: { files: ["m.gguf"], cache: filledByPods("m-model-cache") },
-      ...wish,
+      ...options,
     }),
   ).deployment.spec;
 }
@@ -59,8 +59,8 @@ test("a pod whose volume no second pod can mount stops before the next one start
 });
 
 test("an init container makes room on a claim only where no other pod can have it mounted", () => {
-  const makesRoom = (wish: Partial<WorkloadOptions>) =>
-    filling({ model: cuda, isOnlyService: true, ...wish })
+  const makesRoom = (options: Partial<WorkloadOptions>) =>
+    filling({ model: cuda, isOnlyService: true, ...options })
       .template.spec.initContainers?.flatMap(({ args = [] }) => args)
       .includes("--make-room");
   expect(makesRoom({})).toBe(true);

@@ -1,4 +1,4 @@
-/** Weights that init containers of the pod fetch, to a volume of the pod itself or to a claim. Pure. */
+/** Weights that init containers of a pod fetch, to the pod's own volume or to a claim. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { canonicalQuantity, parseQuantity, type Quantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
@@ -11,6 +11,7 @@ import { podSource } from "./cache-eligibility.ts";
 import type { MountedWeights, PodsSettings, Volume } from "./contract.ts";
 import {
   CACHE_VOLUME,
+  type CacheVolumeSpec,
   cacheKeyOf,
   caVolumes,
   FETCH_CONTAINER,
@@ -19,15 +20,15 @@ import {
 } from "./model-cache.ts";
 
 const MIB = 2 ** 20;
-/** Room for what is not weights: small files of the repository, and the index of the store. */
+/** Room for everything but weights: small files of the repository, and the index of the store. */
 const SPARE_BYTES = 1024 * MIB;
 
-/** Whether each pod of the service fetches the weights of the Model by an init container. */
+/** True if an init container of each pod fetches the weights of the Model. */
 export function isEphemeral({ modelCache }: InferenceServiceSpec, { spec }: Model): boolean {
   return modelCache?.persistence === "Ephemeral" && parseSource(spec.source).kind !== "pvc";
 }
 
-/** Throws `WeightsNotCached` where the names of the files are not known. */
+/** Throws `WeightsNotCached` if the names of the files are unknown. */
 export function ephemeralWeights(model: Model): MountedWeights {
   const { spec, status } = model;
   const link = linkOf(model);
@@ -42,12 +43,12 @@ export function ephemeralWeights(model: Model): MountedWeights {
     folder: cacheKeyOf(model),
     file: isFolder ? link : `${link}/${main}`,
     fetched: { model, link },
-    ...(isFolder ? { isFolder } : {}),
-    ...(spec.mmproj === undefined ? {} : { projector: `${link}/${spec.mmproj}` }),
+    isFolder,
+    projector: spec.mmproj && `${link}/${spec.mmproj}`,
   };
 }
 
-/** On a claim that pods fill; undefined where no pod does. Throws `WeightsNotCached`. */
+/** Weights on a claim that pods fill; undefined for other claims. Throws `WeightsNotCached`. */
 export function weightsFilledByPods(model: Model): MountedWeights | undefined {
   const { filledBy, claimName } = model.status?.cache ?? {};
   if (filledBy !== "Pods" || claimName === undefined) return undefined;
@@ -55,16 +56,16 @@ export function weightsFilledByPods(model: Model): MountedWeights | undefined {
 }
 
 export interface Fetching {
-  /** `isAlone`: no other pod has the claim mounted when they run. */
+  /** `isAlone` is true if no other pod has the claim mounted while the init containers run. */
   readonly initContainers: (isAlone: boolean) => readonly Container[];
   readonly volumes: readonly Volume[];
-  /** Quantity: what the pod's own volume may grow to; a kubelet evicts a pod that writes more. Absent: it has none. */
+  /** Maximum size of the pod's own volume. A kubelet evicts a pod that writes more. Absent if the pod has no such volume. */
   readonly sizeLimit?: string;
-  /** The claim that is filled: one node at a time can mount it. */
-  readonly claim?: string | undefined;
+  /** The claim that the pods fill. Only one node at a time can mount it. */
+  readonly claim?: string;
 }
 
-/** Undefined where the pod fetches no weights. `volumeOf` names the volume of a claim. Throws MetalbridgeError. */
+/** Undefined if the pod fetches no weights. `volumeOf` names the volume of a claim. Throws MetalbridgeError. */
 export function fetchingOf(
   weights: readonly MountedWeights[],
   { resources }: InferenceServiceSpec,
@@ -88,8 +89,10 @@ export function fetchingOf(
   const downloads = [...byPlace.values()];
   const initContainers = (isAlone: boolean) =>
     downloads.map(({ model, link, claimName, folder }, index) => {
-      const wish = {
-        ...({ at: "volume", claimName: claimName ?? "", isOurs: false } as const),
+      const volume: CacheVolumeSpec = {
+        at: "volume",
+        claimName: claimName ?? "",
+        isOurs: false,
         folder,
         source: podSource(model),
       };
@@ -97,7 +100,7 @@ export function fetchingOf(
       const container = fetchContainer(
         {
           model,
-          wish,
+          volume,
           link,
           volumeName: volumeOf(claimName),
           revision: model.status?.pinned?.revision,
@@ -120,7 +123,7 @@ export function fetchingOf(
   };
 }
 
-/** With a smaller volume the kubelet would evict each pod soon after its first requests. */
+/** Rejects a volume that is smaller than the weights: the kubelet would evict each pod during its download. */
 function checkRoom(given: Quantity | undefined, models: readonly Model[]): void {
   const needed = models.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0);
   const bytes = given === undefined ? undefined : parseQuantity(given);

@@ -1,4 +1,4 @@
-/** GPUs of a pod: which resource of a node, how many, what to tolerate, and how the model is split over them. */
+/** The GPUs of a pod: resource name, count, taints to tolerate, and how the model is split over the GPUs. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
@@ -27,15 +27,15 @@ const GIB = 2 ** 30;
 export interface GPURequest extends PodGPUs {
   readonly accelerator: Accelerator;
   readonly vendor: Vendor;
-  /** What the container asks for, by resource name; empty where claims take its place. */
+  /** Requests of the container by resource name; empty if it uses claims instead. */
   readonly resources: Readonly<Record<string, number>>;
   /** Names of spec.resourceClaims of the pod that the container uses. */
   readonly claims: readonly string[];
   /** Keys of taints to tolerate. */
   readonly taints: readonly string[];
-  /** In GiB; enforced by NVIDIA's MPS only. */
+  /** Memory limit in GiB, which only NVIDIA's MPS enforces. */
   readonly memoryLimitGiB?: number;
-  /** MiB of memory that a whole GPU must have, where nodes say theirs by a label. */
+  /** MiB of memory that a whole GPU must have, on nodes that report it by a label. */
   readonly memoryMiB?: number;
 }
 
@@ -62,7 +62,7 @@ export function gpusOf(model: Model, spec: InferenceServiceSpec): GPURequest {
   };
 }
 
-/** What a pod computes on. The default means nothing on Linux nodes: there the GPU that is asked for decides. */
+/** The accelerator of a pod. The default, metal, does not exist on Linux nodes, where the requested GPU decides. */
 export function podAccelerator(
   { spec: { hardware } }: Model,
   { resources }: InferenceServiceSpec,
@@ -70,40 +70,40 @@ export function podAccelerator(
   const { accelerator = DEFAULT_MODEL_ACCELERATOR, gpu } = hardware ?? {};
   if (accelerator === "cpu") return "cpu";
   const vendor = gpu?.vendor ?? "nvidia";
-  const wantsVulkan = gpu?.runtime === "vulkan";
+  const requestsVulkan = gpu?.runtime === "vulkan";
   if (accelerator === DEFAULT_MODEL_ACCELERATOR) {
-    if (!asksForGPU(gpu, resources)) return "cpu";
-    return vendor === "amd" && wantsVulkan ? "vulkan" : ACCELERATOR_OF[vendor];
+    if (!requestsGPU(gpu, resources)) return "cpu";
+    return vendor === "amd" && requestsVulkan ? "vulkan" : ACCELERATOR_OF[vendor];
   }
   const fixed = VENDOR_OF[accelerator];
-  // nvidia is the field's default, so only another vendor is known to be meant.
+  // nvidia is the default of the field, so only another vendor is known to be intended.
   if (fixed !== undefined && vendor !== "nvidia" && vendor !== fixed)
     throw invalid(
       `accelerator ${accelerator} runs on GPUs of ${fixed}, and hardware.gpu.vendor is ${vendor}`,
     );
-  return accelerator === "rocm" && wantsVulkan ? "vulkan" : accelerator;
+  return accelerator === "rocm" && requestsVulkan ? "vulkan" : accelerator;
 }
 
 type GPU = NonNullable<Model["spec"]["hardware"]>["gpu"];
 
-function asksForGPU(gpu: GPU, resources: InferenceServiceSpec["resources"]): boolean {
+function requestsGPU(gpu: GPU, resources: InferenceServiceSpec["resources"]): boolean {
   const count = resources?.gpu ?? gpu?.count ?? 0;
   return count > 0 || gpu?.enabled === true || (gpu?.resourceClaims ?? []).length > 0;
 }
 
-/** An accelerator without a number is one GPU: its image could do nothing without. */
+/** The default is one GPU, because the image of an accelerator needs at least one. */
 function gpuCount({ spec: { hardware } }: Model, { resources }: InferenceServiceSpec): number {
   const { gpu } = hardware ?? {};
   return resources?.gpu ?? gpu?.count ?? (gpu?.enabled === false ? 0 : 1);
 }
 
-interface ResourceWish {
+interface ResourceRequest {
   readonly vendor: Vendor;
   readonly mode: "exclusive" | "shared" | "partitioned";
   readonly profile: string | undefined;
 }
 
-function resourceName(named: string | undefined, { vendor, mode, profile }: ResourceWish): string {
+function resourceName(named: string | undefined, { vendor, mode, profile }: ResourceRequest): string {
   if (mode === "partitioned") {
     if (vendor !== "nvidia")
       throw invalid(`resources.gpuSharing.mode partitioned is NVIDIA's MIG, and the GPU is of ${vendor}`);
@@ -121,7 +121,7 @@ function checkProfile(profile: string): string {
   return profile;
 }
 
-/** Several shares of one GPU would still be one GPU: device plugins hand out no more than that. */
+/** Device plugins may assign several shares of the same GPU, so more than one share is rejected. */
 function checkShared({ count, mode, resource }: { count: number; mode: string; resource: string }): void {
   if (count > 1 && (mode !== "exclusive" || MIG_RESOURCE.test(resource)))
     throw invalid(`${count} GPUs cannot be ${mode === "shared" ? "shared" : "MIG partitions"}: ask for one`);
@@ -131,7 +131,7 @@ function taintsOf(key: string | undefined, vendors: string, resource: string): s
   return key === undefined ? [...new Set([vendors, resource])] : [key];
 }
 
-/** Throws where the ranges are not one after another, one for each GPU, from the first layer to the last. */
+/** Throws unless the ranges are consecutive, one for each GPU, and cover all layers. */
 function splitOf({ spec, status }: Model, count: number): Pick<PodGPUs, "strategy" | "layers"> {
   const { strategy, layerSplit = [] } = spec.hardware?.gpu?.sharding ?? {};
   if (count <= 1) return {};
@@ -154,10 +154,7 @@ function splitOf({ spec, status }: Model, count: number): Pick<PodGPUs, "strateg
   const layers = status?.gguf?.layerCount;
   if (layers !== undefined && next !== layers)
     throw invalid(`${field} covers layers 0 to ${next - 1}, and the model has ${layers}`);
-  return {
-    strategy,
-    layers: ranges.map(({ first, last }) => last - first + 1),
-  };
+  return { strategy, layers: ranges.map(({ first, last }) => last - first + 1) };
 }
 
 function sharedMemory(
@@ -173,7 +170,7 @@ function sharedMemory(
   return { memoryLimitGiB, memoryShare: Math.floor(share * 100) / 100 };
 }
 
-/** A GPU sold with 24 GB has up to a tenth less for programs. */
+/** Share of a GPU's nominal memory that programs can use. */
 const USABLE_SHARE = 0.9;
 
 function wholeMemory(quantity: string | number | undefined): Pick<GPURequest, "memoryMiB"> {

@@ -1,4 +1,4 @@
-/** Which image a container runs: always one version, never whatever a tag like latest means today. */
+/** Chooses the image of a container, which always has a tag or a digest. Pure. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
@@ -8,22 +8,22 @@ import type { PodsSettings } from "./contract.ts";
 
 const COMPONENT = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";
 const HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?|\\[[0-9a-fA-F:]+\\](?::[0-9]+)?";
-/** As registries define it; the name is followed by a tag, a digest, or both. */
+/** An image reference as registries define it: a name followed by a tag, a digest, or both. */
 const REFERENCE = new RegExp(
   `^(?:(?:${HOST})/)?${COMPONENT}(?:/${COMPONENT})*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`,
 );
 
-interface ImageWish {
+interface ImageRequest {
   readonly runtime: Runtime;
   readonly pod: PodRuntime;
   readonly accelerator: Accelerator;
   /** spec.image. */
-  readonly named?: string | undefined;
+  readonly named?: string;
   readonly settings: PodsSettings;
 }
 
 /** Throws `ImageInvalid` and `ImageUnknown`. */
-export function imageOf({ runtime, pod, accelerator, named, settings }: ImageWish): string {
+export function imageOf({ runtime, pod, accelerator, named, settings }: ImageRequest): string {
   if (named !== undefined) return checkImage(named, "spec.image");
   for (const key of [`${runtime}/${accelerator}`, runtime]) {
     const configured = settings.images[key];
@@ -39,11 +39,11 @@ export function imageOf({ runtime, pod, accelerator, named, settings }: ImageWis
 }
 
 /** Throws `ImageInvalid`. */
-export function checkImage(image: string, where: string): string {
+export function checkImage(image: string, field: string): string {
   const match = REFERENCE.exec(image);
-  if (match === null) throw new MetalbridgeError("ImageInvalid", `${where}: ${image} is no image reference`);
+  if (match === null) throw new MetalbridgeError("ImageInvalid", `${field}: ${image} is no image reference`);
   const [, tag, digest] = match;
   if (tag === undefined && digest === undefined)
-    throw new MetalbridgeError("ImageInvalid", `${where}: ${image} has neither a tag nor a digest`);
+    throw new MetalbridgeError("ImageInvalid", `${field}: ${image} has neither a tag nor a digest`);
   return image;
 }

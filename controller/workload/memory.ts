@@ -1,4 +1,4 @@
-/** Host memory that a pod asks for where the service names none: the claim that hosts are planned with. Pure. */
+/** The memory request of a pod whose service names none. It uses the same estimate as placement on hosts. Pure. */
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
@@ -13,7 +13,7 @@ import type { GPURequest } from "./gpus.ts";
 
 const MIB = 2 ** 20;
 
-/** Quantity. Undefined: the runtime has no estimator, or too little is known of the weights. */
+/** A quantity; undefined if the runtime has no estimator, or too little is known about the weights. */
 export function memoryRequest(
   input: WorkloadInput,
   settings: EngineSettings,
@@ -22,11 +22,11 @@ export function memoryRequest(
   const claim = claimInPod(input, settings, "cpu");
   if (claim === undefined) return undefined;
   const bytes =
-    count === 0 ? claim.claimBytes : besideGPUs(claim, settings, input.model.status?.gguf?.layerCount);
+    count === 0 ? claim.claimBytes : hostMemoryBytes(claim, settings, input.model.status?.gguf?.layerCount);
   return `${Math.ceil(bytes / MIB)}Mi`;
 }
 
-/** All memory of the engine in one pod, wherever it is. Undefined as above. */
+/** Memory of the engine in one pod, on the host and on GPUs. Undefined in the same cases as `memoryRequest`. */
 export function claimInPod(
   { model, draft, adapters = [], runtime }: Pick<WorkloadInput, "model" | "draft" | "adapters" | "runtime">,
   settings: EngineSettings,
@@ -51,19 +51,18 @@ export function claimInPod(
   }
 }
 
-/** Command lines that keep tensors in host memory, or load weights in fewer bits, in ways that no estimate knows. */
+/** Arguments that keep tensors in host memory or load weights in fewer bits, which the estimate does not cover. */
 const LESS_BY_ARGUMENT =
   /^(-ot|-cmoe|-ncmoe|-ngl|-nkvo)$|offload|override-tensor|cpu-moe|gpu-layers|quantiz|load-in-/;
 
 /**
- * Whether GPUs hold less than what the files have and a context needs: a part stays in host memory, or the engine loads
- * the weights in fewer bits.
+ * True if the GPUs hold less than the files and the context need, because a part stays in host memory or the engine loads the
+ * weights in fewer bits.
  */
 export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
   const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
   const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
   return (
-    isUnsized(settings) ||
     gpuLayers >= 0 ||
     moeCPULayers > 0 ||
     [moeCPUOffload, noKvOffload, personaPlexConfig?.cpuOffload, personaPlexConfig?.quantize4Bit].includes(
@@ -80,7 +79,7 @@ function isUnsized({ tensorOverrides = [], extraArgs = [] }: EngineSettings): bo
   return tensorOverrides.length > 0 || extraArgs.some((argument) => LESS_BY_ARGUMENT.test(argument));
 }
 
-/** What the GPUs hold of it at least; undefined where nothing says how much stays in host memory. */
+/** Minimum bytes on the GPUs; undefined if it is unknown how much stays in host memory. */
 export function claimOnGPUs(
   claim: MemoryClaim,
   runtime: Runtime,
@@ -89,26 +88,26 @@ export function claimOnGPUs(
 ): number | undefined {
   const { gpuLayers = -1, moeCPULayers = 0 } = settings;
   if (isUnsized(settings) || (layerCount === 0 && (gpuLayers > 0 || moeCPULayers > 0))) return undefined;
-  // Of a program we know the weights alone: all of its margin may be on the GPUs.
+  // Only the weights of a generic program are known, so all of its overhead may be on the GPUs.
   if (runtime === "generic") return claim.claimBytes;
-  return Math.max(0, claim.claimBytes - besideGPUs(claim, settings, layerCount));
+  return Math.max(0, claim.claimBytes - hostMemoryBytes(claim, settings, layerCount));
 }
 
-/** What stays in the host's memory: the process, its caches and outputs, and layers that are kept off the GPUs. */
-function besideGPUs(claim: MemoryClaim, settings: EngineSettings, layerCount = 0): number {
+/** Bytes in host memory: the process, its caches and outputs, and layers that are not on the GPUs. */
+function hostMemoryBytes(claim: MemoryClaim, settings: EngineSettings, layerCount = 0): number {
   const { weightsBytes, kvBytes, outputBytes, promptCacheBytes, loraBytes, overheadBytes } = claim;
   const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
   const partOf = (layers: number) => (layerCount > 0 ? Math.min(1, Math.max(0, layers / layerCount)) : 0);
   const off = gpuLayers < 0 ? 0 : layerCount === 0 ? 1 : partOf(layerCount - gpuLayers);
-  // Experts are most of such a model.
+  // Experts are most of the weights of a mixture-of-experts model.
   const experts = moeCPUOffload === true ? 1 : partOf(moeCPULayers);
-  // Adapters are where the weights are that they change.
+  // Adapters are in the same memory as the weights that they change.
   const weights = Math.max(off, experts) * (weightsBytes + loraBytes);
   const kv = (noKvOffload === true ? 1 : off) * kvBytes;
   return weights + kv + outputBytes + promptCacheBytes + overheadBytes;
 }
 
-/** The file's bytes stand in for those of its tensors: never less. */
+/** If the size of the tensors is unknown, the size of the file is used, which is never smaller. */
 function summaryOf({ status }: Model): GgufSummary | undefined {
   const weightsBytes = status?.weightsBytes ?? status?.sizeBytes;
   return weightsBytes === undefined ? undefined : { ...status?.gguf, weightsBytes };

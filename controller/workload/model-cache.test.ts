@@ -6,10 +6,10 @@ import type { Model } from "../../src/api/model.ts";
 import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
 import type { CacheSettings } from "./contract.ts";
+import { desiredVolume } from "./fixtures/desired-volume.ts";
 import {
   buildFetchJob,
   buildFetchPolicy,
-  type CacheVolumeSpec,
   cacheKeyOf,
   downloadKey,
   fetchJobName,
@@ -41,22 +41,16 @@ function service(name: string, spec: object): InferenceService {
   return { metadata: { name, namespace: "n" }, spec: { placement: {}, ...spec } } as InferenceService;
 }
 
-function volume(of: Model, services: readonly InferenceService[] = [], settings = defaults): CacheVolumeSpec {
-  const wish = desiredCacheOf(of, services, settings);
-  if (wish.at !== "volume") throw new Error(JSON.stringify(wish));
-  return wish;
-}
-
 const cpu = { hardware: { accelerator: "cpu" } };
 
 test.each(readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml")))("golden: %s", (name) => {
   const input = parse(readFileSync(new URL(name, FOLDER), "utf8"));
   const settings: CacheSettings = { ...defaults, ...input.settings };
-  const wish = volume(input.model, [], settings);
-  const key = downloadKey(input.model, wish, "claim-uid", input.revision);
-  const download = { model: input.model, wish, key, attempt: 1, revision: input.revision };
+  const volume = desiredVolume(input.model, settings);
+  const key = downloadKey(input.model, volume, "claim-uid", input.revision);
+  const download = { model: input.model, volume, key, attempt: 1, revision: input.revision };
   const built = {
-    claim: wish.isOurs ? buildCacheClaim(input.model, wish, settings) : null,
+    claim: volume.isOurs ? buildCacheClaim(input.model, volume, settings) : null,
     job: buildFetchJob(download, settings),
     networkPolicy: buildFetchPolicy(download, settings),
   };
@@ -68,7 +62,10 @@ test.each(readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml")))("g
 
 test("a Secret's value cannot get into an address: kubelet finds no reference to replace", () => {
   const bad = model({ ...cpu, source: "https://evil.example.com/$(SOURCE_HF_TOKEN)/$$(X)/$5" });
-  const { template } = buildFetchJob({ model: bad, wish: volume(bad), key: "k", attempt: 1 }, defaults).spec;
+  const { template } = buildFetchJob(
+    { model: bad, volume: desiredVolume(bad, defaults), key: "k", attempt: 1 },
+    defaults,
+  ).spec;
   expect(template.spec.containers[0]?.args?.[1]).toBe(
     "https://evil.example.com/$$(SOURCE_HF_TOKEN)/$$$$(X)/$$5",
   );
@@ -86,13 +83,13 @@ test("weights go to a volume for services in pods, and before there is a service
 
 test("drafts and adapters are on a volume where the Model of their service runs in pods, whatever they say themselves", () => {
   const served = [service("a", { modelRef: "main" })];
-  const wishFor = (own: object, main: Model | undefined) =>
+  const placeFor = (own: object, main: Model | undefined) =>
     desiredCacheOf(model(own, "draft"), served, defaults, () => main).at;
-  expect(wishFor({}, model(cpu, "main"))).toBe("volume");
-  expect(wishFor(cpu, model({}, "main"))).toBe("none");
+  expect(placeFor({}, model(cpu, "main"))).toBe("volume");
+  expect(placeFor(cpu, model({}, "main"))).toBe("none");
   // Until its Model is there.
-  expect(wishFor(cpu, undefined)).toBe("volume");
-  expect(wishFor({}, undefined)).toBe("none");
+  expect(placeFor(cpu, undefined)).toBe("volume");
+  expect(placeFor({}, undefined)).toBe("none");
 });
 
 test.each<[source: string, port: number, flag: string]>([
@@ -102,7 +99,7 @@ test.each<[source: string, port: number, flag: string]>([
 ])("the Job of %s may reach its registry", (source, port, flag) => {
   const settings = { ...defaults, ollamaRegistry: "http://mirror.example.com:11000" };
   const wanted = model({ ...cpu, source, format: "gguf" });
-  const download = { model: wanted, wish: volume(wanted, [], settings), key: "k", attempt: 1 };
+  const download = { model: wanted, volume: desiredVolume(wanted, settings), key: "k", attempt: 1 };
   const [, web] = buildFetchPolicy(download, settings).spec.egress ?? [];
   expect(web).toMatchObject({ ports: [443, 80, port].map((one) => ({ protocol: "TCP", port: one })) });
   const [container] = buildFetchJob(download, settings).spec.template.spec.containers;
@@ -114,8 +111,14 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
   const named = service("b", { modelCache: { claimName: "mine" } });
   const ephemeral = service("c", { modelCache: { persistence: "Ephemeral" } });
   const skips = service("d", { skipModelInit: true });
-  expect(volume(model(cpu))).toMatchObject({ claimName: "metalbridge-model-cache", isOurs: true });
-  expect(volume(model(cpu), [named, ephemeral])).toMatchObject({ claimName: "mine", isOurs: false });
+  expect(desiredVolume(model(cpu), defaults)).toMatchObject({
+    claimName: "metalbridge-model-cache",
+    isOurs: true,
+  });
+  expect(desiredVolume(model(cpu), defaults, [named, ephemeral])).toMatchObject({
+    claimName: "mine",
+    isOurs: false,
+  });
   expect(desiredCacheOf(model(cpu), [ephemeral, skips], defaults)).toEqual({ at: "none" });
   expect(desiredCacheOf(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({
     at: "none",
@@ -147,7 +150,7 @@ test("a volume that one node mounts is for one Model, with room for its weights;
   const many: CacheSettings = { ...once, cacheAccessMode: "ReadWriteMany" };
   const sized = { ...model(cpu), status: { sizeBytes: 131 * 2 ** 30 } };
   const built = (of: Model, settings: CacheSettings) =>
-    buildCacheClaim(of, volume(of, [], settings), settings);
+    buildCacheClaim(of, desiredVolume(of, settings), settings);
   expect(built(sized, once)).toMatchObject({
     metadata: { name: "m-model-cache", ownerReferences: [{ kind: "Model", name: "m" }] },
     spec: { resources: { requests: { storage: "139Gi" } } },
@@ -161,9 +164,9 @@ test("a volume that one node mounts is for one Model, with room for its weights;
   expect(shared.metadata.ownerReferences).toBeUndefined();
   const cache = { phase: "Ready", reason: "Downloaded", message: "", folder: cacheKeyOf(sized) } as const;
   const before = { ...sized, status: { cache: { ...cache, claimName: "metalbridge-model-cache" } } };
-  expect(volume(before, [], once).claimName).toBe("metalbridge-model-cache");
+  expect(desiredVolume(before, once).claimName).toBe("metalbridge-model-cache");
   const elsewhere = { ...before, spec: { ...before.spec, source: "hf://org/other" } };
-  expect(volume(elsewhere, [], once).claimName).toBe("m-model-cache");
+  expect(desiredVolume(elsewhere, once).claimName).toBe("m-model-cache");
 });
 
 test("other settings of the controller move no weights: of a Job or of pods, on the Model's own claim or the namespace's", () => {
@@ -174,7 +177,7 @@ test("other settings of the controller move no weights: of a Job or of pods, on 
     for (const by of filled)
       for (const settings of all) {
         const cache = { ...by, claimName, folder: cacheKeyOf(model(cpu)), reason: "", message: "" };
-        expect(volume({ ...model(cpu), status: { cache } }, [], settings).claimName).toBe(claimName);
+        expect(desiredVolume({ ...model(cpu), status: { cache } }, settings).claimName).toBe(claimName);
       }
 });
 
@@ -185,23 +188,25 @@ test("names stay within their limits, and one folder of one claim has one Job na
   expect(cacheClaimName(long, own)).not.toBe(
     cacheClaimName(model(cpu, `${"a".repeat(200)}.${"b".repeat(49)}c`), own),
   );
-  const wish = volume(long, [], own);
-  const job = buildFetchJob({ model: long, wish, key: "k", attempt: 1 }, own);
+  const volume = desiredVolume(long, own);
+  const job = buildFetchJob({ model: long, volume, key: "k", attempt: 1 }, own);
   expect(job.metadata.name.length).toBeLessThanOrEqual(63);
   for (const value of Object.values(job.metadata.labels ?? {})) expect(value.length).toBeLessThanOrEqual(63);
-  expect(fetchJobName(volume(model(cpu, "x")))).toBe(fetchJobName(volume(model(cpu, "y"))));
-  expect(fetchJobName(volume(model(cpu)))).not.toBe(
-    fetchJobName(volume(model({ ...cpu, source: "hf://org/other" }))),
+  expect(fetchJobName(desiredVolume(model(cpu, "x"), defaults))).toBe(
+    fetchJobName(desiredVolume(model(cpu, "y"), defaults)),
+  );
+  expect(fetchJobName(desiredVolume(model(cpu), defaults))).not.toBe(
+    fetchJobName(desiredVolume(model({ ...cpu, source: "hf://org/other" }), defaults)),
   );
 });
 
 test("the key changes with the files, the Secret and the volume, and with nothing else", () => {
-  const wish = volume(model(cpu));
-  const key = downloadKey(model(cpu), wish, "1");
-  expect(downloadKey(model({ ...cpu, resources: { cpu: 1 } }, "other"), wish, "1")).toBe(key);
-  expect(downloadKey(model(cpu), wish, "2")).not.toBe(key);
-  expect(downloadKey(model({ ...cpu, sha256: "0".repeat(64) }), wish, "1")).not.toBe(key);
+  const volume = desiredVolume(model(cpu), defaults);
+  const key = downloadKey(model(cpu), volume, "1");
+  expect(downloadKey(model({ ...cpu, resources: { cpu: 1 } }, "other"), volume, "1")).toBe(key);
+  expect(downloadKey(model(cpu), volume, "2")).not.toBe(key);
+  expect(downloadKey(model({ ...cpu, sha256: "0".repeat(64) }), volume, "1")).not.toBe(key);
   const secrets = ["a", "b"].map((name) => model({ ...cpu, sourceSecretRef: { name } }));
-  for (const keyOf of [(of: Model) => downloadKey(of, wish, "1"), linkOf])
+  for (const keyOf of [(of: Model) => downloadKey(of, volume, "1"), linkOf])
     expect(new Set([model(cpu), ...secrets].map(keyOf)).size).toBe(3);
 });

@@ -15,66 +15,66 @@ import { WITHOUT_MESH } from "./one-shot-pod.ts";
 export interface CacheVolumeSpec {
   readonly at: "volume";
   readonly claimName: string;
-  /** The claim is made by the controller; others are used as they are. */
+  /** True if the controller creates the claim. Other claims are used unchanged. */
   readonly isOurs: boolean;
-  /** Folder on the volume; empty where the source is a volume itself, which is used in place. */
+  /** Folder on the volume; empty for a pvc:// source, whose files are used in place. */
   readonly folder: string;
   readonly source: RemoteSource | Extract<ModelSource, { kind: "pvc" }>;
 }
 
-/** A download: what for, to where. `key` changes with everything that changes the outcome. */
+/** A download of a Model to a volume. `key` changes with each input that changes the outcome. */
 export interface Download {
   readonly model: Model;
-  readonly wish: CacheVolumeSpec;
+  readonly volume: CacheVolumeSpec;
   readonly key: string;
-  /** 1 for the first Job of this key. */
+  /** Number of the Job among those with this key, from 1. */
   readonly attempt: number;
   /** Commit that the Model is pinned to. */
-  readonly revision?: string | undefined;
-  /** Version of the source's Secret; undefined where there is none, or it cannot be read. */
-  readonly secretVersion?: string | undefined;
-  /** Quantity: what the claim holds, or asks for until it is bound. */
-  readonly capacity?: string | undefined;
-  /** Further name for what engines open, in the folder: for who has to know it before the download. */
-  readonly link?: string | undefined;
-  /** What the folder has of other downloads is removed where the disk would be full. */
-  readonly makesRoom?: boolean | undefined;
-  /** Of the volume in the pod; `cache` unless given. */
-  readonly volumeName?: string | undefined;
+  readonly revision?: string;
+  /** Resource version of the source's Secret; undefined if there is none, or it cannot be read. */
+  readonly secretVersion?: string;
+  /** Quantity: the capacity of the claim, or its request until it is bound. */
+  readonly capacity?: string;
+  /** Name of a link in the folder to the file that engines open. Unlike the file's name it is known before the download. */
+  readonly link?: string;
+  /** If the disk would become full, the files of other downloads in the folder are removed. */
+  readonly makesRoom?: boolean;
+  /** Name of the volume in the pod; default `cache`. */
+  readonly volumeName?: string;
 }
 
-/** On a download Job: what it downloads, and the how many-th Job for that it is. */
+/** Annotations of a download Job: the key of its download, and its attempt. */
 export const ANNOTATION_FETCH_KEY = "metalbridge.dev/fetch-key";
 export const ANNOTATION_ATTEMPT = "metalbridge.dev/attempt";
-/** Of the Model's spec that the Job was made from: resources, tolerations and Secret are not in the key. */
+/** Generation of the Model that the Job was created from. The key does not cover resources, tolerations and Secret. */
 export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
-/** Hash of the image and its pull secrets: a node that cannot pull one may be able to pull the next. */
+/** Hash of the image and its pull secrets. A Job whose image cannot be pulled is replaced once they change. */
 export const ANNOTATION_IMAGE_KEY = "metalbridge.dev/image-key";
-/** Version of the source's Secret when the Job was made. */
+/** Resource version of the source's Secret when the Job was created. */
 export const ANNOTATION_SECRET_VERSION = "metalbridge.dev/secret-version";
-/** Capacity of the claim when the Job was made. */
+/** Capacity of the claim when the Job was created. */
 export const ANNOTATION_CAPACITY = "metalbridge.dev/claim-capacity";
 
 export const FETCH_CONTAINER = "fetch";
-/** Where the container that downloads writes. */
+/** Name of the volume that the download container writes to. */
 export const CACHE_VOLUME = "cache";
 const CACHE_PATH = "/cache";
 const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
 export const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
 const DAY_SECONDS = 86_400;
-/** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
+/** With the delays of the Job controller (10 s, doubled each time), a Job survives an outage of ten minutes. */
 const RETRIES = 6;
-/** `metalbridge` exits so for a bad command line and for a bug. */
+/** Exit codes of `metalbridge` for an invalid command line and for a bug. */
 const EXIT_USAGE = 2;
 const EXIT_BUG = 70;
 
-/** Key of a source: its folder on every volume. */
+/** Key of a source, and the name of its folder on every volume. */
 export function cacheKeyOf({ spec }: Model): string {
   return hash(spec.source, 16);
 }
 
-/** Where the weights of a Model are for its pods; undefined until they are complete and verified. */
+/** Location of a Model's weights for its pods; undefined until they are complete and verified. */
 export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
   const { phase, claimName = "", folder = "", file, mmproj } = status?.cache ?? {};
   if (phase !== "Ready" || file === undefined) return undefined;
@@ -85,52 +85,52 @@ export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
     claimName,
     folder,
     file,
-    ...(isFile ? {} : { isFolder: true }),
-    ...(mmproj === undefined ? {} : { projector: mmproj }),
+    isFolder: !isFile,
+    projector: mmproj,
   };
 }
 
-/** Changes with the files, and with the volume: an empty one of the same name has nothing. */
+/** Changes with the files, and with the claim's UID: a new claim of the same name is empty. */
 export function downloadKey(
   model: Model,
-  wish: CacheVolumeSpec,
+  volume: CacheVolumeSpec,
   claimUid: string,
   revision?: string,
 ): string {
-  return hash(canonicalJson({ ...requestOf(model, revision), claimUid, folder: wish.folder }), 16);
+  return hash(canonicalJson({ ...requestOf(model, revision), claimUid, folder: volume.folder }), 16);
 }
 
-/** Name in the folder of a volume for what these pods open: others may open other files of the same source. */
+/** Name of the link in the folder. It differs between Models that use other files of the same source. */
 export function linkOf(model: Model): string {
   return `model-${hash(canonicalJson(requestOf(model, model.status?.pinned?.revision)), 16)}`;
 }
 
-/** The Secret too: it may choose the endpoint, and what it opens is not for a Model that names another. */
+/** Includes the Secret, which may choose the endpoint. A Model must not use files that another Model's Secret gave access to. */
 function requestOf({ spec }: Model, revision: string | undefined) {
   const { source, files, mmproj, sha256, quantization, format, sourceSecretRef } = spec;
   const secret = sourceSecretRef?.name;
   return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision, secret };
 }
 
-/** The image as configured: admission may change the one in the Job. */
+/** Hash of the configured image, because admission may change the image in the Job. */
 export function imageKey({ image, imagePullSecrets }: CacheSettings): string {
   return hash(canonicalJson({ image, imagePullSecrets }), 16);
 }
 
-/** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */
+/** Equal for all Models that download to the same folder, so only one of them has a Job at a time. */
 export function fetchJobName({ claimName, folder, source }: CacheVolumeSpec): string {
   const place = folder === "" && source.kind === "pvc" ? source.path : folder;
   return `metalbridge-fetch-${hash(`${claimName}/${place}`, 16)}`;
 }
 
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
-  const { model, wish, key, attempt, secretVersion, capacity } = download;
-  const isInPlace = wish.folder === "";
+  const { model, volume, key, attempt, secretVersion, capacity } = download;
+  const isInPlace = volume.folder === "";
   return {
     apiVersion: "batch/v1",
     kind: "Job",
     metadata: {
-      ...jobMetadata(model, wish),
+      ...jobMetadata(model, volume),
       annotations: {
         [ANNOTATION_FETCH_KEY]: key,
         [ANNOTATION_ATTEMPT]: String(attempt),
@@ -144,7 +144,7 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
       backoffLimit: RETRIES,
       activeDeadlineSeconds: DAY_SECONDS,
       ttlSecondsAfterFinished: DAY_SECONDS,
-      // Two pods at once would write the same partial file.
+      // Two pods at the same time would write the same partial file.
       podReplacementPolicy: "Failed",
       podFailurePolicy: {
         rules: [
@@ -169,11 +169,8 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           automountServiceAccountToken: false,
           enableServiceLinks: false,
           nodeSelector: { "kubernetes.io/os": "linux" },
-          ...some("tolerations", model.spec.prefetchTolerations),
-          ...some(
-            "imagePullSecrets",
-            settings.imagePullSecrets.map((name) => ({ name })),
-          ),
+          tolerations: unlessEmpty(model.spec.prefetchTolerations),
+          imagePullSecrets: unlessEmpty(settings.imagePullSecrets.map((name) => ({ name }))),
           securityContext: {
             runAsNonRoot: true,
             runAsUser: POD_USER,
@@ -186,7 +183,10 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           volumes: [
             {
               name: CACHE_VOLUME,
-              persistentVolumeClaim: { claimName: wish.claimName, ...(isInPlace ? { readOnly: true } : {}) },
+              persistentVolumeClaim: {
+                claimName: volume.claimName,
+                ...(isInPlace ? { readOnly: true } : {}),
+              },
             },
             ...caVolumes(settings),
           ],
@@ -196,31 +196,32 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
   };
 }
 
-/** With the authorities that the download trusts too. */
+/** The volume with additional certificate authorities that downloads trust. */
 export function caVolumes({ cacheCaConfigMap: name }: CacheSettings) {
   return name === undefined ? [] : [{ name: "ca", configMap: { name } }];
 }
 
-/** The container that downloads to the volume `cache`: of the Job, and as an init container of pods without a volume. */
+/** The container that downloads weights, for the Job and as an init container of pods. */
 export function fetchContainer(
   download: Omit<Download, "key" | "attempt">,
   settings: CacheSettings,
 ): Container {
-  const { model, wish, revision, link, makesRoom, volumeName = CACHE_VOLUME } = download;
+  const { model, volume, revision, link, makesRoom, volumeName = CACHE_VOLUME } = download;
   const { resources = {}, sourceSecretRef } = model.spec;
-  const isInPlace = wish.folder === "";
+  const isInPlace = volume.folder === "";
   const { cpu, memory } = resources;
   return {
     name: FETCH_CONTAINER,
     image: settings.image ?? "",
     args: [
-      ...fetchArguments(model, wish, settings, revision),
+      ...fetchArguments(model, volume, settings, revision),
       ...(link === undefined ? [] : [`--link=${link}`]),
       ...(makesRoom === true ? ["--make-room"] : []),
     ].map(literal),
-    ...(sourceSecretRef && {
-      envFrom: [{ prefix: CREDENTIAL_ENV_PREFIX, secretRef: { name: sourceSecretRef.name } }],
-    }),
+    envFrom: sourceSecretRef && [
+      { prefix: CREDENTIAL_ENV_PREFIX, secretRef: { name: sourceSecretRef.name } },
+    ],
+
     resources: {
       requests: { cpu: canonicalQuantity(cpu ?? "100m"), memory: canonicalQuantity(memory ?? "256Mi") },
       limits: {
@@ -236,7 +237,7 @@ export function fetchContainer(
     ],
     terminationMessagePath: RESULT_PATH,
     terminationMessagePolicy: "File",
-    // No user: as init container it is the pod's, to which the folders that earlier pods have filled belong.
+    // No user is set: an init container must run as the pod's user, who owns the folders that earlier pods filled.
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
@@ -245,15 +246,15 @@ export function fetchContainer(
   };
 }
 
-/** DNS, and the web outside the networks that sources must not be in; nothing at all for weights used in place. */
-export function buildFetchPolicy({ model, wish }: Download, settings: CacheSettings): NetworkPolicy {
-  const { source } = wish;
+/** Allows DNS, and the source's ports outside the networks that sources must not be in. Weights that are used in place need no network. */
+export function buildFetchPolicy({ model, volume }: Download, settings: CacheSettings): NetworkPolicy {
+  const { source } = volume;
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
-    metadata: jobMetadata(model, wish),
+    metadata: jobMetadata(model, volume),
     spec: {
-      podSelector: { matchLabels: { "batch.kubernetes.io/job-name": fetchJobName(wish) } },
+      podSelector: { matchLabels: { "batch.kubernetes.io/job-name": fetchJobName(volume) } },
       policyTypes: ["Ingress", "Egress"],
       egress:
         source.kind === "pvc"
@@ -302,12 +303,12 @@ function networkFlags(settings: CacheSettings, revision: string | undefined): st
   ];
 }
 
-/** Kubelet replaces $(NAME) by the environment, and so a Secret's value could get into an address. */
+/** The kubelet expands $(NAME) from the environment, which could put the value of a Secret into an address. */
 function literal(argument: string): string {
   return argument.replaceAll("$", "$$$$");
 }
 
-/** Of the address; where a Secret may name the endpoint, any. */
+/** Ports of the source's address; any port if a Secret may choose the endpoint. */
 function sourcePorts(source: RemoteSource, settings: CacheSettings) {
   const address = kindOf(source).origin?.(source, settings);
   if (address === undefined) return [{ protocol: "TCP" }];
@@ -325,9 +326,9 @@ function allowedBlocks({ allowPrivate, allowNetworks }: CacheSettings) {
   return [...all, ...allowNetworks.map((cidr) => ({ ipBlock: { cidr } }))];
 }
 
-function jobMetadata(model: Model, wish: CacheVolumeSpec): ObjectMeta {
+function jobMetadata(model: Model, volume: CacheVolumeSpec): ObjectMeta {
   return {
-    name: fetchJobName(wish),
+    name: fetchJobName(volume),
     namespace: namespaceOf(model),
     labels: jobLabels(model),
     ...ownedBy(model),
@@ -342,7 +343,7 @@ function jobLabels(model: Model): Record<string, string> {
   };
 }
 
-/** The garbage collector removes it with the Model; the order does not matter. */
+/** The owner reference by which the garbage collector removes an object with its Model. */
 export function ownedBy({ metadata }: Model): Pick<ObjectMeta, "ownerReferences"> {
   const { name, uid = "" } = metadata;
   return { ownerReferences: [{ apiVersion: API_VERSION, kind: "Model", name, uid }] };
@@ -353,12 +354,12 @@ export function namespaceOf({ metadata }: Model): string {
 }
 
 export function shortName(name: string, suffix: string, longest: number): string {
-  const whole = `${name}${suffix}`;
-  if (whole.length <= longest) return whole;
+  const full = `${name}${suffix}`;
+  if (full.length <= longest) return full;
   const digest = hash(name, 8);
   return `${name.slice(0, longest - suffix.length - digest.length - 1)}-${digest}${suffix}`;
 }
 
-function some<K extends string, T>(key: K, list: readonly T[] | undefined): { [P in K]?: readonly T[] } {
-  return (list === undefined || list.length === 0 ? {} : { [key]: list }) as { [P in K]?: readonly T[] };
+function unlessEmpty<T>(list: readonly T[] = []): readonly T[] | undefined {
+  return list.length === 0 ? undefined : list;
 }

@@ -1,10 +1,10 @@
-/** Pods that run once: the one that reads a node, and what the status of any says. Pure. */
+/** Builds pods that run once, such as the probe of a node, and reads their status. Pure. */
 import type { Container, Node, Pod, PodSpec } from "../../src/kube/workload-objects.ts";
 import { POD_USER } from "./contract.ts";
 
 /**
- * Pods of Jobs and probes stay out of the meshes that add a proxy to each pod: it would keep them running, and their
- * traffic would wait for it. Both read labels or annotations of the pod.
+ * Keeps Istio and Linkerd from adding a proxy to the pods of Jobs and probes: the proxy would keep them running, and their
+ * traffic would wait for it.
  */
 export const WITHOUT_MESH = {
   labels: { "sidecar.istio.io/inject": "false" },
@@ -15,7 +15,7 @@ export const PROBE_LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
   "app.kubernetes.io/managed-by": "metalbridge-cluster-fit",
 };
-/** One run of the command has one value. */
+/** Label whose value is unique to each run of the command. */
 export const LABEL_RUN = "metalbridge.dev/fit-run";
 const PROBE_CONTAINER = "probe";
 const LEFTOVER_MS = 60_000;
@@ -25,22 +25,22 @@ export interface ProbePodPlan {
   readonly name: string;
   readonly namespace: string;
   readonly node: string;
-  /** Of the command that started it. */
+  /** ID of the command run that created the pod. */
   readonly run?: string;
   readonly image: string;
   readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
   readonly deadlineSeconds: number;
-  /** Of NVIDIA's container runtime, which puts nvidia-smi and the device files into the pod. */
-  readonly runtimeClassName?: string | undefined;
+  /** RuntimeClass of NVIDIA's container runtime, which adds nvidia-smi and the device files to the pod. */
+  readonly runtimeClassName?: string;
 }
 
-/** What the runtime is asked for; it takes no GPU from other pods. */
+/** Requests nvidia-smi from the runtime without taking a GPU from other pods. */
 const NVIDIA_TOOLS = [
   { name: "NVIDIA_VISIBLE_DEVICES", value: "all" },
   { name: "NVIDIA_DRIVER_CAPABILITIES", value: "utility" },
 ];
 
-/** Bound past the scheduler. */
+/** A pod that reads its node. It is bound to the node directly, without the scheduler. */
 export function fitProbePod({ name, namespace, node, run, ...plan }: ProbePodPlan): Pod {
   const { runtimeClassName } = plan;
   const spec = runOnceContainer(plan, {
@@ -60,19 +60,19 @@ export function fitProbePod({ name, namespace, node, run, ...plan }: ProbePodPla
       ...spec,
       nodeName: node,
       tolerations: [{ operator: "Exists" }],
-      ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+      runtimeClassName,
     },
   };
 }
 
-/** One container that runs once and ends. Allowed at the restricted security level; without a token of the API server. */
+/** A pod with one container that runs once, meets the restricted Pod Security level, and has no API token. */
 export function runOnceContainer(
   { image, pullSecrets, deadlineSeconds }: Pick<ProbePodPlan, "image" | "pullSecrets" | "deadlineSeconds">,
   container: Omit<Container, "name" | "image">,
 ): PodSpec {
   return {
     restartPolicy: "Never",
-    // Stops it where the command was killed before it could delete it.
+    // Stops the pod if the command is killed before it can delete the pod.
     activeDeadlineSeconds: deadlineSeconds,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -88,7 +88,7 @@ export function runOnceContainer(
         name: PROBE_CONTAINER,
         image,
         ...container,
-        // What it printed is then in the pod's status: reading logs would be a right of its own.
+        // Puts the output into the pod's status, because reading logs requires a separate permission.
         terminationMessagePolicy: "FallbackToLogsOnError",
         securityContext: {
           allowPrivilegeEscalation: false,
@@ -107,14 +107,14 @@ export interface ProbeFailure {
   readonly message: string;
 }
 
-export type PodEnd =
+export type ProbeOutcome =
   | { readonly at: "waiting"; readonly why: string }
   | { readonly at: "answered"; readonly text: string }
   | ProbeFailure;
 
-export function readFitPod(pod: Pod): PodEnd {
+export function readFitPod(pod: Pod): ProbeOutcome {
   const ended = probeState(pod)?.terminated;
-  // A proxy that a mesh adds all the same keeps the pod running.
+  // A proxy that a mesh adds nevertheless keeps the pod running.
   if (pod.status?.phase === "Succeeded" || ended?.exitCode === 0)
     return { at: "answered", text: ended?.message ?? "" };
   if (pod.status?.phase === "Failed" || ended !== undefined) {
@@ -122,13 +122,11 @@ export function readFitPod(pod: Pod): PodEnd {
     const message = pod.status?.message ?? (ended?.message || exit);
     return probeFailed(pod.status?.reason ?? ended?.reason ?? "Error", message);
   }
-  const seen = whyWaiting(pod);
-  return seen.at === "stuck"
-    ? probeFailed("ContainerNotStarted", seen.why)
-    : { at: "waiting", why: seen.why };
+  const { at, why } = readWaitingPod(pod);
+  return at === "stuck" ? probeFailed("ContainerNotStarted", why) : { at, why };
 }
 
-/** By name: a mesh may have put its proxy first. */
+/** Finds the container by name, because a mesh may have put its proxy first. */
 export function probeState({ status }: Pod) {
   return status?.containerStatuses?.find(({ name }) => name === PROBE_CONTAINER)?.state;
 }
@@ -141,13 +139,13 @@ export function probeFailed(
   return { at: "failed", phase, reason, message: message.slice(0, 1_024) };
 }
 
-/** Its run was killed: no run waits that long for its pods. */
+/** True if the run that created the pod must have been killed: no run waits this long for its pods. */
 export function isStaleProbePod({ metadata, spec }: Pod, nowMs: number): boolean {
   const createdMs = Date.parse(metadata.creationTimestamp ?? "");
   return nowMs - createdMs > (spec.activeDeadlineSeconds ?? 0) * 1_000 + LEFTOVER_MS;
 }
 
-/** Why no pod of it can answer; undefined while it can. */
+/** The reason why a node cannot run a probe; undefined if it can. */
 export function probeNodeFailure(node: Node | undefined): ProbeFailure | undefined {
   if (node === undefined) return probeFailed("NodeDeleted", "the node was deleted");
   const os = node.status?.nodeInfo?.operatingSystem ?? "linux";
@@ -157,7 +155,7 @@ export function probeNodeFailure(node: Node | undefined): ProbeFailure | undefin
   return probeFailed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
 }
 
-const TERMINAL = [
+const TERMINAL_REASONS = [
   "ErrImagePull",
   "ImagePullBackOff",
   "ErrImageNeverPull",
@@ -167,13 +165,13 @@ const TERMINAL = [
   "RunContainerError",
 ];
 
-/** Of a pod that has not ended. Stuck: it will not run without a change. */
-export function whyWaiting(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
+/** Reads a pod that has not finished. A stuck pod will not run without a change. */
+export function readWaitingPod(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
   const { phase = "Pending", conditions = [] } = pod.status ?? {};
   const { reason, message } = probeState(pod)?.waiting ?? {};
   if (reason !== undefined && reason !== "ContainerCreating") {
     const why = [reason, message].filter(Boolean).join(": ");
-    return { at: TERMINAL.includes(reason) ? "stuck" : "waiting", why };
+    return { at: TERMINAL_REASONS.includes(reason) ? "stuck" : "waiting", why };
   }
   const unscheduled = conditions.find((one) => one.type === "PodScheduled" && one.status === "False");
   return { at: "waiting", why: unscheduled?.message ?? `the pod is ${phase}` };

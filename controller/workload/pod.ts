@@ -1,4 +1,4 @@
-/** The pods of a service: their metadata, and everything around the engine's container. */
+/** Builds the pod template of a service: its metadata, and everything around the engine's container. Pure. */
 import {
   ANNOTATION_IN_FLIGHT,
   ANNOTATION_RESTARTED_AT,
@@ -18,12 +18,12 @@ import { priorityClassName } from "./priorities.ts";
 import type { Files } from "./volumes.ts";
 
 /**
- * Groups that own the device files of AMD's and Intel's GPUs on nodes: video, and render as Debian, Ubuntu and Red Hat
- * number it. NVIDIA's are open to all.
+ * Groups that own the device files of AMD and Intel GPUs on nodes: video, and render by the numbers of Debian, Ubuntu and Red
+ * Hat. NVIDIA's device files are accessible to all users.
  */
 const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
 
-/** An annotation is any text; this one is a time. */
+/** Maximum length of the restart annotation, which users may set to any text. */
 const RESTARTED_AT_MAX = 64;
 
 export interface PodTemplateInput {
@@ -34,13 +34,13 @@ export interface PodTemplateInput {
   readonly files: Files;
   readonly container: Container;
   readonly settings: PodsSettings;
-  readonly nodes?: NodeChoice | undefined;
-  /** No other pod has the claim of the weights mounted when this one starts. */
+  readonly nodes?: NodeChoice;
+  /** True if no other pod has the claim of the weights mounted when this one starts. */
   readonly isAlone: boolean;
 }
 
-export function podTemplateOf(wish: PodTemplateInput): PodTemplate {
-  const { service, pod, gpus, files, container, isAlone } = wish;
+export function podTemplateOf(input: PodTemplateInput): PodTemplate {
+  const { service, pod, gpus, files, container, isAlone } = input;
   const { spec } = service;
   const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
@@ -60,61 +60,60 @@ export function podTemplateOf(wish: PodTemplateInput): PodTemplate {
         ...withoutOurs(spec.podAnnotations),
         ...(restartedAt === undefined ? {} : { [ANNOTATION_RESTARTED_AT]: restartedAt }),
         ...files.annotations,
-        // Of the pod itself: the service may have another runtime by the time the pod is asked.
+        // Stored on the pod, because the service may have another runtime when the controller queries the pod.
         ...(gauges === undefined
           ? {}
           : { [ANNOTATION_IN_FLIGHT]: [gauges.path, gauges.names.join(","), ...key].join(" ") }),
       },
     },
     spec: {
-      initContainers: files.fetching === undefined ? undefined : files.fetching.initContainers(isAlone),
+      initContainers: files.fetching?.initContainers(isAlone),
       containers: [container],
       volumes: [...files.volumes],
-      ...schedulingOf(wish),
-      ...(gpus.claims.length === 0
-        ? {}
-        : { resourceClaims: wish.resourceClaims as PodSpec["resourceClaims"] & {} }),
-      ...pullSecretsOf(wish),
-      ...(spec.runtimeClassName === undefined ? {} : { runtimeClassName: spec.runtimeClassName }),
+      ...schedulingOf(input),
+      resourceClaims:
+        gpus.claims.length === 0 ? undefined : (input.resourceClaims as PodSpec["resourceClaims"]),
+      imagePullSecrets: pullSecretsOf(input),
+      runtimeClassName: spec.runtimeClassName,
       priorityClassName: spec.priorityClassName ?? priorityClassName(spec.priority),
       securityContext: podSecurity(spec.podSecurityContext, gpus),
       automountServiceAccountToken: false,
-      // Variables such as VLLM_PORT of a Service named vllm would be taken for settings.
+      // An engine would read a variable such as VLLM_PORT, of a Service named vllm, as one of its settings.
       enableServiceLinks: false,
       terminationGracePeriodSeconds: graceSeconds(spec.rollout.drainSeconds),
     },
   };
 }
 
-/** Of the engine's image, and of ours where an init container runs it. */
-function pullSecretsOf({ service, files, settings }: PodTemplateInput): Pick<PodSpec, "imagePullSecrets"> {
+/** Pull secrets for the engine's image, and for ours if an init container uses it. */
+function pullSecretsOf({ service, files, settings }: PodTemplateInput): PodSpec["imagePullSecrets"] {
   const ours = files.fetching === undefined ? [] : (settings.fetch?.imagePullSecrets ?? []);
   const given = service.spec.imagePullSecrets ?? [];
   const further = ours.filter((name) => given.every((secret) => secret.name !== name));
   const all = [...given, ...further.map((name) => ({ name }))];
-  return all.length === 0 ? {} : { imagePullSecrets: all };
+  return all.length === 0 ? undefined : all;
 }
 
-/** What cluster-autoscaler and Karpenter read. */
+/** Annotations that cluster-autoscaler and Karpenter honor. */
 const NEVER_DISRUPT = {
   "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
   "karpenter.sh/do-not-disrupt": "true",
 };
 
-/** SpecHonored names what is left out. */
+/** Without Metalbridge's own keys, which condition SpecHonored reports as ignored. */
 function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string, string> {
   return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
-/** For a claim that only one node at a time can mount. */
+/** The label of pods that mount a claim which only one node at a time can mount. */
 function mountLabel({ fetching }: Files): string | undefined {
   const claim = fetching?.claim;
   return claim === undefined ? undefined : `${LABEL_MOUNTS}${hash(claim, 16)}`;
 }
 
 /**
- * With the pods that mount the same claim: else the scheduler may choose a node to which the volume cannot be attached, and
- * the pod hangs. It ignores the rule for the first pod, which matches it itself.
+ * Schedules the pod to the node of the pods that mount the same claim. Otherwise the scheduler may choose a node to which the
+ * volume cannot be attached, and the pod hangs. The first pod matches its own term, so the scheduler ignores the rule for it.
  */
 function withMounts(given: PodSpec["affinity"], key: string | undefined): PodSpec["affinity"] {
   if (key === undefined) return given;
@@ -139,18 +138,16 @@ function schedulingOf({ service: { spec }, gpus, nodes, files }: PodTemplateInpu
   return {
     nodeSelector: spec.nodeSelector,
     tolerations: tolerations.length === 0 ? undefined : tolerations,
-    ...affinityOf(withMounts(withNodes(spec.affinity, nodes), mountLabel(files)), gpus),
-    ...(spec.topologySpreadConstraints === undefined
-      ? {}
-      : { topologySpreadConstraints: spec.topologySpreadConstraints }),
+    affinity: withGPUMemory(withMounts(withNodes(spec.affinity, nodes), mountLabel(files)), gpus),
+    topologySpreadConstraints: spec.topologySpreadConstraints,
   };
 }
 
-/** Of NVIDIA's GPU feature discovery, in MiB. */
+/** Label of NVIDIA's GPU feature discovery, in MiB. */
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
 const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
-/** Undefined or not, the user's has no node affinity of its own where nodes were chosen. */
+/** Nodes are chosen only if the user sets no node affinity, so nothing is overwritten. */
 function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): PodSpec["affinity"] {
   const { avoid = [], prefer = [] } = nodes ?? {};
   if (avoid.length + prefer.length === 0) return given;
@@ -163,10 +160,7 @@ function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): P
     preferredDuringSchedulingIgnoredDuringExecution:
       prefer.length === 0
         ? undefined
-        : prefer.map((one) => ({
-            weight: one.weight,
-            preference: named("In", one.nodes),
-          })),
+        : prefer.map(({ weight, nodes: names }) => ({ weight, preference: named("In", names) })),
   };
   return { ...given, nodeAffinity };
 }
@@ -180,9 +174,9 @@ type Affinity = {
   };
 };
 
-/** The user's, and nodes whose GPUs are large enough or that do not say how large they are. Terms are alternatives. */
-function affinityOf(given: PodSpec["affinity"], { memoryMiB }: GPURequest): Pick<PodSpec, "affinity"> {
-  if (memoryMiB === undefined) return given === undefined ? {} : { affinity: given };
+/** Adds to each term of the user, which are alternatives, that the node's GPUs are large enough or of unknown size. */
+function withGPUMemory(given: PodSpec["affinity"], { memoryMiB }: GPURequest): PodSpec["affinity"] {
+  if (memoryMiB === undefined) return given;
   const { nodeAffinity } = (given ?? {}) as Affinity;
   const required = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const ours = [
@@ -193,12 +187,10 @@ function affinityOf(given: PodSpec["affinity"], { memoryMiB }: GPURequest): Pick
     ours.map((expression) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), expression] })),
   );
   const requiredDuringSchedulingIgnoredDuringExecution = { ...required, nodeSelectorTerms };
-  return {
-    affinity: { ...given, nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution } },
-  };
+  return { ...given, nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution } };
 }
 
-/** The restricted level of Pod Security. Who runs as root means it: runAsNonRoot would only keep the pod from starting. */
+/** The restricted Pod Security level. With runAsUser 0, runAsNonRoot would only keep the pod from starting. */
 function podSecurity(
   given: Readonly<Record<string, unknown>> = {},
   { count, vendor }: GPURequest,
@@ -209,7 +201,7 @@ function podSecurity(
     runAsUser: POD_USER,
     runAsGroup: POD_USER,
     fsGroup: POD_USER,
-    // Else a kubelet walks through all files of the volume at each start.
+    // Otherwise the kubelet walks through all files of the volume at each start.
     fsGroupChangePolicy: "OnRootMismatch",
     supplementalGroups: needsGroups ? DEVICE_GROUPS : undefined,
     seccompProfile: { type: "RuntimeDefault" },

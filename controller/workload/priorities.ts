@@ -1,9 +1,9 @@
-/** How spec.priority ranks among pods: kube-scheduler preempts by the same order as placement on hosts does. */
+/** PriorityClasses for spec.priority, so that kube-scheduler preempts in the same order as placement on hosts. */
 import { type Priority, prioritySchema } from "../../src/api/fields/shared.ts";
 import { MANAGED_BY } from "../../src/api/owned.ts";
 import type { PriorityClass } from "../../src/kube/workload-objects.ts";
 
-/** As LLMKube has them; all far below those of the system. */
+/** The values that LLMKube uses, all far below those of the system's classes. */
 const VALUES: Readonly<Record<Priority, number>> = {
   critical: 1_000_000,
   high: 100_000,
@@ -16,7 +16,7 @@ export function priorityClassName(priority: Priority): string {
   return `metalbridge-${priority}`;
 }
 
-/** All of them. Their values can never change. */
+/** All PriorityClasses. Kubernetes does not allow their values to change. */
 export function priorityClasses(): PriorityClass[] {
   return prioritySchema.options.map((priority) => ({
     apiVersion: "scheduling.k8s.io/v1",

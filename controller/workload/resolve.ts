@@ -1,11 +1,11 @@
-/** What runs a service in pods: its runtime and the objects for it, or why it cannot. Pure. */
+/** Resolves a service for pods: its runtime and its objects, or the reason why pods cannot run it. Pure. */
 
-import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
+import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
-import type { ModelFormat } from "../../src/api/fields/shared.ts";
+
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { Loading } from "../../src/capacity/fitness.ts";
@@ -16,7 +16,7 @@ import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
 import type { MountedWeights, NodeChoice, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
-import { desiredPodsDigest, keepTemplate, keptRuntime } from "./desired-pods.ts";
+import { currentRuntime, desiredPodsDigest, keepTemplate } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
 import { claimInPod, claimOnGPUs, isPartlyOffloaded } from "./memory.ts";
@@ -25,41 +25,41 @@ import { buildWorkload } from "./workload.ts";
 
 export interface PodsInput {
   readonly service: InferenceService;
-  readonly model?: Model | undefined;
-  readonly draftModel?: Model | undefined;
+  readonly model?: Model;
+  readonly draftModel?: Model;
   /** In the order of `spec.loraAdapters`. */
   readonly loraModels: readonly (Model | undefined)[];
-  /** No other service names its Model. */
+  /** True if no other service names its Model. */
   readonly isOnlyService?: boolean;
   readonly settings: PodsSettings;
-  readonly nodes?: NodeChoice | undefined;
-  /** The Deployment as it is: its template stays while the wish does. */
-  readonly live?: Deployment | undefined;
+  readonly nodes?: NodeChoice;
+  /** The current Deployment. Its template stays until the desired state changes. */
+  readonly live?: Deployment;
 }
 
 export interface PodsResolved {
   readonly at: "resolved";
   readonly runtime: Runtime;
   readonly workload: Workload;
-  /** Of each pod. */
+  /** Number of GPUs of each pod. */
   readonly gpuCount: number;
   readonly need: PodNeed;
-  /** Paths of fields that are set and have no effect in pods. */
+  /** Paths of fields that are set but have no effect in pods. */
   readonly unhonored: readonly string[];
 }
 
-/** What one pod of a service needs of its node. */
+/** What one pod of a service requires of its node. */
 export interface PodNeed {
   readonly accelerator: Accelerator;
   readonly gpus: number;
-  /** Keys of taints that it tolerates for them. */
+  /** Keys of taints that the pod tolerates to get its GPUs. */
   readonly taints: readonly string[];
   readonly settings: EngineSettings & Loading;
-  /** Bytes in its GPUs, or in host memory where it takes none; undefined where the header is not read or no estimate is possible. */
+  /** Bytes of GPU memory, or of host memory if the pod has no GPU. Undefined if the header is unknown or no estimate is possible. */
   readonly claimBytes: (accelerator: Accelerator) => number | undefined;
 }
 
-/** Also of a Model that is not read yet. Throws MetalbridgeError for what no pod can be made from. */
+/** Also works for a Model whose source is not read yet. Throws MetalbridgeError if no pod can be built. */
 export function podNeed(
   { service, model, ...others }: Pick<WorkloadInput, "service" | "model" | "draft" | "adapters">,
   runtime: Runtime = runtimeOf(service, model),
@@ -94,7 +94,7 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const { service, settings, nodes, isOnlyService } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
-  const named: readonly Named[] = [
+  const named = [
     { model: input.model, name: modelRef, field: "spec.modelRef" },
     ...(draftRef === undefined
       ? []
@@ -143,7 +143,7 @@ function workloadFor(
   const { service, model } = parts;
   const { autoscaling, replicas, suspend } = service.spec;
   try {
-    const runtime = runtimeOf(service, model, keptRuntime(live, digest));
+    const runtime = runtimeOf(service, model, currentRuntime(live, digest));
     const isScaled = autoscaling !== undefined && !suspend;
     const rendered = buildWorkload({
       ...parts,
@@ -160,13 +160,7 @@ function workloadFor(
   }
 }
 
-interface Named {
-  readonly model: Model | undefined;
-  readonly name: string;
-  readonly field: string;
-}
-
-/** Undefined: the engine fetches them itself. */
+/** Undefined if the engine fetches the weights. */
 function weightsFor(
   service: InferenceService,
   model: Model,
@@ -186,14 +180,14 @@ function weightsFor(
   return otherClaim(service, model) ?? weightsOnClaim(model);
 }
 
-/** Until the Model follows its service to another claim, no pod is made for the one that it had before. */
+/** While the Model moves to the claim that its service names, no pod is created for the previous claim. */
 function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): Blocked | undefined {
-  const { claimName: wanted } = modelCache ?? {};
+  const { claimName: desired } = modelCache ?? {};
   const { claimName, message } = model.status?.cache ?? {};
-  if (wanted === undefined || claimName === undefined || wanted === claimName) return undefined;
+  if (desired === undefined || claimName === undefined || desired === claimName) return undefined;
   if (parseSource(model.spec.source).kind === "pvc") return undefined;
-  const why = message ? `: ${message}` : "";
-  const text = `Model ${model.metadata.name} is not on claim ${wanted} yet${why}`;
+  const detail = message ? `: ${message}` : "";
+  const text = `Model ${model.metadata.name} is not on claim ${desired} yet${detail}`;
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
@@ -210,19 +204,19 @@ function weightsOnClaim(model: Model): MountedWeights | Blocked {
     const text = `Model ${name} has no copy on a volume: ${message ?? ""}`;
     return { at: "blocked", code: "ModelFailed", message: text, isFinal: false };
   }
-  const why = message === undefined ? "" : `: ${message}`;
-  const text = `Model ${name} is not on its volume yet${why}`;
+  const detail = message === undefined ? "" : `: ${message}`;
+  const text = `Model ${name} is not on its volume yet${detail}`;
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
-/** spec.runtime where it serves the model in pods, else the one that was chosen before, else the first that does. Throws RuntimeMismatch. */
+/** Returns spec.runtime, or else the runtime chosen earlier, or else the first one that serves the model in pods. Throws RuntimeMismatch. */
 function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): Runtime {
   const format = formatOf(model);
   const accelerator = podAccelerator(model, spec);
   const { runtime, mode = "chat" } = spec;
   const candidates =
     runtime === undefined
-      ? [...(before === undefined ? [] : [before]), ...chosenFor(format, accelerator, mode)]
+      ? [...(before === undefined ? [] : [before]), ...runtimesFor(format, accelerator, mode)]
       : [runtime];
   const found = candidates.find((one) => engineDescription(one)?.pod !== undefined);
   if (found !== undefined && isRuntimeFor(found, format, accelerator)) return found;
@@ -231,8 +225,4 @@ function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): 
       ? `no runtime is chosen for format ${format} on ${accelerator} in pods; set spec.runtime`
       : `runtime ${runtime} does not serve format ${format} on ${accelerator} in pods`;
   throw new MetalbridgeError("RuntimeMismatch", message);
-}
-
-function chosenFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
-  return runtimesFor(format, accelerator, mode);
 }

@@ -7,7 +7,7 @@ export function podRevisionOf({ metadata }: Pick<PodTemplate, "metadata">): stri
   return metadata?.labels?.[LABEL_REVISION];
 }
 
-/** Of all but the label itself. */
+/** Labels a template with the hash of everything but the label. */
 export function withRevision({ metadata, spec }: PodTemplate): PodTemplate {
   const { [LABEL_REVISION]: _, ...labels } = metadata?.labels ?? {};
   const revision = hash(canonicalJson({ metadata: { ...metadata, labels }, spec }));

@@ -1,26 +1,26 @@
-/** How a change replaces the pods of a Deployment: spec.rollout, with defaults by whether a new pod needs a device. Pure. */
+/** How a change replaces the pods of a Deployment: spec.rollout, with defaults that depend on whether pods use devices. Pure. */
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { DeploymentStrategy, PodSpec } from "../../src/kube/workload-objects.ts";
 
 type Limit = number | string;
 
-/** No pod stops before another is ready. */
+/** Stops no pod before its replacement is ready. */
 export const SURGE_ONE = rolling(0, 1);
-/** One at a time gives its device to the next. */
+/** Stops one pod at a time, whose device its replacement uses. */
 export const UNAVAILABLE_ONE = rolling(1, 0);
 
 export interface StrategyInput {
   readonly rollout: InferenceServiceSpec["rollout"];
-  /** Each pod has a device of its node for itself. */
+  /** True if each pod has exclusive use of a device of its node. */
   readonly hasDevices: boolean;
-  /** Undefined: an autoscaler decides. */
+  /** Undefined if an autoscaler sets the number. */
   readonly replicas: number | undefined;
 }
 
 /**
- * What is set is kept to. Without devices a new pod is ready before an old one stops. With devices the default is none to
- * spare. A single pod then leaves before the next is made: a next one that waits beside it would have kube-scheduler preempt
- * pods of lower priority for a device that is about to become free.
+ * Fields that the user sets apply unchanged. Without devices, the default is that a new pod is ready before an old one stops.
+ * With devices, the default assumes that no device is free. A single pod then stops before the next one is created: a pending
+ * pod would have kube-scheduler preempt pods of lower priority for a device that is about to become free.
  */
 export function strategyOf({ rollout, hasDevices, replicas = 2 }: StrategyInput): DeploymentStrategy {
   const isGapless = rollout.maxUnavailable !== undefined && isZero(rollout.maxUnavailable);
@@ -29,7 +29,7 @@ export function strategyOf({ rollout, hasDevices, replicas = 2 }: StrategyInput)
   return rolling(rollout.maxUnavailable ?? (isZero(maxSurge) ? 1 : 0), maxSurge);
 }
 
-/** Age is no reason to serve with less: one more than wanted, or with devices one fewer, unless the service spares one. */
+/** Replaces pods because of their age: with one additional pod, or one fewer if pods use devices and the service tolerates that. */
 export function renewalStrategy(
   strategy: DeploymentStrategy,
   hasDevices: boolean,

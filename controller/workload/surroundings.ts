@@ -1,4 +1,4 @@
-/** What stands around the pods of a service: autoscaler, disruption budget, network policy, metrics. */
+/** Builds the objects around the pods of a service: autoscaler, disruption budget, network policy and PodMonitor. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
@@ -12,7 +12,7 @@ import type {
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
 
-/** Requests in flight per replica where the service names no metric. */
+/** Target of requests in flight per replica if the service names no metric. */
 const DEFAULT_LOAD = "2";
 /** A new replica takes minutes to load, so replicas are added at once and removed slowly. */
 const BEHAVIOR = {
@@ -55,7 +55,7 @@ function metricOf(metric: Metric, pod: PodRuntime): Readonly<Record<string, unkn
     return { type, resource: { name: metric.name ?? "cpu", target } };
   }
   const name = metric.name ?? pod.metrics?.load;
-  // Kubernetes would fall back to the CPU, which says nothing of an engine on a GPU.
+  // Kubernetes would fall back to CPU utilization, which does not reflect the load of an engine on a GPU.
   if (name === undefined)
     throw new MetalbridgeError(
       "AutoscalingWithoutMetric",
@@ -67,7 +67,7 @@ function metricOf(metric: Metric, pod: PodRuntime): Readonly<Record<string, unkn
     : { type: "Pods", pods: { metric: { name }, target } };
 }
 
-/** One pod at a time, or none where the service says so. Undefined where there is only one: a drain may always move it. */
+/** Allows one disruption at a time, or none if the service forbids it. Undefined for a single pod, which a drain may always move. */
 export function disruptionBudgetOf(
   service: InferenceService,
   replicas: number | undefined,
@@ -79,7 +79,7 @@ export function disruptionBudgetOf(
   return disruptionBudget(service, isProtected ? 0 : 1);
 }
 
-/** For as long as a pod loads. A budget of 0 is never met then, so that "if healthy" protects that pod too. */
+/** The budget while a pod loads. No disruption is allowed, so IfHealthyBudget protects the unready pod too. */
 export function startupBudgetOf(service: InferenceService): PodDisruptionBudget {
   return disruptionBudget(service, 0);
 }
@@ -92,14 +92,14 @@ function disruptionBudget(service: InferenceService, maxUnavailable: number): Po
     spec: {
       selector: { matchLabels: ownerLabels(service) },
       maxUnavailable,
-      // A pod that crashes must not keep its node from being drained; one that still loads is worth keeping.
+      // A pod that crashes must not block the drain of its node; a pod that still loads must be protected.
       unhealthyPodEvictionPolicy:
         service.spec.disruption?.protectStartup === false ? "AlwaysAllow" : "IfHealthyBudget",
     },
   };
 }
 
-/** Undefined without spec.endpoint.allowFrom: then the namespace's own policies decide alone. */
+/** Undefined without spec.endpoint.allowFrom: then only the namespace's other policies apply. */
 export function networkPolicyOf(service: InferenceService): NetworkPolicy | undefined {
   const { allowFrom } = service.spec.endpoint;
   if (allowFrom === undefined) return undefined;

@@ -1,7 +1,7 @@
-/** Volumes of a pod: weights, what the engine writes, files that it reads. */
+/** Builds the volumes of a pod, for its weights and for the files that the engine reads and writes. Pure. */
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { PodFiles, PodRuntime } from "../../src/engines/contract/pod.ts";
+import type { PodFiles, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
@@ -19,19 +19,17 @@ export interface Files {
   readonly volumes: readonly Volume[];
   readonly mounts: readonly Mount[];
   readonly annotations: Readonly<Record<string, string>>;
-  readonly weights?: PodFiles;
-  readonly projector?: string;
-  readonly draft?: PodFiles;
-  readonly adapters: readonly PodFiles[];
-  readonly chatTemplateFile?: string;
-  readonly slotFolder?: string;
-  readonly apiKeyFile?: string;
-  /** Absent: no weights are fetched into the pod. */
+  /** Paths in the engine's container. */
+  readonly paths: Pick<
+    PodInput,
+    "weights" | "projector" | "draft" | "adapters" | "chatTemplateFile" | "slotFolder" | "apiKeyFile"
+  >;
+  /** Absent if no init container fetches weights. */
   readonly fetching?: Fetching;
 }
 
 const ANNOTATION_CHAT_TEMPLATE = "metalbridge.dev/chat-template";
-/** With the API key, for engines that read it from a file. */
+/** Volume with the API key, for engines that read the key from a file. */
 export const KEY_VOLUME = "api-key";
 const OWN_FOLDER = "/etc/metalbridge";
 const SHARED_MEMORY_PER_GPU = 4;
@@ -46,8 +44,8 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
   const { spec } = service;
   const { weights, draftWeights, adapterWeights } = onOneClaim(input);
   const places = [
-    ...(weights === undefined ? [] : [{ weights, path: "/models" }]),
-    ...(draftWeights === undefined ? [] : [{ weights: draftWeights, path: "/draft" }]),
+    ...(weights ? [{ weights, path: "/models" }] : []),
+    ...(draftWeights ? [{ weights: draftWeights, path: "/draft" }] : []),
     ...adapterWeights.map((adapter, index) => ({ weights: adapter, path: `/adapters/${index}` })),
   ];
   const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
@@ -60,8 +58,6 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
     volumeOf,
   );
   const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
-  const main = weights && filesAt("/models", weights);
-  const projector = projectorOf(model, weights);
   const ours: Volume[] = [
     ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
     ...(fetching?.volumes ?? []),
@@ -84,37 +80,39 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
       ({ mountPath }) => mountPath,
     ),
     annotations: spec.chatTemplate === undefined ? {} : { [ANNOTATION_CHAT_TEMPLATE]: spec.chatTemplate },
-    weights: main,
-    projector,
-    draft: draftWeights === undefined ? undefined : filesAt("/draft", draftWeights),
-    adapters: adapterWeights.map((adapter, index) => filesAt(`/adapters/${index}`, adapter)),
-    chatTemplateFile: spec.chatTemplate === undefined ? undefined : `${OWN_FOLDER}/chat/template.jinja`,
-    slotFolder: spec.slotSaveRestore === true ? "/slots" : undefined,
-    apiKeyFile:
-      spec.auth !== undefined && pod.apiKey?.by === "file" ? `${OWN_FOLDER}/auth/api-key` : undefined,
+    paths: {
+      weights: weights && filesAt("/models", weights),
+      projector: projectorOf(model, weights),
+      draft: draftWeights && filesAt("/draft", draftWeights),
+      adapters: adapterWeights.map((adapter, index) => filesAt(`/adapters/${index}`, adapter)),
+      chatTemplateFile: spec.chatTemplate === undefined ? undefined : `${OWN_FOLDER}/chat/template.jinja`,
+      slotFolder: spec.slotSaveRestore === true ? "/slots" : undefined,
+      apiKeyFile:
+        spec.auth !== undefined && pod.apiKey?.by === "file" ? `${OWN_FOLDER}/auth/api-key` : undefined,
+    },
     fetching,
   };
 }
 
 /**
- * Pods fill the claim of the main Model alone; drafts and adapters are fetched to the pod's own volume. kube-scheduler counts a
- * pod for required affinity only if it matches every term, and pods that share one of two claims would be sent to two nodes.
+ * Pods fill only the claim of the main Model; drafts and adapters are fetched to the pod's own volume. kube-scheduler counts a
+ * pod for required affinity only if it matches every term, so pods that share one of two claims could be sent to two nodes.
  */
 function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInput) {
-  const besideMain = ({ claimName, ...rest }: MountedWeights): MountedWeights => {
+  const onMainClaimOrPod = ({ claimName, ...rest }: MountedWeights): MountedWeights => {
     const isElsewhere = rest.fetched !== undefined && claimName !== weights?.claimName;
     return isElsewhere || claimName === undefined ? rest : { claimName, ...rest };
   };
   return {
     weights,
-    draftWeights: draftWeights && besideMain(draftWeights),
-    adapterWeights: adapterWeights.map(besideMain),
+    draftWeights: draftWeights && onMainClaimOrPod(draftWeights),
+    adapterWeights: adapterWeights.map(onMainClaimOrPod),
   };
 }
 
-/** Undefined where the engine fetches the weights, or the Model has no projector. */
+/** Path of the projector; undefined if the engine fetches the weights, or the Model has no projector. */
 function projectorOf({ spec: { mmproj } }: Model, weights: MountedWeights | undefined): string | undefined {
-  // A registry's manifest may name it where the Model does not.
+  // A registry's manifest may name a projector even if the Model does not.
   if (weights?.projector !== undefined) return `/models/${weights.projector}`;
   if (weights === undefined || mmproj === undefined) return undefined;
   return `${filesAt("/models", weights).folder}/${mmproj}`;
@@ -130,7 +128,7 @@ function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
   const parts: Part[] = [{ volume: { name: "tmp", emptyDir: {} }, mount: { mountPath: "/tmp" } }];
   if (slotSaveRestore === true)
     parts.push({ volume: { name: "slots", emptyDir: {} }, mount: { mountPath: "/slots" } });
-  // The kubelet writes an annotation into a file: no further object has to be kept up to date.
+  // The kubelet writes an annotation to a file, so no additional object has to be kept up to date.
   if (chatTemplate !== undefined) {
     const fieldPath = `metadata.annotations['${ANNOTATION_CHAT_TEMPLATE}']`;
     parts.push({
@@ -162,7 +160,7 @@ function sharedMemory(pod: PodRuntime, { count }: GPURequest): Part[] {
   ];
 }
 
-/** What the user adds replaces ours of the same name or place, for example a larger volume for /tmp. */
+/** The user's entries replace ours with the same name or mount path, for example to mount a larger volume at /tmp. */
 function withTheirs<T>(ours: readonly T[], theirs: readonly T[], keyOf: (one: T) => string): T[] {
   return [...ours.filter((one) => !theirs.some((other) => keyOf(other) === keyOf(one))), ...theirs];
 }

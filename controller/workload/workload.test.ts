@@ -11,8 +11,8 @@ import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
 import { priorityClasses, priorityClassName } from "./priorities.ts";
 import { buildWorkload } from "./workload.ts";
 
-testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (wish: WorkloadOptions) => {
-  const input = inputOf(wish);
+testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (options: WorkloadOptions) => {
+  const input = inputOf(options);
   const unhonored = unhonoredFields(input.service.spec, "Pods", input.runtime);
   return { ...buildWorkload(input), ...(unhonored.length === 0 ? {} : { unhonored }) };
 });
@@ -21,8 +21,8 @@ const weights = { claimName: "cache", folder: "k", file: "m.gguf" };
 const cpu = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
 const cuda = (gpu: object) => ({ source: "hf://org/m", hardware: { accelerator: "cuda", gpu } });
 
-function build(wish: Partial<WorkloadOptions>) {
-  return buildWorkload(inputOf({ service: {}, model: cpu, weights, replicas: 1, ...wish }));
+function build(options: Partial<WorkloadOptions>) {
+  return buildWorkload(inputOf({ service: {}, model: cpu, weights, replicas: 1, ...options }));
 }
 
 function engineOf({ spec }: Deployment) {
@@ -238,14 +238,14 @@ describe("refused", () => {
       "PodArgumentsTooLong",
       /at most 524288/,
     ],
-  ])("%s", (_, wish, code, message) => {
+  ])("%s", (_, options, code, message) => {
     // An absent setting is one that is not there.
-    const given = Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== undefined));
+    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
     const input = inputOf({
       service: {},
       model: cpu,
       replicas: 1,
-      weights: "weights" in wish ? undefined : weights,
+      weights: "weights" in options ? undefined : weights,
       ...given,
     });
     expect(() => buildWorkload(input)).toThrow(

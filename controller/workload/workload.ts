@@ -1,4 +1,4 @@
-/** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
+/** Builds the objects that run a service on Linux nodes. Pure; throws only MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ANNOTATION_NODE_CHOICE } from "../../src/api/group.ts";
@@ -20,21 +20,17 @@ import { hasDevices, strategyOf } from "./strategy.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
 import { type Files, podVolumesOf } from "./volumes.ts";
 
-/** Throws MetalbridgeError for what no pod can be made from. */
+/** Throws MetalbridgeError if no pod can be built from the input. */
 export function buildWorkload(input: WorkloadInput): Workload {
   const { service, replicas } = input;
   const pod = podRuntime(input);
   checkGate(service, pod, input);
-  const autoscaler = autoscalerOf(service, pod);
-  const disruptionBudget = disruptionBudgetOf(service, replicas);
-  const networkPolicy = networkPolicyOf(service);
-  const podMonitor = podMonitorOf(service, pod);
   return {
     deployment: deploymentOf(input, pod),
-    autoscaler,
-    disruptionBudget,
-    networkPolicy,
-    podMonitor,
+    autoscaler: autoscalerOf(service, pod),
+    disruptionBudget: disruptionBudgetOf(service, replicas),
+    networkPolicy: networkPolicyOf(service),
+    podMonitor: podMonitorOf(service, pod),
   };
 }
 
@@ -47,16 +43,16 @@ function podRuntime({ runtime, weights }: WorkloadInput): PodRuntime {
   return pod;
 }
 
-/** What is asked for and only the gate has is refused: to serve without it would be less than what was asked for. */
+/** Rejects settings that only the gate implements, because serving without TLS or keys would be unsafe. */
 function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: WorkloadInput): void {
   const { auth, endpoint } = spec;
-  const why =
-    endpoint.tls !== undefined
-      ? "spec.endpoint.tls is served by the gate, which pods do not have"
-      : auth !== undefined && pod.apiKey === undefined
-        ? `runtime ${runtime} cannot check the API keys of spec.auth`
-        : undefined;
-  if (why !== undefined) throw new MetalbridgeError("GateNotInPods", why);
+  if (endpoint.tls !== undefined)
+    throw new MetalbridgeError(
+      "GateNotInPods",
+      "spec.endpoint.tls is served by the gate, which pods do not have",
+    );
+  if (auth !== undefined && pod.apiKey === undefined)
+    throw new MetalbridgeError("GateNotInPods", `runtime ${runtime} cannot check the API keys of spec.auth`);
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
@@ -67,7 +63,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
   const pinned = pod.images[gpus.accelerator];
-  // Also behind the prefix of a mirror.
+  // The image may have the prefix of a mirror.
   const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
   const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
   const container = containerOf({
@@ -104,7 +100,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     metadata: {
       ...ownedObjectRef(service, serviceName(service.metadata.name)),
       labels: { ...ownerLabels(service), ...MANAGED_BY },
-      // Read again by the next pass, which keeps to it.
+      // The next pass reads the choice back and keeps it.
       ...(nodes === undefined ? {} : { annotations: { [ANNOTATION_NODE_CHOICE]: JSON.stringify(nodes) } }),
     },
     spec: {
@@ -118,7 +114,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   };
 }
 
-/** A volume for one pod is like a device: the next pod waits for it. */
+/** A volume that only one pod can mount is like a device, because the next pod has to wait for it. */
 function mountsAlone({ fetching }: Files, { fetch }: PodsSettings): boolean {
   return fetching?.claim !== undefined && fetch?.cacheAccessMode === "ReadWriteOncePod";
 }
@@ -134,13 +130,6 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinn
   const { spec } = service;
   const gguf = model.status?.gguf;
   const gpuLayers = model.spec.hardware?.gpu?.layers;
-  const {
-    volumes: _volumes,
-    mounts: _mounts,
-    annotations: _annotations,
-    fetching: _fetching,
-    ...paths
-  } = files;
   const address = spec.bindAddress ?? pod.address;
   if (isIP(address) === 0)
     throw new MetalbridgeError("SettingNotSupported", `spec.bindAddress ${address} is no IP address`);
@@ -149,7 +138,7 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinn
     settings: toEngineSettings(spec, { gguf, gpuLayers }),
     model,
     served: service.metadata.name,
-    ...paths,
+    ...files.paths,
     address,
     port: spec.containerPort ?? pod.port,
     accelerator: gpus.accelerator,

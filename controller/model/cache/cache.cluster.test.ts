@@ -289,13 +289,13 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect(await list(JOBS)).toEqual([]);
 
     const model = { metadata: { name: "other" }, spec: { source: "pvc://weights/m.gguf" } } as Model;
-    const wish = desiredCacheOf(
+    const desired = desiredCacheOf(
       { ...model, spec: { ...model.spec, hardware: { accelerator: "cpu" } } },
       [],
       parseControllerConfig({}),
     );
-    if (wish.at !== "volume") throw new Error("not on a volume");
-    const name = fetchJobName(wish);
+    if (desired.at !== "volume") throw new Error("not on a volume");
+    const name = fetchJobName(desired);
     const template = { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } };
     await apply({
       apiVersion: "batch/v1",

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
-import { buildFetchJob, type CacheVolumeSpec, downloadKey } from "../../workload/model-cache.ts";
+import { desiredVolume } from "../../workload/fixtures/desired-volume.ts";
+import { buildFetchJob, downloadKey } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { type CacheObservation, planCache, RECHECK_MS } from "./plan.ts";
 
@@ -18,20 +18,14 @@ function model(uid = "u", status?: ModelStatus): Model {
   return { metadata: { name: "m", namespace: "n", uid, generation: 1 }, spec, ...(status && { status }) };
 }
 
-function wishOf(of: Model): CacheVolumeSpec {
-  const wish = desiredCacheOf(of, [], settings);
-  if (wish.at !== "volume") throw new Error("not on a volume");
-  return wish;
-}
-
 const claim: PersistentVolumeClaim = {
   metadata: { name: "metalbridge-model-cache", uid: "claim" },
   spec: { accessModes: ["ReadWriteMany"] },
   status: { phase: "Bound" },
 };
-const key = downloadKey(model(), wishOf(model()), "claim");
+const key = downloadKey(model(), desiredVolume(model(), settings), "claim");
 function job(condition?: { type: string; ago: number }, of = model(), attempt = 1): Job {
-  const made = buildFetchJob({ model: of, wish: wishOf(of), key, attempt }, settings);
+  const made = buildFetchJob({ model: of, volume: desiredVolume(of, settings), key, attempt }, settings);
   if (condition === undefined) return made;
   const lastTransitionTime = new Date(NOW - condition.ago).toISOString();
   const reason = { reason: "BackoffLimitExceeded", message: "Job has reached the specified backoff limit" };
@@ -60,7 +54,7 @@ function plan(more: Partial<CacheObservation> = {}) {
   const of = more.model ?? model();
   return planCache({
     model: of,
-    wish: wishOf(of),
+    volume: desiredVolume(of, settings),
     settings,
     claim: { at: "present", claim },
     pods: [],
@@ -128,7 +122,7 @@ test("a retry within the Job shows the cause of the attempt before until it gets
   }
   expect(planAt(6_000).state).toMatchObject({
     status: { phase: "Downloading", bytes: 6_000, totalBytes: 9_000 },
-    trouble: { code: "SourceUnreachable" },
+    problem: { code: "SourceUnreachable" },
   });
 });
 
@@ -163,7 +157,7 @@ test("results are waited for while the pods that are seen are older than the end
   for (const type of ["Complete", "Failed"])
     expect(plan({ job: job({ type, ago: 0 }), pods: [running] })).toMatchObject({
       steps: [],
-      state: { status: { phase: "Downloading" }, trouble: undefined },
+      state: { status: { phase: "Downloading" }, problem: undefined },
     });
 });
 
@@ -209,8 +203,11 @@ test("what another Model's Job downloaded is not for a Model with another Secret
 test("a Job whose credentials were refused is replaced once the Secret is another, without its delay", () => {
   const spec = { ...model().spec, sourceSecretRef: { name: "hub" } };
   const of = { ...model(), spec };
-  const key = downloadKey(of, wishOf(of), "claim");
-  const made = buildFetchJob({ model: of, wish: wishOf(of), key, attempt: 9, secretVersion: "7" }, settings);
+  const key = downloadKey(of, desiredVolume(of, settings), "claim");
+  const made = buildFetchJob(
+    { model: of, volume: desiredVolume(of, settings), key, attempt: 9, secretVersion: "7" },
+    settings,
+  );
   const ended = { ...made, status: job({ type: "Failed", ago: 0 }).status };
   const cache = plan({ model: of, job: ended as Job, pods: [pod(1, failure(false))] }).state.status;
   const before = { ...of, status: { cache, observedGeneration: 1 } };
@@ -270,16 +267,14 @@ test.each<[Pod, string | undefined]>([
   [unscheduled("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."), undefined],
   [unscheduled("0/1 nodes are available: 1 Insufficient memory."), "DownloadUnschedulable"],
 ])("a pod that does not start: case %#", (one, code) => {
-  expect(plan({ job: job(), pods: [one] }).state.trouble?.code).toBe(code);
+  expect(plan({ job: job(), pods: [one] }).state.problem?.code).toBe(code);
 });
 
 describe("a volume that one node mounts", () => {
   const once = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
   const onOneNode = (more: Partial<CacheObservation> = {}) => {
     const of = more.model ?? model();
-    const wish = desiredCacheOf(of, [], once);
-    if (wish.at !== "volume") throw new Error("not on a volume");
-    return plan({ wish, settings: once, model: of, ...more });
+    return plan({ volume: desiredVolume(of, once), settings: once, model: of, ...more });
   };
   const claimOf = (...accessModes: string[]): CacheObservation["claim"] => ({
     at: "present",
@@ -321,7 +316,7 @@ describe("a volume that one node mounts", () => {
 
   test("has no pods that could fill it where the controller knows no image", () => {
     const { state } = onOneNode({ claim: { at: "absent" }, settings: modelConfigSchema.parse({}) });
-    expect(state).toMatchObject({ trouble: { code: "ModelCacheNotConfigured" } });
+    expect(state).toMatchObject({ problem: { code: "ModelCacheNotConfigured" } });
     expect(state.status.filledBy).toBeUndefined();
   });
 
@@ -331,7 +326,7 @@ describe("a volume that one node mounts", () => {
       reason: "Downloaded",
       message: "",
       claimName: "metalbridge-model-cache",
-      folder: wishOf(model()).folder,
+      folder: desiredVolume(model(), settings).folder,
       key,
     };
     const claimBefore = claimOf("ReadWriteOnce");
@@ -348,9 +343,9 @@ describe("a volume that one node mounts", () => {
 
 test("a pod of the Job that ends without a result is named while the Job waits to start the next one", () => {
   const message = expect.stringMatching(/its last pod ended with OOMKilled, exit code 137; .*memory/);
-  const { status, trouble } = plan({ job: job(), pods: [pod(137, "", 9)] }).state;
+  const { status, problem } = plan({ job: job(), pods: [pod(137, "", 9)] }).state;
   expect(status).toMatchObject({ phase: "Pending", reason: "DownloadFailed", message });
-  expect(trouble).toEqual({ code: "DownloadFailed", message: status.message });
+  expect(problem).toEqual({ code: "DownloadFailed", message: status.message });
 });
 
 describe("a mesh's sidecar beside the download", () => {
@@ -394,6 +389,6 @@ describe("a mesh's sidecar beside the download", () => {
           ...waiting.status.containerStatuses,
         ],
       });
-    expect(plan({ job: job(), pods: [waiting] }).state.trouble?.code).toBe("DownloadImageUnavailable");
+    expect(plan({ job: job(), pods: [waiting] }).state.problem?.code).toBe("DownloadImageUnavailable");
   });
 });

@@ -1,4 +1,4 @@
-/** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
+/** Plans the next steps and `status.cache` of a Model from its volume and its download Job. Pure. */
 
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
@@ -39,23 +39,23 @@ import type { ObservedClaim } from "./watches.ts";
 
 export interface CacheObservation {
   readonly model: Model;
-  readonly wish: CacheVolumeSpec;
+  readonly volume: CacheVolumeSpec;
   readonly settings: CacheSettings;
   /** Commit that the Model is pinned to. */
-  readonly revision?: string | undefined;
+  readonly revision?: string;
   readonly claim: ObservedClaim;
-  /** Why a claim that is not bound will not be. */
-  readonly claimTrouble?: CacheProblem | undefined;
-  readonly job?: Job | undefined;
-  /** Of this Job. */
+  /** The reason why an unbound claim will not be bound. */
+  readonly claimProblem?: CacheProblem;
+  readonly job?: Job;
+  /** Pods of the Job. */
   readonly pods: readonly Pod[];
-  /** Why the Job has no pod. */
-  readonly jobTrouble?: CacheProblem | undefined;
-  /** Current version of the source's Secret, where the Job failed because its credentials were refused. */
-  readonly secretVersion?: string | undefined;
-  /** The status has what the controller's own reading of the source found, for this spec. */
+  /** The reason why the Job has no pod. */
+  readonly jobProblem?: CacheProblem;
+  /** Current resource version of the source's Secret, if the Job failed because the source rejected its credentials. */
+  readonly secretVersion?: string;
+  /** True if the status has the result of the controller's own inspection of the source, for this spec. */
   readonly isSourceKnown: boolean;
-  readonly progress?: DownloadProgress | undefined;
+  readonly progress?: DownloadProgress;
   readonly nowMs: number;
 }
 
@@ -66,22 +66,22 @@ export type CacheStep =
 
 export interface CacheState {
   readonly status: NonNullable<ModelStatus["cache"]>;
-  readonly trouble?: CacheProblem | undefined;
-  /** What the Job reported, where it has just ended; else the Model's status has it. */
-  readonly fetched?: Fetched | undefined;
+  readonly problem?: CacheProblem;
+  /** The result of a Job that has just finished. Later it is in the Model's status. */
+  readonly fetched?: Fetched;
 }
 
 export interface CachePlan {
   readonly state: CacheState;
   readonly steps: readonly CacheStep[];
-  readonly recheckAfterMs?: number | undefined;
-  /** The credentials of the Job were refused: its Secret is read again until it is another. */
+  readonly recheckAfterMs?: number;
+  /** True if the source rejected the Job's credentials. The Secret is then read periodically until it changes. */
   readonly waitsForSecret?: boolean;
   /** The pod that downloads now. */
-  readonly running?: Pod | undefined;
+  readonly running?: Pod;
 }
 
-/** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
+/** Polling interval for an unbound claim or a Job without a pod, because the reason is not in a watched object. */
 export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = cacheProblem("ModelCacheNotConfigured", "the controller was started without --image");
 
@@ -89,20 +89,22 @@ const WITHOUT_IMAGE = cacheProblem("ModelCacheNotConfigured", "the controller wa
 export function planCache(seen: CacheObservation): CachePlan {
   const plan = planClaim(seen) ?? planDownload(seen);
   const { phase, filledBy } = plan.state.status;
-  // A claim that pods fill may have no pod for months; what keeps a pod from it is in the status of the pod.
-  const mustLook =
+  // A claim that pods fill may have no pod for months. Problems with mounting it are in the status of the pod.
+  const isUnbound =
     seen.claim.at === "present" && !isBound(seen.claim) && phase !== "Ready" && filledBy !== "Pods";
-  const times = [plan.recheckAfterMs, mustLook ? RECHECK_MS : undefined].filter((time) => time !== undefined);
+  const times = [plan.recheckAfterMs, isUnbound ? RECHECK_MS : undefined].filter(
+    (time) => time !== undefined,
+  );
   return times.length === 0 ? plan : { ...plan, recheckAfterMs: Math.min(...times) };
 }
 
 function planDownload(seen: CacheObservation): CachePlan {
-  const { claim, wish, model, revision, settings, job } = seen;
+  const { claim, volume, model, revision, settings, job } = seen;
   const uid = claim.at === "present" ? (claim.claim.metadata.uid ?? "") : "";
-  const key = downloadKey(model, wish, uid, revision);
+  const key = downloadKey(model, volume, uid, revision);
   const before = model.status?.cache;
   if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
-  const place = { ...placeOf(wish), key, ...failuresOf(model, key) };
+  const place = { ...placeOf(volume), key, ...failuresOf(model, key) };
   if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
   if (isFilledByPods(seen) && (job === undefined || jobEndOf(job)?.at === "failed"))
     return filledByPods(place);
@@ -111,7 +113,7 @@ function planDownload(seen: CacheObservation): CachePlan {
   if (job !== undefined) return planJob(seen, job, place);
   const download: Download = {
     model,
-    wish,
+    volume,
     key,
     attempt: (place.attempts ?? 0) + 1,
     revision,
@@ -121,16 +123,13 @@ function planDownload(seen: CacheObservation): CachePlan {
   return { state, steps: [{ do: "createJob", download }] };
 }
 
-/** Of Jobs that may be gone: another Model that downloads to the same folder has replaced them. A new spec is tried at once. */
+/** Failures of earlier Jobs, which another Model that uses the same folder may have replaced. A new spec is tried immediately. */
 function failuresOf({ metadata, status }: Model, key: string): Pick<Place, "attempts" | "failedAt"> {
   const { cache, observedGeneration } = status ?? {};
   if (cache?.key !== key) return {};
   const { attempts, failedAt } = cache;
   const isSameSpec = observedGeneration === metadata.generation;
-  return {
-    attempts,
-    failedAt: failedAt === undefined || !isSameSpec ? undefined : failedAt,
-  };
+  return { attempts, failedAt: isSameSpec ? failedAt : undefined };
 }
 
 function isJobOf(key: string, job: Job | undefined): boolean {
@@ -138,7 +137,7 @@ function isJobOf(key: string, job: Job | undefined): boolean {
   return annotations?.[ANNOTATION_FETCH_KEY] === key && deletionTimestamp === undefined;
 }
 
-/** The delay after a failure, where no Job is there that has it. */
+/** The delay after a failure whose Job no longer exists. */
 function planDelay({ model, nowMs }: CacheObservation, place: Place): CachePlan | undefined {
   const { attempts, failedAt } = place;
   const before = model.status?.cache;
@@ -146,12 +145,12 @@ function planDelay({ model, nowMs }: CacheObservation, place: Place): CachePlan 
   const waitMs = retryDelay(attempts ?? 1, Date.parse(failedAt), nowMs);
   if (waitMs <= 0) return undefined;
   const { reason, message } = before;
-  const trouble = reason in errorCatalog ? { code: reason as ErrorCode, message } : undefined;
-  return { state: { status: before, trouble }, steps: [], recheckAfterMs: waitMs };
+  const problem = reason in errorCatalog ? { code: reason as ErrorCode, message } : undefined;
+  return { state: { status: before, problem }, steps: [], recheckAfterMs: waitMs };
 }
 
-/** A Job would decide which node the volume is on, without knowing which one has the GPU. A Job that runs may end. */
-function isFilledByPods({ claim, wish: { source, isOurs }, settings }: CacheObservation): boolean {
+/** A Job would bind the volume to a node without regard to GPUs, so pods download the weights. A running Job may finish. */
+function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheObservation): boolean {
   if (source.kind === "pvc") return false;
   if (claim.at === "present") return !isMountedByNodes(claim.claim.spec.accessModes);
   return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
@@ -163,30 +162,30 @@ function filledByPods(place: Place): CachePlan {
   return { state, steps: [] };
 }
 
-/** What a status says whatever its phase. */
+/** The fields of the status that do not depend on its phase. */
 type Place = Omit<CacheState["status"], "phase" | "reason" | "message">;
 
 function placeOf({ claimName, folder }: CacheVolumeSpec): Place {
   return { claimName, folder };
 }
 
-/** Undefined where the claim can be used. */
+/** Undefined if the claim can be used. */
 function planClaim(seen: CacheObservation): CachePlan | undefined {
-  const { claim, wish, model, claimTrouble } = seen;
-  const place: Place = { ...placeOf(wish), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
-  const name = wish.claimName;
+  const { claim, volume, model, claimProblem } = seen;
+  const place: Place = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
+  const name = volume.claimName;
   switch (claim.at) {
     case "unknown": {
       const before = model.status?.cache;
-      const isSame = before?.claimName === name && before.folder === wish.folder;
+      const isSame = before?.claimName === name && before.folder === volume.folder;
       const state = isSame ? { status: before } : waiting(place, "ReadingClaim", `reading claim ${name}`);
       return { state, steps: [] };
     }
     case "absent":
       return planAbsent(seen, place);
     case "present": {
-      const trouble = claimTrouble ?? troubleOfClaim(claim.claim, wish);
-      return trouble && pending(place, trouble, isBound(claim) ? undefined : RECHECK_MS);
+      const problem = claimProblem ?? claimProblemOf(claim.claim, volume);
+      return problem && pending(place, problem, isBound(claim) ? undefined : RECHECK_MS);
     }
     default:
       return claim satisfies never;
@@ -194,12 +193,12 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
 }
 
 function planAbsent(seen: CacheObservation, place: Place): CachePlan {
-  const { wish, model, settings, isSourceKnown } = seen;
-  const { claimName, isOurs } = wish;
-  if (isOurs && settings.image === undefined) return pending(placeOf(wish), WITHOUT_IMAGE);
+  const { volume, model, settings, isSourceKnown } = seen;
+  const { claimName, isOurs } = volume;
+  if (isOurs && settings.image === undefined) return pending(placeOf(volume), WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
   if (!isOurs) return pending(place, cacheProblem("VolumeClaimNotFound", `claim ${where} does not exist`));
-  if (place.filledBy === "Pods" && isSizedByModel(model, wish) && !isSourceKnown)
+  if (place.filledBy === "Pods" && isSizedByModel(model, volume) && !isSourceKnown)
     return { state: waiting(place, "ReadingSource", "reading how large the weights are"), steps: [] };
   return {
     state: waiting(place, "CreatingClaim", `creating claim ${claimName}`),
@@ -207,7 +206,7 @@ function planAbsent(seen: CacheObservation, place: Place): CachePlan {
   };
 }
 
-function troubleOfClaim(
+function claimProblemOf(
   { metadata, status }: PersistentVolumeClaim,
   { source }: CacheVolumeSpec,
 ): CacheProblem | undefined {
@@ -216,7 +215,7 @@ function troubleOfClaim(
     return cacheProblem("VolumeClaimNotFound", `claim ${name} is being deleted`);
   if (status?.phase === "Lost")
     return cacheProblem("UnbindableModelCache", `the volume of claim ${name} no longer exists`);
-  // A claim of a pvc:// source has the weights already, so nothing of ours is its first consumer.
+  // The claim of a pvc:// source already has the weights, so it must be bound. Other claims may wait for their first consumer.
   if (status?.phase === "Bound" || source.kind !== "pvc") return undefined;
   return cacheProblem("VolumeClaimPending", `claim ${name} is not bound to a volume`);
 }
@@ -248,31 +247,32 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
 function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Place): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
-  const held = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
-  if (held !== undefined) return planHeldOpen(seen, job, held, place);
-  // The watch of pods may be behind that of Jobs: the results are in its next events.
+  const blockedPod = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
+  if (blockedPod !== undefined) return planHeldBySidecar(seen, job, blockedPod, place);
+  // The pod watch may lag behind the Job watch, and later events bring the results.
   if (end === undefined || seen.pods.some(isLive)) {
     const plan = planActive(seen, place);
-    const isStuck = plan.state.trouble?.code === "DownloadImageUnavailable" && plan.running === undefined;
+    const isStuck = plan.state.problem?.code === "DownloadImageUnavailable" && plan.running === undefined;
     return isStuck && metadata.annotations?.[ANNOTATION_IMAGE_KEY] !== imageKey(seen.settings)
-      ? restart(place, job, "the controller has another image now", plan.state.trouble)
+      ? restart(place, job, "the controller has another image now", plan.state.problem)
       : plan;
   }
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
   if (fetched !== undefined) return downloaded(seen, fetched, place);
-  // The other Model's Job may have had less memory, or other nodes.
+  // The other Model's Job may have had less memory, or run on other nodes.
   if (!isOwn && place.attempts === undefined)
     return otherModels(seen, job, place, "it failed for another Model");
   return planFailed(seen, job, end.atMs, place);
 }
 
-function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
+function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
   const { file, mmproj } = fetched;
   const status = {
     ...withoutFailures(place),
     phase: "Ready" as const,
     reason: "Downloaded",
-    message: wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
+    message:
+      volume.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
     file,
     mmproj,
     bytes: fetched.sizeBytes,
@@ -281,16 +281,16 @@ function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place):
   return { state: { status, fetched }, steps: [] };
 }
 
-/** The Job would end with its deadline, a day later. */
-function planHeldOpen(seen: CacheObservation, job: Job, pod: Pod, place: Place): CachePlan {
+/** Without this, the Job would finish only at its deadline, a day later. */
+function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Place): CachePlan {
   const fetched = newestResult([pod], isFetched);
   if (fetched === undefined)
     return planFailed(seen, job, Date.parse(fetchEnd(pod)?.finishedAt ?? "") || 0, place);
-  const because = "it is complete, and a container beside the download keeps its pod running";
+  const because = "it is complete, and another container keeps its pod running";
   return { ...downloaded(seen, fetched, place), steps: [{ do: "removeJob", job, because }] };
 }
 
-/** The Model whose Job it is reads the result first; then it is another one's turn. */
+/** The Model that owns the Job reads the result first. Afterwards another Model may replace the Job. */
 function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, because: string): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
@@ -301,12 +301,12 @@ function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, becaus
 }
 
 function planActive(seen: CacheObservation, place: Place): CachePlan {
-  const { pods, jobTrouble, progress } = seen;
+  const { pods, jobProblem, progress } = seen;
   const pod = newest(pods.filter(isLive));
   const failure = lastFailure(pods);
   const running = pod?.status?.phase === "Running" ? pod : undefined;
   const known = knownBytes(seen.model, place);
-  // An attempt that gets no further than the last one fails as that did.
+  // Until an attempt gets further than the last one, the last failure is reported.
   if (running !== undefined && (failure === undefined || (progress?.bytes ?? 0) > (known.bytes ?? 0))) {
     const status = {
       ...place,
@@ -315,13 +315,13 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
       message: describeProgress(progress ?? known),
       ...(progress ?? known),
     };
-    return { state: { status: defined(status), trouble: failure }, steps: [], running };
+    return { state: { status: defined(status), problem: failure }, steps: [], running };
   }
-  const trouble = (pod === undefined ? jobTrouble : podStartProblem(pod)) ?? failure;
+  const problem = (pod === undefined ? jobProblem : podStartProblem(pod)) ?? failure;
   const state =
-    trouble === undefined
+    problem === undefined
       ? waiting(place, "StartingDownload", "waiting for the pod of the download Job")
-      : problemState(defined({ ...place, ...known }), trouble, "Pending");
+      : problemState(defined({ ...place, ...known }), problem, "Pending");
   return { state, steps: [], running, recheckAfterMs: pod === undefined ? RECHECK_MS : undefined };
 }
 
@@ -335,7 +335,7 @@ function isLive({ status }: Pod): boolean {
   return status?.phase !== "Failed" && status?.phase !== "Succeeded";
 }
 
-/** Also of a Job that is complete and left no result: a new one finds the files, and reports them. */
+/** Also handles a Job that completed without a result: a new Job finds the files and reports them. */
 function planFailed(
   { claim, model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
@@ -344,17 +344,17 @@ function planFailed(
 ): CachePlan {
   const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
   const result = newestResult(pods, (one) => !isFetched(one));
-  const trouble = describeFailure(result, job, newest(pods));
+  const problem = describeFailure(result, job, newest(pods));
   const waitMs = retryDelay(attempts, failedAtMs, nowMs);
   const failed = { ...place, attempts, failedAt: isoSeconds(failedAtMs) };
   const tried = job.metadata.annotations?.[ANNOTATION_SECRET_VERSION];
   const isOtherSecret = tried !== undefined && secretVersion !== undefined && tried !== secretVersion;
-  if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", trouble);
-  if (trouble.code === "DiskFull" && isResized(claim, job))
-    return restart(withoutFailures(place), job, "the claim has another size now", trouble);
-  if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", trouble);
+  if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", problem);
+  if (problem.code === "DiskFull" && isResized(claim, job))
+    return restart(withoutFailures(place), job, "the claim has another size now", problem);
+  if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", problem);
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
-  const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
+  const shown = { ...problem, message: `${problem.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
   const waitsForSecret = needsOtherSecret(model, job, pods);
   return { state: problemState(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
@@ -364,21 +364,21 @@ function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place 
   return place;
 }
 
-function restart(place: Place, job: Job, because: string, trouble?: CacheProblem): CachePlan {
+function restart(place: Place, job: Job, because: string, problem?: CacheProblem): CachePlan {
   const message = `replacing Job ${job.metadata.name}: ${because}`;
   return {
-    state: { ...waiting(place, "StartingDownload", message), trouble },
+    state: { ...waiting(place, "StartingDownload", message), problem },
     steps: [{ do: "removeJob", job, because }],
   };
 }
 
-function pending(place: Place, trouble: CacheProblem, recheckAfterMs?: number): CachePlan {
-  return { state: problemState(place, trouble, "Pending"), steps: [], recheckAfterMs };
+function pending(place: Place, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
+  return { state: problemState(place, problem, "Pending"), steps: [], recheckAfterMs };
 }
 
-/** The state of a cache that cannot continue for now. */
-export function problemState(place: Place, trouble: CacheProblem, phase: "Pending" | "Failed"): CacheState {
-  return { status: { ...place, phase, reason: trouble.code, message: trouble.message }, trouble };
+/** The state of a download that cannot continue for now. */
+export function problemState(place: Place, problem: CacheProblem, phase: "Pending" | "Failed"): CacheState {
+  return { status: { ...place, phase, reason: problem.code, message: problem.message }, problem };
 }
 
 function waiting(place: Place, reason: string, message: string): CacheState {

@@ -10,7 +10,7 @@ function event(reason: string, version: number): KubeEvent {
   return { metadata, eventTime: "", reason, note: `note of ${reason}` };
 }
 
-test("a failure that the claim has left behind is no trouble, and one that is repeated is", () => {
+test("a failure that the claim has left behind is no problem, and one that is repeated is", () => {
   const failed = event("ProvisioningFailed", 90);
   expect(newestFailure([event("WaitForFirstConsumer", 100), failed], FAILURES)).toBeUndefined();
   expect(newestFailure([event("WaitForFirstConsumer", 80), failed], FAILURES)).toBe(failed.note);

@@ -1,11 +1,11 @@
-/** Why a claim is not bound, or a Job has no pod: the objects themselves do not say, their class and Events do. */
+/** Finds out why a claim is not bound or a Job has no pod, from the storage class and Events. */
 import { EVENTS, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../../src/kube/objects.ts";
 import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
 import { type CacheProblem, cacheProblem } from "./job.ts";
 
-/** Undefined where waiting may help: the provisioner works, or waits for a pod. Rejects never. */
+/** Undefined while the provisioner works or waits for a pod. Never rejects. */
 export async function readClaimProblem(
   client: KubeClient,
   claim: PersistentVolumeClaim,
@@ -21,7 +21,7 @@ export async function readClaimProblem(
   return note === undefined ? undefined : cacheProblem("UnbindableModelCache", `claim ${name}: ${note}`);
 }
 
-/** Undefined where the Job controller was not refused. Rejects never. */
+/** Undefined if the API server did not reject the Job's pod. Never rejects. */
 export async function readJobProblem(client: KubeClient, job: Job): Promise<CacheProblem | undefined> {
   const note = await lastNote(client, job, ["FailedCreate"]);
   if (note === undefined) return undefined;
@@ -41,13 +41,13 @@ async function lastNote(
   return listed.ok ? newestFailure(listed.value.items, reasons) : undefined;
 }
 
-/** Repeated for as long as a provisioner tries: they neither confirm nor refute the failure before them. */
+/** Events that a provisioner repeats while it tries. They neither confirm nor refute an earlier failure. */
 const ATTEMPTS: readonly string[] = ["Provisioning", "ExternalProvisioning"];
 
 /** The note of the newest Event of one object, if that is a failure: an older failure may have been corrected since. */
 export function newestFailure(events: readonly KubeEvent[], failures: readonly string[]): string | undefined {
   const outcomes = events.filter(({ reason = "" }) => !ATTEMPTS.includes(reason));
-  // Of one object: the order of resource versions is the order in which Events were last repeated.
+  // All Events are about one object, so resource versions order them by when they were last repeated.
   const newest = outcomes.sort((a, b) => versionOf(b) - versionOf(a))[0];
   return failures.includes(newest?.reason ?? "") ? newest?.note : undefined;
 }

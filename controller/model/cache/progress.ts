@@ -1,4 +1,4 @@
-/** How far downloads are, from the logs of their pods: followed, never polled. */
+/** Follows the logs of download pods for their progress. */
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createLineSplitter } from "../../../src/kube/watch/lines.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
@@ -7,13 +7,13 @@ import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 
 export interface DownloadProgress {
   readonly bytes: number;
-  readonly totalBytes?: number | undefined;
+  readonly totalBytes?: number;
 }
 
 export interface DownloadFollower {
-  /** The last line of a pod; undefined before the first. */
+  /** Last progress of a pod; undefined before its first line. */
   readonly of: (pod: Pod) => DownloadProgress | undefined;
-  /** Follows the log of a running pod for a Model; idempotent. */
+  /** Starts to follow the log of a running pod. Idempotent. */
   readonly follow: (pod: Pod, model: string) => void;
   readonly forget: (pod: Pod | undefined) => void;
 }
@@ -23,7 +23,7 @@ export interface DownloadFollowerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** The Model's download has advanced; at most every ten seconds. */
+  /** Called when the Model's download has advanced, at most every ten seconds. */
   readonly onProgress: (model: string) => void;
 }
 
@@ -36,11 +36,11 @@ interface Followed {
 
 const NOTE_MS = 10_000;
 const OPEN_MS = 15_000;
-/** Connections to the API server; the downloads beyond them show no progress. */
-const MOST = 64;
+/** Maximum connections to the API server. Further downloads show no progress. */
+const MAX_FOLLOWED = 64;
 const MAX_PER_NAMESPACE = 8;
 const MAX_LINE_BYTES = 64 << 10;
-/** Maximum bytes of one log. A download of a day writes a third of that. */
+/** Maximum bytes of one log. A download that takes a day writes a third of that. */
 const MAX_LOG_BYTES = 16 << 20;
 
 export function createDownloadFollower(options: DownloadFollowerOptions): DownloadFollower {
@@ -51,7 +51,7 @@ export function createDownloadFollower(options: DownloadFollowerOptions): Downlo
       const uid = pod.metadata.uid ?? "";
       const { namespace } = pod.metadata;
       const others = [...followed.values()].filter((other) => other.namespace === namespace);
-      if (followed.has(uid) || followed.size >= MOST || others.length >= MAX_PER_NAMESPACE) return;
+      if (followed.has(uid) || followed.size >= MAX_FOLLOWED || others.length >= MAX_PER_NAMESPACE) return;
       const one: Followed = { stop: new AbortController(), namespace };
       followed.set(uid, one);
       void read(options, pod, one, model);
@@ -64,7 +64,7 @@ export function createDownloadFollower(options: DownloadFollowerOptions): Downlo
   };
 }
 
-/** Ends with the container or with the connection; then the last line stands until the pod ends. Never rejects. */
+/** Returns when the container exits or the connection breaks. The last progress then stays until the pod ends. Never rejects. */
 async function read(options: DownloadFollowerOptions, pod: Pod, one: Followed, model: string): Promise<void> {
   const { connection, clock, log, onProgress } = options;
   const { namespace, name } = pod.metadata;
@@ -96,7 +96,7 @@ async function read(options: DownloadFollowerOptions, pod: Pod, one: Followed, m
       onProgress(model);
     }
   } catch {
-    // A broken connection, or a line that is too long for one of ours.
+    // The connection broke, or a line exceeds MAX_LINE_BYTES.
   } finally {
     opened.value.destroy();
   }

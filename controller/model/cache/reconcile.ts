@@ -1,4 +1,4 @@
-/** The part of a Model's pass that brings its weights to a volume: observe, plan, apply. */
+/** The part of a Model's pass that downloads its weights to a volume: observe, plan, apply. */
 import { LABEL_MODEL_CACHE, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -27,30 +27,30 @@ import type { Downloads } from "./watches.ts";
 export interface CachePorts {
   readonly client: KubeClient;
   readonly downloads: Downloads;
-  /** Of objects that the API server rejected. */
+  /** Retry delays for objects that the API server rejected. */
   readonly retries: RejectionRetries;
   readonly settings: CacheSettings;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The state after the steps. Throws where only a retry of the whole pass can help. */
+/** Returns the state after the steps. Throws if only a retry of the whole pass can help. */
 export async function reconcileCache(
   ports: CachePorts,
   model: Model,
-  wish: CacheVolumeSpec,
+  volume: CacheVolumeSpec,
   revision: string | undefined,
 ): Promise<Pick<CachePlan, "state" | "recheckAfterMs" | "waitsForSecret">> {
   const { retries, clock } = ports;
   const retryMs = (isRefused: boolean) =>
     retries.afterMs(keyOf(model.metadata), isRefused, clock.monotonicMs());
-  const plan = planCache(await observe(ports, model, wish, revision));
+  const plan = planCache(await observe(ports, model, volume, revision));
   if (plan.running !== undefined) ports.downloads.progress.follow(plan.running, keyOf(model.metadata));
   for (const step of plan.steps) {
-    const trouble = await apply(ports, model, wish, step);
-    if (trouble === undefined) continue;
+    const problem = await apply(ports, model, volume, step);
+    if (problem === undefined) continue;
     const { phase: _, reason: __, message: ___, ...place } = plan.state.status;
-    return { state: problemState(place, trouble, "Pending"), recheckAfterMs: retryMs(true) };
+    return { state: problemState(place, problem, "Pending"), recheckAfterMs: retryMs(true) };
   }
   retryMs(false);
   return plan;
@@ -59,24 +59,24 @@ export async function reconcileCache(
 async function observe(
   { client, downloads, settings, clock }: CachePorts,
   model: Model,
-  wish: CacheVolumeSpec,
+  volume: CacheVolumeSpec,
   revision: string | undefined,
 ): Promise<CacheObservation> {
   const { namespace } = model.metadata;
   const keys = {
-    job: keyOf({ namespace, name: fetchJobName(wish) }),
-    claim: keyOf({ namespace, name: wish.claimName }),
+    job: keyOf({ namespace, name: fetchJobName(volume) }),
+    claim: keyOf({ namespace, name: volume.claimName }),
   };
-  // Before anything is read: what changes from here on brings another pass.
-  downloads.follow(keyOf(model.metadata), { ...keys, isClaimOurs: wish.isOurs });
-  const claim = downloads.claim(keys.claim, wish.isOurs);
+  // Followed before anything is read, so each later change starts another pass.
+  downloads.follow(keyOf(model.metadata), { ...keys, isClaimOurs: volume.isOurs });
+  const claim = downloads.claim(keys.claim, volume.isOurs);
   const isPending = claim.at === "present" && claim.claim.status?.phase === "Pending";
   const job = downloads.job(keys.job);
   const pods = job === undefined ? [] : downloads.podsOf(job);
   const isWithoutPod = job !== undefined && pods.length === 0 && jobEndOf(job) === undefined;
   return {
     model,
-    wish,
+    volume,
     settings,
     revision,
     claim,
@@ -84,8 +84,8 @@ async function observe(
     pods,
     nowMs: clock.nowMs(),
     isSourceKnown: isInspected(model),
-    claimTrouble: isPending ? await readClaimProblem(client, claim.claim) : undefined,
-    jobTrouble: isWithoutPod ? await readJobProblem(client, job) : undefined,
+    claimProblem: isPending ? await readClaimProblem(client, claim.claim) : undefined,
+    jobProblem: isWithoutPod ? await readJobProblem(client, job) : undefined,
     secretVersion:
       job !== undefined && needsOtherSecret(model, job, pods)
         ? await secretVersionOf(client, model)
@@ -97,12 +97,12 @@ async function observe(
 async function apply(
   { client, settings, log }: CachePorts,
   model: Model,
-  wish: CacheVolumeSpec,
+  volume: CacheVolumeSpec,
   step: CacheStep,
 ): Promise<CacheProblem | undefined> {
   switch (step.do) {
     case "createClaim":
-      return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, wish, settings));
+      return create(client, PERSISTENT_VOLUME_CLAIMS, buildCacheClaim(model, volume, settings));
     case "createJob":
       return createJob(
         { client, settings, log },
@@ -110,10 +110,7 @@ async function apply(
       );
     case "removeJob": {
       const { name, uid } = step.job.metadata;
-      const result = await client.remove(JOBS, step.job.metadata, {
-        uid,
-        propagation: "Background",
-      });
+      const result = await client.remove(JOBS, step.job.metadata, { uid, propagation: "Background" });
       if (result.ok) log.info({ job: name, because: step.because }, "download Job removed");
       if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return undefined;
       return refusal(`delete Job ${name}`, result.error);
@@ -123,27 +120,27 @@ async function apply(
   }
 }
 
-/** The NetworkPolicy first: no pod is ever without it. */
+/** Creates the NetworkPolicy first, so no pod ever runs without it. */
 async function createJob(
   { client, settings, log }: Pick<CachePorts, "client" | "settings" | "log">,
   download: Download,
 ): Promise<CacheProblem | undefined> {
   const policy = buildFetchPolicy(download, settings);
   const live = await client.get(NETWORK_POLICIES, policy.metadata);
-  if (live.ok && !isOurs(live.value)) return taken(NETWORK_POLICIES, live.value.metadata.name);
+  if (live.ok && !isOurs(live.value)) return nameTaken(NETWORK_POLICIES, live.value.metadata.name);
   const applied = await client.apply(NETWORK_POLICIES, policy, {
     manager: MANAGER_CONTROLLER,
     current: live.ok ? live.value : undefined,
   });
   if (!applied.ok) return refusal(`apply NetworkPolicy ${policy.metadata.name}`, applied.error);
   const job = buildFetchJob(download, settings);
-  const trouble = await create(client, JOBS, job);
-  if (trouble === undefined)
+  const problem = await create(client, JOBS, job);
+  if (problem === undefined)
     log.info({ model: keyOf(download.model.metadata), job: job.metadata.name }, "download Job created");
-  return trouble;
+  return problem;
 }
 
-/** Nothing of others is taken over: what has the name and not our label is left as it is. */
+/** An existing object with the same name but without our label is not touched. */
 async function create<T extends KubeObject>(
   client: KubeClient,
   kind: Kind<T>,
@@ -154,20 +151,20 @@ async function create<T extends KubeObject>(
   if (result.ok) return undefined;
   if (result.error.kind !== "alreadyExists") return refusal(`create ${kind.kind} ${name}`, result.error);
   const live = await client.get(kind, object.metadata);
-  // Ours: the watch has it soon.
-  return live.ok && !isOurs(live.value) ? taken(kind, name) : undefined;
+  // If the object is ours, the watch will deliver it.
+  return live.ok && !isOurs(live.value) ? nameTaken(kind, name) : undefined;
 }
 
 function isOurs({ metadata }: KubeObject): boolean {
   return metadata.labels?.[LABEL_MODEL_CACHE] !== undefined;
 }
 
-function taken<T extends KubeObject>({ kind }: Kind<T>, name: string): CacheProblem {
+function nameTaken<T extends KubeObject>({ kind }: Kind<T>, name: string): CacheProblem {
   return cacheProblem("ObjectNameTaken", `a ${kind} named ${name} exists that Metalbridge did not create`);
 }
 
-function refusal(what: string, failure: ApiFailure): CacheProblem {
-  const rejection = rejectionOf(what, failure);
-  if (rejection === undefined) throw new ApiCallFailed(what, failure);
-  return cacheProblem(rejection.code, `${what}: ${rejection.message}`);
+function refusal(action: string, failure: ApiFailure): CacheProblem {
+  const rejection = rejectionOf(action, failure);
+  if (rejection === undefined) throw new ApiCallFailed(action, failure);
+  return cacheProblem(rejection.code, `${action}: ${rejection.message}`);
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
-import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
+import { desiredVolume } from "../../workload/fixtures/desired-volume.ts";
 import { buildFetchJob } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { planCache } from "./plan.ts";
@@ -29,8 +29,6 @@ function pass(
     spec: { source: "hf://org/repo/m.gguf", hardware: { accelerator: "cpu" } },
     status: { observedGeneration: 1, cache },
   } as Model;
-  const wish = desiredCacheOf(model, [], settings);
-  if (wish.at !== "volume") throw new Error("not on a volume");
   const message = JSON.stringify({ code, message: "no space left", isRetryable: false });
   const pod = {
     metadata: { name: "p" },
@@ -42,14 +40,14 @@ function pass(
   };
   return planCache({
     model,
-    wish,
+    volume: desiredVolume(model, settings),
     settings,
     revision: undefined,
     claim: { at: "present", claim },
-    claimTrouble: undefined,
+    claimProblem: undefined,
     job,
     pods: job === undefined ? [] : [pod],
-    jobTrouble: undefined,
+    jobProblem: undefined,
     progress: undefined,
     isSourceKnown: true,
     nowMs: NOW,

@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
-import { desiredCacheOf } from "../../workload/cache-eligibility.ts";
-import { buildFetchJob, type CacheVolumeSpec, downloadKey } from "../../workload/model-cache.ts";
+import { desiredVolume } from "../../workload/fixtures/desired-volume.ts";
+import { buildFetchJob, downloadKey } from "../../workload/model-cache.ts";
 import { modelConfigSchema } from "../config.ts";
 import { jobEndOf } from "./job.ts";
 import { type CacheObservation, type CacheStep, planCache } from "./plan.ts";
@@ -27,23 +27,17 @@ function modelOf(name: string, status?: ModelStatus): Model {
   return { metadata: { name, namespace: "n", uid: name, generation: 1 }, spec, ...(status && { status }) };
 }
 
-function wishOf(of: Model): CacheVolumeSpec {
-  const wish = desiredCacheOf(of, [], settings);
-  if (wish.at !== "volume") throw new Error("not on a volume");
-  return wish;
-}
-
 function plan(of: Model, more: Partial<CacheObservation>) {
   return planCache({
     model: of,
-    wish: wishOf(of),
+    volume: desiredVolume(of, settings),
     settings,
     revision: undefined,
     claim: { at: "present", claim },
-    claimTrouble: undefined,
+    claimProblem: undefined,
     job: undefined,
     pods: [],
-    jobTrouble: undefined,
+    jobProblem: undefined,
     progress: undefined,
     isSourceKnown: true,
     nowMs: NOW,
@@ -117,19 +111,25 @@ test("two Models that both fail are retried with their own delays", () => {
 
 test("a failure stays in the status while the Job of another Model runs, until the spec changes", () => {
   const bad = modelOf("bad");
-  const key = downloadKey(bad, wishOf(bad), "claim");
-  const failed = buildFetchJob({ model: bad, wish: wishOf(bad), key, attempt: 1 }, settings);
+  const key = downloadKey(bad, desiredVolume(bad, settings), "claim");
+  const failed = buildFetchJob(
+    { model: bad, volume: desiredVolume(bad, settings), key, attempt: 1 },
+    settings,
+  );
   const { status } = plan(bad, ended(failed, ["bad"], NOW)).state;
   expect(status).toMatchObject({ phase: "Failed", attempts: 1, failedAt: "2026-01-02T03:04:05Z" });
   const good = modelOf("good");
-  const theirs = buildFetchJob({ model: good, wish: wishOf(good), key: "other", attempt: 1 }, settings);
+  const theirs = buildFetchJob(
+    { model: good, volume: desiredVolume(good, settings), key: "other", attempt: 1 },
+    settings,
+  );
   const later = (observedGeneration: number, job?: Job) =>
     plan(modelOf("bad", { observedGeneration, cache: status }), { job, nowMs: NOW + MINUTE / 2 });
   for (const job of [theirs, undefined])
     expect(later(1, job)).toMatchObject({
       steps: [],
       recheckAfterMs: MINUTE / 2,
-      state: { status, trouble: { code: "SourceNotFound" } },
+      state: { status, problem: { code: "SourceNotFound" } },
     });
   expect(later(0).steps).toMatchObject([{ do: "createJob", download: { attempt: 2 } }]);
 });

@@ -1,4 +1,4 @@
-/** What the API server has of downloads: our Jobs, their pods and claims, and claims of others by name. */
+/** Watches the objects of downloads: our Jobs with their pods and claims, and other claims by name. */
 import { LABEL_MODEL_CACHE } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
@@ -12,7 +12,7 @@ import type { WatchedPaths, WatchOptions } from "../../watches/watches.ts";
 import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
 
 export type ObservedClaim =
-  /** Its watch has not listed yet. */
+  /** The watch has not listed yet. */
   | { readonly at: "unknown" }
   | { readonly at: "absent" }
   | { readonly at: "present"; readonly claim: PersistentVolumeClaim };
@@ -22,12 +22,12 @@ export interface Downloads {
   readonly podsOf: (job: Job) => readonly Pod[];
   readonly claim: (key: string, isOurs: boolean) => ObservedClaim;
   readonly progress: DownloadFollower;
-  /** The Model is passed again whenever one of these changes; replaces what it named before. */
-  readonly follow: (model: string, about: Interest | undefined) => void;
+  /** Enqueues the Model whenever one of these objects changes. Replaces the Model's earlier interest. */
+  readonly follow: (model: string, interest: Interest | undefined) => void;
   readonly watches: readonly (WatchedReflector & Pick<Reflector<never>, "whenSynced">)[];
 }
 
-/** Keys (`namespace/name`) of what a Model's download consists of. */
+/** Keys (`namespace/name`) of the objects of a Model's download. */
 export interface Interest {
   readonly job: string;
   readonly claim: string;
@@ -41,7 +41,7 @@ export interface DownloadOptions extends WatchOptions, WatchedPaths {
 const LABEL_JOB = "batch.kubernetes.io/job-name";
 const LABEL_JOB_UID = "batch.kubernetes.io/controller-uid";
 
-/** Starts the watches; they end with `signal`. */
+/** Starts the watches, which stop with `signal`. */
 export function startDownloads({ onModel, ...options }: DownloadOptions): Downloads {
   const interests = new Map<string, Interest>();
   const byJob = new Map<string, Set<string>>();
@@ -75,37 +75,37 @@ export function startDownloads({ onModel, ...options }: DownloadOptions): Downlo
     job: jobs.get,
     podsOf: ({ metadata }) =>
       podsOfJob.of(keyOf(metadata)).filter((pod) => pod.metadata.labels?.[LABEL_JOB_UID] === metadata.uid),
-    claim: (key, isOurs) => (isOurs ? seenOf(claims.get(key)) : foreign.see(key)),
+    claim: (key, isOurs) => (isOurs ? observed(claims.get(key)) : foreign.get(key)),
     progress,
-    follow: (model, about) => {
+    follow: (model, interest) => {
       const before = interests.get(model);
-      if (before?.job === about?.job && before?.claim === about?.claim) return;
+      if (before?.job === interest?.job && before?.claim === interest?.claim) return;
       if (before !== undefined) {
         drop(byJob, before.job, model);
         drop(byClaim, before.claim, model);
         if (!byClaim.has(before.claim)) foreign.forget(before.claim);
         interests.delete(model);
       }
-      if (about === undefined) return;
-      interests.set(model, about);
-      add(byJob, about.job, model);
-      add(byClaim, about.claim, model);
-      if (!about.isClaimOurs) foreign.watch(about.claim);
+      if (interest === undefined) return;
+      interests.set(model, interest);
+      add(byJob, interest.job, model);
+      add(byClaim, interest.claim, model);
+      if (!interest.isClaimOurs) foreign.watch(interest.claim);
     },
     watches: [jobs, claims, pods],
   };
 }
 
-/** A claim that others made has no label of ours: each is watched by its name while a Model uses it. */
+/** Claims that the controller did not create lack our label, so each is watched by name while a Model uses it. */
 function createForeignClaims(options: WatchOptions, onChange: (key: string) => void) {
   const watched = new Map<
     string,
     { readonly stop: AbortController; readonly claims: Reflector<PersistentVolumeClaim> }
   >();
   return {
-    see: (key: string): ObservedClaim => {
+    get: (key: string): ObservedClaim => {
       const { claims } = watched.get(key) ?? {};
-      return claims === undefined || !claims.isSynced() ? { at: "unknown" } : seenOf(claims.get(key));
+      return claims === undefined || !claims.isSynced() ? { at: "unknown" } : observed(claims.get(key));
     },
     watch: (key: string): void => {
       if (watched.has(key)) return;
@@ -129,7 +129,7 @@ function createForeignClaims(options: WatchOptions, onChange: (key: string) => v
   };
 }
 
-function seenOf(claim: PersistentVolumeClaim | undefined): ObservedClaim {
+function observed(claim: PersistentVolumeClaim | undefined): ObservedClaim {
   return claim === undefined ? { at: "absent" } : { at: "present", claim };
 }
 

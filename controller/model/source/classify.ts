@@ -1,46 +1,43 @@
-/**
- * What the controller does about a Model's source: inspects it, leaves it to the hosts, or refuses it. Pure.
- */
+/** Decides whether the controller inspects a Model's source, leaves it to the hosts, or refuses it. Pure. */
 
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
-import { DEFAULT_MODEL_ACCELERATOR } from "../../../src/api/fields/hardware.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { RemoteSource } from "../../../src/models/source/kinds/registry.ts";
 import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
-import type { DesiredCache } from "../../workload/cache-eligibility.ts";
+import { type DesiredCache, isForHosts } from "../../workload/cache-eligibility.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
-  /** Only the host can reach it. */
+  /** Only the host can reach the source. */
   | {
       readonly at: "onHost";
       readonly reason: "ReadByHost" | "SourceResolved";
       readonly message: string;
-      /** Why its changes cannot be followed. */
+      /** Reason why the source cannot be watched for changes. */
       readonly unwatched: string;
     }
-  /** Read by a Job, which brings it to a volume or finds it there. */
+  /** A Job downloads the source to a volume, or reads it there. */
   | { readonly at: "onVolume" }
   | {
       readonly at: "remote";
       readonly source: RemoteSource;
       readonly message: string;
-      /** Checked for changes, which are rolled out. */
+      /** True if the source is checked for changes, which are rolled out. */
       readonly isWatched: boolean;
     };
 
-/** Judges the spec and what is wanted on a volume; nothing is read. */
+/** Classifies by the spec and the desired volume, without reading the source. */
 export function classifyModel(
-  { spec }: Model,
-  wish: DesiredCache = { at: "none" },
+  model: Model,
+  desired: DesiredCache = { at: "none" },
   filledBy: "Job" | "Pods" = "Job",
 ): Task {
-  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
-  if (wish.at === "refused") return { at: "refused", code: wish.code, message: wish.message };
-  const isOnVolume = wish.at === "volume" && filledBy === "Job";
-  if (isOnVolume && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
+  const onHosts = isForHosts(model);
+  if (desired.at === "refused") return { at: "refused", code: desired.code, message: desired.message };
+  const isOnVolume = desired.at === "volume" && filledBy === "Job";
+  if (isOnVolume && (!onHosts || desired.source.kind === "pvc")) return { at: "onVolume" };
   try {
-    return taskFor(spec, isForHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, wish);
+    return taskFor(model.spec, onHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, desired);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: describeError(error) };
@@ -50,7 +47,7 @@ export function classifyModel(
 const FETCHED_BY_HOST = "source resolved; the host that runs the model downloads it on first use";
 const FETCHED_BY_POD = "source resolved; each pod or host that runs the model downloads it";
 
-function taskFor(spec: Model["spec"], message: string, wish: DesiredCache): Task {
+function taskFor(spec: Model["spec"], message: string, desired: DesiredCache): Task {
   const source = parseSource(spec.source);
   if (source.kind === "ollama" && spec.format !== "gguf")
     return {
@@ -60,7 +57,7 @@ function taskFor(spec: Model["spec"], message: string, wish: DesiredCache): Task
       unwatched: "Ollama keeps what it pulled first; set spec.format: gguf",
     };
   // A stated checksum pins the content, and a volume keeps what was downloaded.
-  const isWatched = spec.refreshPolicy === "OnChange" && spec.sha256 === undefined && wish.at !== "volume";
+  const isWatched = spec.refreshPolicy === "OnChange" && spec.sha256 === undefined && desired.at !== "volume";
   if (isRemote(source)) return { at: "remote", source, message, isWatched };
   switch (source.kind) {
     case "file":

@@ -1,4 +1,4 @@
-/** The credentials of a Model's source, from the Secret that it names. */
+/** Reads the credentials of a Model's source from the Secret that the Model names. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { permanent, SourceFailure, transient } from "../../../src/hub/failure.ts";
@@ -11,7 +11,7 @@ import {
   unsendableKey,
 } from "../../../src/models/source/credentials.ts";
 
-/** The resourceVersion of the Secret that the Model names; undefined if there is none, or it cannot be read. */
+/** The resourceVersion of the Secret that the Model names; undefined if it names none, or the Secret cannot be read. */
 export async function secretVersionOf(
   client: KubeClient,
   { metadata: { namespace }, spec }: Model,
@@ -22,7 +22,7 @@ export async function secretVersionOf(
   return result.ok ? result.value.metadata.resourceVersion : undefined;
 }
 
-/** Undefined where the Model names no Secret. Rejects with SourceFailure. */
+/** Undefined if the Model names no Secret. Rejects with SourceFailure. */
 export async function readCredentials(
   client: KubeClient,
   { metadata, spec }: Model,

@@ -1,4 +1,4 @@
-/** When a remote source is due for inspection, and what a pass remembers of the last one. Pure. */
+/** Decides when a remote source must be inspected, and records the last inspection. Pure. */
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { Model } from "../../../src/api/model.ts";
@@ -10,78 +10,78 @@ export type InspectionResult =
   | {
       readonly at: "found";
       readonly found: Inspected;
-      /** Of a watched source, read before and after the inspection. */
+      /** Change marker of a watched source, read before and after the inspection. */
       readonly watched?:
         | {
             readonly at: "marked";
             readonly mark: SourceMark;
             readonly checkedAt: string;
-            /** The same content, but the source no longer has the commit that is pinned. */
-            readonly isPinGone?: boolean;
+            /** True if the content is the same, but the source no longer has the pinned commit. */
+            readonly isPinDeleted?: boolean;
           }
         | { readonly at: "unstable" };
     }
-  /** The content that is pinned. */
+  /** The source still has the pinned content. */
   | { readonly at: "unchanged"; readonly checkedAt: string }
-  /** It looked different each time; what is pinned stays. */
+  /** The source gave different content each time, so the pin stays. */
   | { readonly at: "unstable" }
   | {
       readonly at: "failed";
       readonly code: ErrorCode;
       readonly message: string;
       readonly isTransient: boolean;
-      readonly retryAfterMs?: number | undefined;
+      readonly retryAfterMs?: number;
     };
 
-/** The last inspection of one Model's source, valid for one uid and generation. */
+/** The last inspection of a Model's source, valid for one uid and generation. */
 export interface InspectionRecord {
   readonly uid: string | undefined;
   readonly generation: number | undefined;
-  /** Undefined before the first check by this controller of a source that is known. */
+  /** Undefined before this controller's first check of a source that is already known. */
   readonly result: InspectionResult | undefined;
-  /** Failures in a row. */
+  /** Consecutive failures. */
   readonly failures: number;
-  /** Checks in a row that found other content than the one before, or no stable content. */
+  /** Consecutive checks that found other content than the check before, or no stable content. */
   readonly changes: number;
-  /** Monotonic; undefined = never again for this generation. */
+  /** Monotonic time; undefined if this generation needs no further inspection. */
   readonly nextAtMs: number | undefined;
-  /** Version of the source's Secret before the inspection; undefined where there was none. */
-  readonly secretVersion?: string | undefined;
+  /** Resource version of the source's Secret before the inspection; undefined if there was none. */
+  readonly secretVersion?: string;
 }
 
 const FIRST_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 600_000;
-/** After a permanent failure. */
+/** Delay after a permanent failure. */
 const SLOW_RECHECK_MS = 600_000;
 const JITTER_PART = 0.2;
-/** A source that changes at each check is checked at most so many times less often. */
+/** Maximum factor by which checks are delayed for a source that changes at each check. */
 const MAX_SLOWDOWN = 64;
 
-/** Failures whose message asks for a change of the Secret. */
-const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
+/** Errors whose remedy is a change of the Secret. */
+export const SECRET_ERRORS: ReadonlySet<string> = new Set<ErrorCode>([
   "SourceSecretInvalid",
   "SourceUnauthorized",
   "SourceForbidden",
 ]);
 
-/** The Secret is read again every few seconds, and the source itself only once the Secret has changed. */
+/** True while only a change of the Secret can help. The Secret is then read every few seconds, the source only after a change. */
 export function waitsForSecret({ spec }: Model, last: InspectionRecord | undefined): boolean {
   return (
-    spec.sourceSecretRef !== undefined && last?.result?.at === "failed" && OF_SECRET.has(last.result.code)
+    spec.sourceSecretRef !== undefined && last?.result?.at === "failed" && SECRET_ERRORS.has(last.result.code)
   );
 }
 
-/** How often a source is checked for changes; undefined where it is not. */
+/** Interval between checks of a source for changes; undefined if it is not watched. */
 type CheckMs = number | undefined;
 
-/** True when this pass has to inspect the source. */
+/** True if this pass has to inspect the source. */
 export function isInspectionDue(model: Model, last: InspectionRecord | undefined, nowMs: number): boolean {
   const current = recordFor(model, last);
   if (current !== undefined) return current.nextAtMs !== undefined && nowMs >= current.nextAtMs;
   return !isInspected(model) || isChoicePending(model);
 }
 
-/** What a new controller remembers of a watched source that an earlier one read: not all are checked at once. */
+/** The record of a watched source that an earlier controller read. A random delay spreads the first checks of many Models. */
 export function firstRecord(
   model: Model,
   checkMs: CheckMs,
@@ -95,7 +95,7 @@ export function firstRecord(
   return { uid, generation, nextAtMs, result: undefined, failures: 0, changes: 0 };
 }
 
-/** The record, if it is about this very spec. */
+/** The record, if it is for this uid and generation. */
 export function recordFor(
   { metadata }: Model,
   last: InspectionRecord | undefined,
@@ -103,7 +103,7 @@ export function recordFor(
   return last?.uid === metadata.uid && last?.generation === metadata.generation ? last : undefined;
 }
 
-/** The status already has what an inspection would find: a new leader does not read everything again. */
+/** True if the status already has the results of an inspection, so a new leader does not repeat it. */
 export function isInspected({ metadata, status }: Model): boolean {
   return (
     status?.phase === "Ready" &&
@@ -112,17 +112,14 @@ export function isInspected({ metadata, status }: Model): boolean {
   );
 }
 
-/** Resolved by a version that chose by quantization without pinning the choice for the hosts. */
+/** True if an earlier version resolved the Model by quantization without pinning the chosen file. */
 function isChoicePending({ spec, status }: Model): boolean {
   const { quantization, files = [], source } = spec;
   if (quantization === undefined || files.length > 0 || status?.pinned !== undefined) return false;
   return fileNameOf(parseSource(source)) === undefined;
 }
 
-/**
- * What is remembered of an inspection, and when the next one is due. `random` in [0, 1) spreads many Models
- * apart.
- */
+/** Records an inspection and schedules the next one. `random` in [0, 1) spreads the inspections of many Models. */
 export function recordInspection(
   model: Model,
   last: InspectionRecord | undefined,
@@ -131,7 +128,8 @@ export function recordInspection(
 ): InspectionRecord {
   const before = recordFor(model, last) ?? { failures: 0, changes: 0 };
   const failures = result.at === "failed" ? before.failures + 1 : 0;
-  const changes = result.at === "failed" ? before.changes : isOther(model, result) ? before.changes + 1 : 0;
+  const changes =
+    result.at === "failed" ? before.changes : hasChanged(model, result) ? before.changes + 1 : 0;
   const delay =
     result.at === "failed"
       ? retryMs(result, failures, checkMs)
@@ -141,7 +139,7 @@ export function recordInspection(
   return { uid, generation, result, failures, changes, nextAtMs };
 }
 
-function isOther({ status }: Model, result: Exclude<InspectionResult, { at: "failed" }>): boolean {
+function hasChanged({ status }: Model, result: Exclude<InspectionResult, { at: "failed" }>): boolean {
   if (result.at !== "found") return result.at === "unstable";
   const pinned = status?.pinned?.changeMarker;
   if (result.watched?.at !== "marked") return result.watched?.at === "unstable";

@@ -1,4 +1,4 @@
-/** Pins what a Model resolved to, so that every replica fetches the same content. Pure. */
+/** Pins the content that a Model resolved to, so that every replica fetches the same content. Pure. */
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import { isCommit } from "../../../src/hub/inspect/change-marker.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
@@ -10,26 +10,25 @@ type Pinned = NonNullable<ModelStatus["pinned"]>;
 export interface ObservedSource {
   readonly model: Model;
   readonly task: Task;
-  /** The last one; undefined while there was none for this spec. */
+  /** The last inspection; undefined if there was none for this spec. */
   readonly inspection: InspectionResult | undefined;
-  /** The status already has what an inspection would find. */
+  /** True if the status already has the results of an inspection. */
   readonly isKnown: boolean;
 }
 
-/** The pin in the status, if it is about this very choice of files. */
+/** The pin in the status, if it is for the files that the spec selects. */
 export function pinnedOf({ spec, status }: Model): Pinned | undefined {
   return status?.pinned?.key === keyOf(spec) ? status.pinned : undefined;
 }
 
 /**
- * The pin goes into the template of replicas, so it must be stable: an outage keeps it, IfNotPresent keeps the first
- * one, and OnChange keeps it while the source has the same content, whatever commits there were, unless the pinned one
- * was deleted: no host could fetch it. A Model that an earlier version resolved gets no pin, or its engines would restart
- * for nothing.
+ * The pin is part of the template of replicas, so it must be stable. An outage keeps it. IfNotPresent keeps the first pin.
+ * OnChange keeps it while the source has the same content, even with new commits, unless the pinned commit was deleted and no
+ * host could fetch it. A Model that an earlier version resolved gets no pin, because its engines would restart for nothing.
  */
 export function planPin(observed: ObservedSource): Pinned | undefined {
   const { task, model } = observed;
-  // What is refused may be accepted again, and its services keep the content that they have.
+  // A refused Model may be accepted again, and its services keep their content.
   if (task.at === "refused") return pinnedOf(model);
   return task.at === "remote" ? planRemotePin(observed) : undefined;
 }
@@ -49,14 +48,14 @@ function planRemotePin({ model, inspection, isKnown }: ObservedSource): Pinned |
   return choice || commit ? { key, ...choice, ...commit } : undefined;
 }
 
-/** Undefined where neither the source nor the pin has a marker. */
+/** Undefined if neither the source nor the pin has a marker. */
 function followed(
   before: Pinned | undefined,
   chosen: Pinned,
   watched: NonNullable<Extract<InspectionResult, { at: "found" }>["watched"]>,
 ): Pinned | undefined {
   if (watched.at === "unstable") return before?.changeMarker === undefined ? undefined : before;
-  const isSame = before?.changeMarker === watched.mark.changeMarker && watched.isPinGone !== true;
+  const isSame = before?.changeMarker === watched.mark.changeMarker && watched.isPinDeleted !== true;
   return isSame ? before : { ...chosen, ...watched.mark };
 }
 

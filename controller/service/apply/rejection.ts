@@ -12,7 +12,7 @@ export interface Rejection {
   readonly message: string;
 }
 
-/** Undefined where a retry may succeed: the server did not answer, or another client wrote first. */
+/** Undefined if a retry may succeed: the server did not answer, or another client wrote first. */
 export function rejectionOf(what: string, failure: ApiFailure): Rejection | undefined {
   const { kind, message } = failure;
   if (kind !== "invalid" && kind !== "forbidden" && !isDeafWebhook(failure)) return undefined;

@@ -7,7 +7,7 @@ const CAP_MS = 3_000;
 const MIN_SPACING_MS = 100;
 
 export interface RejectionRetries {
-  /** `key` is `namespace/name`. Undefined where nothing was rejected. `now` is monotonic. */
+  /** `key` is `namespace/name`. Undefined if nothing was rejected. `now` is monotonic. */
   readonly afterMs: (key: string, hasRejections: boolean, now: number) => number | undefined;
   readonly forget: (key: string) => void;
 }

@@ -25,7 +25,7 @@ export type OwnedObjects = { readonly [K in OwnedKind]: readonly Owned[K][] } & 
 export const NO_OWNED_OBJECTS: OwnedObjects = { ...perOwnedKind(() => []), pods: [] };
 
 export interface ObservedService {
-  readonly service?: InferenceService | undefined;
+  readonly service?: InferenceService;
   readonly own: OwnedObjects;
   /** Objects with the service's name and another uid, by that uid. */
   readonly strays: ReadonlyMap<string, OwnedObjects>;

@@ -60,7 +60,7 @@ export function podsSettingsOf({
   };
 }
 
-/** Undefined where nodes are not probed, or no image is known. */
+/** Undefined if nodes are not probed, or no image is known. */
 export function probingOf({
   probeNodes,
   probeRuntimeClassName: runtimeClassName,

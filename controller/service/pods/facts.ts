@@ -19,12 +19,12 @@ export interface PodsStatusInput {
   readonly deployment: Deployment | undefined;
   readonly pods: ObservedPods;
   /** As the cache shows it. */
-  readonly autoscaler?: HorizontalPodAutoscaler | undefined;
+  readonly autoscaler?: HorizontalPodAutoscaler;
   readonly deferral: Deferral | undefined;
   /** Undefined: the engine is not asked, or has no GPU. */
   readonly offload: Offload | undefined;
   /** Undefined without placement.mode Auto. */
-  readonly nodes?: ObservedNodes | undefined;
+  readonly nodes?: ObservedNodes;
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];

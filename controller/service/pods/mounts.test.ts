@@ -38,9 +38,9 @@ test.each<[events: KubeEvent[], code: string | undefined, message?: RegExp]>([
   ],
   [[event("FailedMount", "mount failed: exit status 32")], "VolumeNotMounted", /exit status 32/],
 ])("%j means %s", (events, code, message = /./) => {
-  const trouble = mountProblemIn("chat-2", events);
-  expect(trouble?.code).toBe(code);
-  if (code !== undefined) expect(trouble?.message).toMatch(message);
+  const problem = mountProblemIn("chat-2", events);
+  expect(problem?.code).toBe(code);
+  if (code !== undefined) expect(problem?.message).toMatch(message);
 });
 
 const pod = (status: Pod["status"], nodeName: string | undefined = "node-1"): Pod => ({

@@ -7,7 +7,7 @@ import { truncate } from "../../../src/util/text.ts";
 import type { PodProblem } from "./pods.ts";
 
 export interface MountProblem {
-  readonly trouble?: PodProblem;
+  readonly problem?: PodProblem;
   /** The Events of a pod that waits are read again then: they change nothing that is watched. */
   readonly recheckAfterMs?: number;
 }
@@ -32,8 +32,8 @@ export async function readMountProblem(
     namespace: first.metadata.namespace ?? "default",
     fieldSelector: `regarding.uid=${first.metadata.uid}`,
   });
-  const trouble = listed.ok ? mountProblemIn(first.metadata.name, listed.value.items) : undefined;
-  return { recheckAfterMs: RECHECK_MS, trouble };
+  const problem = listed.ok ? mountProblemIn(first.metadata.name, listed.value.items) : undefined;
+  return { recheckAfterMs: RECHECK_MS, problem };
 }
 
 /** It has a node, and none of its containers has been created. */
@@ -50,7 +50,7 @@ export function isMounting({ metadata, spec, status }: Pod): boolean {
   });
 }
 
-/** The newest of these Events; undefined where none is about a volume. */
+/** The newest of these Events; undefined if none is about a volume. */
 export function mountProblemIn(pod: string, events: readonly KubeEvent[]): PodProblem | undefined {
   const [last] = events
     .filter(({ reason }) => reason === "FailedAttachVolume" || reason === "FailedMount")

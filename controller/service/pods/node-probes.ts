@@ -13,7 +13,7 @@ import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
 import {
   fitProbePod,
-  type PodEnd,
+  type ProbeOutcome,
   type ProbePodPlan,
   probeNodeFailure,
   readFitPod,
@@ -36,7 +36,7 @@ export interface NodeProbesOptions {
 interface Probing {
   readonly image: string;
   readonly imagePullSecrets: readonly string[];
-  /** Of pods on nodes with NVIDIA GPUs; undefined: those are not probed. */
+  /** Of pods on nodes with NVIDIA GPUs. Undefined: those are not probed. */
   readonly runtimeClassName: string | undefined;
 }
 
@@ -136,9 +136,9 @@ async function pass(
   const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
   if (hasReport(watches, name)) return remove(client, ref);
   const node = watches.nodes.get(name);
-  const trouble = probeNodeFailure(node);
-  if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
-  if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
+  const problem = probeNodeFailure(node);
+  if (problem?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
+  if (node === undefined || problem !== undefined) return `${problem?.reason}: ${problem?.message}`;
   const pod = await podOn(client, ref, node, { ...probing, hasNvidia: hasNvidia(fitness.readNode(node)) });
   const end = readFitPod(pod);
   const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
@@ -177,12 +177,12 @@ async function podOn(
   return found.value;
 }
 
-async function outcomeOf(options: Probes, node: Node, end: PodEnd): Promise<string | undefined> {
+async function outcomeOf(options: Probes, node: Node, end: ProbeOutcome): Promise<string | undefined> {
   if (end.at === "answered") return publish(options, node, end.text);
   return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
 }
 
-/** Undefined where it is published; else why not. */
+/** Undefined if it is published; else why not. */
 async function publish({ client, fitness }: Probes, node: Node, text: string): Promise<string | undefined> {
   const read = reportFromProbe(fitness, node, text);
   if ("why" in read) return read.why;

@@ -25,7 +25,7 @@ export function podNodeProblem(
   return { code: "NodeNotReady", message: truncate(`${first}${more}`, MAX_TEXT) };
 }
 
-/** Undefined where it reports, and where nothing is known of it yet. */
+/** Undefined if it reports, and where nothing is known of it yet. */
 function whyAway(node: Node | undefined): string | undefined {
   if (node === undefined) return "no longer exists";
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");

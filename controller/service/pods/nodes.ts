@@ -84,7 +84,7 @@ const choiceSchema = z.object({
 export interface NodeMove {
   readonly since: string;
   /** What to return to if the move does not end; absent where pods that wait are the reason. */
-  readonly before?: NodeChoice | undefined;
+  readonly before?: NodeChoice;
 }
 
 const moveSchema: z.ZodType<NodeMove> = z.object({
@@ -92,12 +92,12 @@ const moveSchema: z.ZodType<NodeMove> = z.object({
   before: choiceSchema.optional(),
 });
 
-/** What an earlier pass has chosen; undefined where none has, or where the annotation was edited. */
+/** What an earlier pass has chosen; undefined if none has, or where the annotation was edited. */
 export function previousNodeChoice(current: Deployment | undefined): NodeChoice | undefined {
   return annotated(current, ANNOTATION_NODE_CHOICE, choiceSchema);
 }
 
-/** Undefined where no choice is being rolled out, or where the annotation was edited. */
+/** Undefined if no choice is being rolled out, or where the annotation was edited. */
 export function nodeMoveInProgress(current: Deployment | undefined): NodeMove | undefined {
   return annotated(current, ANNOTATION_NODE_MOVE, moveSchema);
 }

@@ -8,10 +8,10 @@ import { engineOf, isReadyPod } from "./pods.ts";
 
 export type ParseOffload = (log: string) => Offloaded | undefined;
 
-/** Of one ready pod. `offloaded` is undefined where its log does not say, or cannot be read. */
+/** Of one ready pod. `offloaded` is undefined if its log does not say, or cannot be read. */
 export interface PodOffload {
   readonly pod: string;
-  readonly offloaded?: Offloaded | undefined;
+  readonly offloaded?: Offloaded;
 }
 
 export interface OffloadReader {

@@ -134,9 +134,9 @@ function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService
 /** With what their nodes say, and what only Events say: while a pod waits for its volumes, and after its node has stopped it. */
 async function seePods({ watches, client, clock }: PodsPorts, own: readonly Pod[]) {
   const seen = readPods(own);
-  const { trouble: mounting, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
-  const known = podNodeProblem(own, watches.nodes.get) ?? seen.trouble ?? mounting;
-  return { pods: { ...seen, trouble: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
+  const { problem: mounting, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
+  const known = podNodeProblem(own, watches.nodes.get) ?? seen.problem ?? mounting;
+  return { pods: { ...seen, problem: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
 }
 
 interface Seen {
@@ -147,7 +147,7 @@ interface Seen {
 interface OnNodes {
   readonly resolution: PodsResolved | Blocked;
   readonly nodes?: ObservedNodes;
-  readonly recheckAfterMs?: number | undefined;
+  readonly recheckAfterMs?: number;
 }
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
@@ -265,7 +265,7 @@ function withRollout(
   return { ...resolution, workload: { ...resolution.workload, deployment } };
 }
 
-/** Undefined where no engine could fall back to the CPU unnoticed. */
+/** Undefined if no engine could fall back to the CPU unnoticed. */
 function offloadOf(
   { offloads }: PodsPorts,
   key: string,

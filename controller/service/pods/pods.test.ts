@@ -30,7 +30,7 @@ const init = (status: Omit<ContainerStatus, "name">) =>
       initContainerStatuses: [{ name: "fetch", ready: false, ...status }],
       containerStatuses: [{ name: "engine", ready: false, started: false, restartCount: 0, state: waits }],
     }),
-  ]).trouble;
+  ]).problem;
 
 test("an init container that is killed is one verdict over its back-off and each restart", () => {
   expect(init({ started: true, restartCount: 0, state: runs })).toBeUndefined();
@@ -41,9 +41,9 @@ test("an init container that is killed is one verdict over its back-off and each
     { started: false, restartCount: 2, state: killed, lastState: killed },
   ];
   for (const state of states) {
-    const trouble = init(state);
-    expect(trouble?.code).toBe("PodCrashing");
-    expect(trouble?.message).toMatch(/^fetch of chat-1 .*: exit code 137 \(OOMKilled\)$/);
+    const problem = init(state);
+    expect(problem?.code).toBe("PodCrashing");
+    expect(problem?.message).toMatch(/^fetch of chat-1 .*: exit code 137 \(OOMKilled\)$/);
   }
   expect(
     init({ ready: true, started: false, restartCount: 3, state: end(0, "Completed"), lastState: killed }),
@@ -52,7 +52,7 @@ test("an init container that is killed is one verdict over its back-off and each
 
 const engine = (status: Omit<ContainerStatus, "name">) =>
   readPods([podWith({ phase: "Running", containerStatuses: [{ name: "engine", ready: false, ...status }] })])
-    .trouble;
+    .problem;
 
 test("a crash loop is one verdict over its back-off and each restart, until the engine has started", () => {
   const died = end(1, "Error", "loading\nerror: unknown architecture");
@@ -106,7 +106,7 @@ test("an engine that is killed for its memory has a remedy by whether it has a l
   expect(engine(state)?.remedy).toMatch(/^its node ran out of memory: set spec\.resources\.memory/);
   const spec = { containers: [{ name: "engine", image: "i", resources: { limits: { memory: "96Mi" } } }] };
   const limited = podWith({ containerStatuses: [{ name: "engine", ...state }] }, { spec });
-  expect(readPods([limited]).trouble?.remedy).toMatch(/^raise its memory limit of 96Mi/);
+  expect(readPods([limited]).problem?.remedy).toMatch(/^raise its memory limit of 96Mi/);
   expect(init(state)?.remedy).toBe("raise spec.resources.memory of the Model");
   const failed = { started: false, restartCount: 1, state: end(1, "Error", "0.00.061.310 E cannot load") };
   expect(engine(failed)).toMatchObject({
@@ -124,15 +124,15 @@ test("a pod that has finished counts until a later one is ready, behind what is 
   const completed = podWith({ phase: "Succeeded", containerStatuses: [] }, { metadata: at(2) });
   const ready = (second: number) =>
     podWith({ phase: "Running", conditions: [{ type: "Ready", status: "True" }] }, { metadata: at(second) });
-  expect(readPods([ready(1), evicted]).trouble).toEqual({
+  expect(readPods([ready(1), evicted]).problem).toEqual({
     code: "PodEvicted",
     message: "chat-2 was evicted: too much",
   });
-  expect(readPods([evicted, ready(3)]).trouble).toBeUndefined();
+  expect(readPods([evicted, ready(3)]).problem).toBeUndefined();
   const crashing = podWith({ containerStatuses: [{ name: "engine", state: killed }] }, { metadata: at(3) });
-  expect(readPods([evicted, crashing]).trouble?.code).toBe("PodCrashing");
+  expect(readPods([evicted, crashing]).problem?.code).toBe("PodCrashing");
   // Only its Events say why.
-  expect(readPods([completed]).trouble).toBeUndefined();
+  expect(readPods([completed]).problem).toBeUndefined();
 });
 
 test("a sidecar among the init containers counts as started once its probe has succeeded", () => {
@@ -148,7 +148,7 @@ test("a sidecar among the init containers counts as started once its probe has s
     { initContainerStatuses: [status] },
     { spec: { containers: [{ name: "engine", image: "i" }], initContainers: [sidecar] } },
   );
-  expect(readPods([pod]).trouble).toBeUndefined();
+  expect(readPods([pod]).problem).toBeUndefined();
 });
 
 test.each<[message: string, mounts: boolean, code: string]>([
@@ -225,8 +225,8 @@ test("what pods and the scheduler report is cut before it becomes a condition", 
           { spec: { containers: [{ name: "engine", image: "i", resources: { limits: devices } }] } },
         ),
       );
-      const { trouble, unscheduled } = readPods(pods);
-      expect(trouble?.message.length ?? 0).toBeLessThanOrEqual(1_000);
+      const { problem, unscheduled } = readPods(pods);
+      expect(problem?.message.length ?? 0).toBeLessThanOrEqual(1_000);
       expect(unscheduled?.message.length).toBeLessThanOrEqual(1_000);
       expect(unscheduled?.waitingFor.length).toBeLessThanOrEqual(1_000);
     }),

@@ -32,7 +32,7 @@ export interface PodProblem {
   readonly code: ErrorCode;
   readonly message: string;
   /** Where it is another than the catalog's. */
-  readonly remedy?: string | undefined;
+  readonly remedy?: string;
 }
 
 export interface ObservedPods {
@@ -41,7 +41,7 @@ export interface ObservedPods {
   /** Not being deleted. */
   readonly live: number;
   readonly unscheduled?: Unscheduled;
-  readonly trouble?: PodProblem | undefined;
+  readonly problem?: PodProblem;
   /** Pods whose init containers are fetching the weights. */
   readonly fetching: number;
   /** Names of those whose engines ask for no API key. */
@@ -57,14 +57,14 @@ export function readPods(pods: readonly Pod[]): ObservedPods {
   const unscheduled = unscheduledOf(live.filter(isUnscheduled));
   // Those that have finished are replaced already: what is wrong with the replacements says more.
   const byEnd = [...live.filter((pod) => !hasEnded(pod)), ...live.filter((pod) => isLastEnd(pod, live))];
-  const trouble = byEnd.map(troubleOf).find((one) => one !== undefined);
+  const problem = byEnd.map(problemOf).find((one) => one !== undefined);
   return {
     ready: live.filter(isReadyPod).length,
     live: live.filter((pod) => !hasEnded(pod)).length,
     fetching: live.filter(isFetching).length,
     keyless: live.filter((pod) => !hasEnded(pod) && !hasKey(pod)).map(({ metadata }) => metadata.name),
     unscheduled,
-    trouble,
+    problem,
   };
 }
 
@@ -191,7 +191,7 @@ export function requestsOf({ spec }: Pod): [string, string][] {
   );
 }
 
-function troubleOf(pod: Pod): PodProblem | undefined {
+function problemOf(pod: Pod): PodProblem | undefined {
   const { name } = pod.metadata;
   const { phase, reason, message = "" } = pod.status ?? {};
   // Only Events say why its node has stopped it.
@@ -205,14 +205,14 @@ function troubleOf(pod: Pod): PodProblem | undefined {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   const sidecars = pod.spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === "Always") ?? [];
   const runsOnce = ({ name: of }: ContainerStatus) => sidecars.every((sidecar) => sidecar.name !== of);
-  const troubles = [
-    ...initContainerStatuses.map((one) => containerTrouble(pod, one, runsOnce(one))),
-    ...containerStatuses.map((one) => containerTrouble(pod, one, false)),
+  const problems = [
+    ...initContainerStatuses.map((one) => containerProblem(pod, one, runsOnce(one))),
+    ...containerStatuses.map((one) => containerProblem(pod, one, false)),
   ];
-  return troubles.find((one) => one !== undefined);
+  return problems.find((one) => one !== undefined);
 }
 
-function containerTrouble(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodProblem | undefined {
+function containerProblem(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodProblem | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
   const where = `${container.name} of ${pod.metadata.name}`;
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))

@@ -11,7 +11,7 @@ export interface QueuedService {
 export interface PodsQueue {
   /** Services whose position has changed, without this one. Undefined: it waits no longer. */
   readonly set: (key: string, waiting: QueuedService | undefined) => readonly string[];
-  /** 1 is next; undefined where it does not wait. */
+  /** 1 is next; undefined if it does not wait. */
   readonly positionOf: (key: string) => number | undefined;
   readonly length: () => number;
 }

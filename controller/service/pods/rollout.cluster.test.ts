@@ -47,7 +47,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
   () => {
     let bench: Bench;
     let engine: Server;
-    /** What every pod answers; undefined: an error. */
+    /** What every pod answers. Undefined: an error. */
     let inFlight: number | undefined = 0;
 
     beforeAll(async () => {

@@ -23,7 +23,7 @@ export interface PodsRolloutInput {
   readonly pods: readonly Pod[];
 }
 
-/** Requests in flight of a pod; undefined where they cannot be read, or were not asked for. */
+/** Requests in flight of a pod; undefined if they cannot be read, or were not asked for. */
 export type InFlight = ReadonlyMap<string, number | undefined>;
 
 /** Why pods of an older template are not replaced yet. */
@@ -74,7 +74,7 @@ interface Change {
   readonly limitMs: number | undefined;
   readonly sinceMs: number;
   /** Until the oldest pod reaches its age. */
-  readonly dueInMs?: number | undefined;
+  readonly dueInMs?: number;
 }
 
 function changeOf({ spec, wanted, current, pods }: PodsRolloutInput, nowMs: number): Change {
@@ -117,7 +117,7 @@ function dueTime({ maxPodLifetimeSeconds }: InferenceServiceSpec, pods: readonly
   return created.length === 0 ? undefined : Math.min(...created) + maxPodLifetimeSeconds * 1000;
 }
 
-/** Milliseconds; undefined: no wait. */
+/** Milliseconds. Undefined: no wait. */
 function limitOf(spec: InferenceServiceSpec, isRenewal: boolean): number | undefined {
   const { waitForIdle, idleTimeoutSeconds, force } = spec.rolloutPolicy ?? {};
   const isAsked = waitForIdle === true && force !== true;

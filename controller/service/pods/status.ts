@@ -73,7 +73,7 @@ function verdictOf(input: PodsStatusInput): PhaseStatus {
     blocked(input) ??
     rejected(input) ??
     waiting(input) ??
-    troubled(input) ??
+    failing(input) ??
     deferred(input) ??
     incomplete(input) ?? { phase: "Ready", reason: "InferenceReady", message: readyMessage(input) }
   );
@@ -115,11 +115,11 @@ function waiting(input: PodsStatusInput): PhaseStatus | undefined {
   };
 }
 
-function troubled(input: PodsStatusInput): PhaseStatus | undefined {
-  const { trouble } = input.pods;
-  if (trouble === undefined || isComplete(input)) return undefined;
-  const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = trouble;
-  const message = `${readyPodsText(input)}; ${trouble.message}. To do: ${remedy}`;
+function failing(input: PodsStatusInput): PhaseStatus | undefined {
+  const { problem } = input.pods;
+  if (problem === undefined || isComplete(input)) return undefined;
+  const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = problem;
+  const message = `${readyPodsText(input)}; ${problem.message}. To do: ${remedy}`;
   return { phase: "Degraded", reason: code, message };
 }
 

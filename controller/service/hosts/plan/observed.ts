@@ -7,8 +7,8 @@ import type { OwnedObjects } from "../../owned/observe.ts";
 export interface ServiceObserved
   extends Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
-  readonly model?: Model | undefined;
-  readonly draftModel?: Model | undefined;
+  readonly model?: Model;
+  readonly draftModel?: Model;
   /** In the order of `spec.loraAdapters`. */
   readonly loraModels?: readonly (Model | undefined)[];
   /** All hosts, by name. */

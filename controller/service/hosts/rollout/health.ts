@@ -109,7 +109,7 @@ function look(
   if (isServed && lacksFile(replica))
     return { watched: { mark, sinceMs, place, forgiven, isRefused: true }, leftMs: 0, isUnsettled: false };
   const known = before === undefined ? inherited.get(place) : before.failing;
-  const why = troubleOf(replica, crashes, leftMs <= 0) ?? known;
+  const why = failureOf(replica, crashes, leftMs <= 0) ?? known;
   const watched = { mark, sinceMs, place, forgiven, failing: why };
   return { watched, leftMs, isUnsettled: false };
 }
@@ -163,7 +163,7 @@ function isAway({ status }: InferenceReplica): boolean {
   return reachable !== undefined && reachable.status !== "True";
 }
 
-function troubleOf(replica: InferenceReplica, crashes: number, isOverdue: boolean): string | undefined {
+function failureOf(replica: InferenceReplica, crashes: number, isOverdue: boolean): string | undefined {
   const { phase, reason, message, readyAt } = replica.status ?? {};
   const said = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
   const what = `${replica.metadata.name} on ${replica.spec.template.hostName}`;

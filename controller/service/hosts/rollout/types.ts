@@ -5,7 +5,7 @@ export interface HostsRolloutInput {
   /** Replicas wanted; 0 for a suspended service. */
   readonly want: number;
   /** Absent when the service cannot be resolved: running replicas stay, and none is created. */
-  readonly revision?: string | undefined;
+  readonly revision?: string;
   readonly replicas: readonly InferenceReplica[];
   readonly maxSurge: number;
   readonly maxUnavailable: number;
@@ -18,7 +18,7 @@ export interface HostsRolloutInput {
   /** Names of replicas that crashed recently and have not been Ready for long enough. */
   readonly unsettled: ReadonlySet<string>;
   /** The revision that served before this one. */
-  readonly fallback?: string | undefined;
+  readonly fallback?: string;
   /** Revisions whose template is known, so that replicas can be created from them. */
   readonly known: ReadonlySet<string>;
 }
@@ -48,7 +48,7 @@ export interface RolloutSlot {
   readonly current: readonly InferenceReplica[];
   readonly old: readonly InferenceReplica[];
   /** Every replica of the target fails: the revision that is kept running beside it. */
-  readonly held?: string | undefined;
+  readonly held?: string;
 }
 
 /** Progress of the newest revision. */

@@ -31,11 +31,11 @@ export interface HostsStatusFacts extends HostsStatusInput {
   /** Replicas that are being stopped so that a slot without a host gets their memory. */
   readonly ending: readonly InferenceReplica[];
   /** The replica that best explains why the service is not healthy. */
-  readonly worst?: InferenceReplica | undefined;
+  readonly worst?: InferenceReplica;
 }
 
 /** Phases from worst to best: the worst of any replica is reported. */
-const BY_TROUBLE = ["Failed", "Backoff", "Evicted", "Waiting"];
+const WORST_FIRST = ["Failed", "Backoff", "Evicted", "Waiting"];
 
 export function statusFacts(input: HostsStatusInput): HostsStatusFacts {
   const { draft, created, unplaced } = input;
@@ -51,7 +51,7 @@ export function statusFacts(input: HostsStatusInput): HostsStatusFacts {
   const ending = draft.observed.replicas.filter((one) => isBeingDeleted(one) && homeless.has(ordinalOf(one)));
   const endingSlots = new Set(ending.map(ordinalOf));
   const unready = live.filter((replica) => !isServingReplica(replica));
-  const worst = BY_TROUBLE.map((phase) => unready.find(({ status }) => status?.phase === phase)).find(
+  const worst = WORST_FIRST.map((phase) => unready.find(({ status }) => status?.phase === phase)).find(
     (replica) => replica !== undefined,
   );
   return {

@@ -96,13 +96,13 @@ function incomplete(facts: HostsStatusFacts): PhaseStatus {
   const hasServed = before === "Ready" || before === "Progressing" || before === "Degraded";
   const starting = hasServed ? "Progressing" : "Creating";
   return {
-    phase: isInTrouble(facts) ? "Degraded" : starting,
+    phase: isDegraded(facts) ? "Degraded" : starting,
     reason,
     message: [readyReplicasText(facts), ...(says === "" ? [] : [says])].join("; "),
   };
 }
 
-function isInTrouble(facts: HostsStatusFacts): boolean {
+function isDegraded(facts: HostsStatusFacts): boolean {
   const phase = facts.worst?.status?.phase;
   return phase === "Failed" || phase === "Backoff" || phase === "Evicted" || hasLostReplicas(facts);
 }
@@ -120,7 +120,7 @@ export function hasLostReplicas(facts: HostsStatusFacts): boolean {
 }
 
 interface Story {
-  readonly phase?: string | undefined;
+  readonly phase?: string;
   readonly reason: string;
   readonly says: string;
 }

@@ -5,7 +5,7 @@ import type { HostsStatusFacts } from "./facts.ts";
 export interface RevisionProgress {
   readonly at: "none" | "complete" | "rolling" | "stopped";
   /** The revision that serves; the one before, while another is rolled out. */
-  readonly current?: string | undefined;
+  readonly current?: string;
   readonly message: string;
 }
 
