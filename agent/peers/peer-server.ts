@@ -202,7 +202,7 @@ async function sendChunk(chunkRequest: ChunkRequest, gate: Gate): Promise<void> 
   await whenThere(content, start, gate, signal);
   if (signal.aborted) return;
   const totalBytes = content.totalBytes();
-  if (content.isOver()) return refuse(response, 404);
+  if (content.isAborted()) return refuse(response, 404);
   if (totalBytes !== undefined && start >= totalBytes) return refuse(response, 416);
   const end = Math.min(start + CHUNK_BYTES, totalBytes ?? Number.POSITIVE_INFINITY);
   const available = content.available();
@@ -301,7 +301,7 @@ async function whenThere(
   const isThere = (): boolean => {
     const total = content.totalBytes();
     const end = Math.min(start + CHUNK_BYTES, total ?? Number.POSITIVE_INFINITY);
-    return content.isOver() || content.available() >= end || (total !== undefined && start >= total);
+    return content.isAborted() || content.available() >= end || (total !== undefined && start >= total);
   };
   if (isThere() || signal.aborted) return;
   await new Promise<void>((resolve) => {

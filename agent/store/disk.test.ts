@@ -43,7 +43,7 @@ test("what does not fit beside the reserve is refused with the numbers before a 
     .catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: "DiskFull" });
   expect(String(failure)).toMatch(
-    /needs 1\.0 MiB more, the disk has .* free and 1024\.0 TiB of it stay reserved/,
+    /needs 1 MiB more; the disk has .* free, of which 1048576 GiB are reserved/,
   );
   expect(
     readdirSync(join(at.dir, "partial")).map(
@@ -90,7 +90,7 @@ test.skipIf(!canMount)(
       .catch((error: unknown) => error);
     expect(failure).toMatchObject({
       code: "DiskFull",
-      message: expect.stringMatching(/large\.gguf needs more room, the disk has .* free/),
+      message: expect.stringMatching(/large\.gguf needs more space; the disk has .* free/),
     });
     expect(readFileSync(model.path).equals(small)).toBe(true);
     expect((await store.disk()).freeBytes).toBeGreaterThan(5 * MIB);

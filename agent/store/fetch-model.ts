@@ -1,4 +1,4 @@
-/** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
+/** Fetches a remote model: lists its files, downloads each to a blob, then publishes the view and the ref. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { readMark } from "../../src/hub/inspect/change-marker.ts";
@@ -14,7 +14,7 @@ import { type Content, forgetFinished } from "./content/finished-downloads.ts";
 import { contentKey, fileKey, type StoreLayout, viewKey } from "./content/layout.ts";
 import type { ContentOrigins } from "./content/origins.ts";
 import type { ReportBytes, StoreFile } from "./download/context.ts";
-import { type ContentAsk, type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
+import { type ContentRequest, type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
 import { type RetryLimits, withRetries } from "./download/retry.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
@@ -27,113 +27,106 @@ export interface ModelFetcher {
   readonly access: Omit<Access, "credentials" | "revision">;
   readonly fetchContent: FetchContent;
   readonly origins: ContentOrigins;
-  /** Puts content that is on disk into use by an owner. */
+  /** Makes an owner hold content if its blob is stored. */
   readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
 
-/** Downloads what is missing; files that are as in the content that the source had last are not fetched again. */
+/** Downloads missing files. Files that did not change since the last fetch of the source are not fetched again. */
 export async function fetchModel(
   source: ModelSource,
   request: ModelRequest,
-  options: FetchOptions,
+  options: FetchOptions & { readonly owner: string },
   fetcher: ModelFetcher,
 ): Promise<Ref> {
   const { signal } = options;
-  const owner = options.owner ?? "";
-  const ask: Ask = {
+  const run: FetchRun = {
     source: openRemote(source, request, fetcher),
     signal,
     name: publicSource(request.source),
     secret: request.secret,
     tenant: options.tenant ?? "",
     sparesPrefetched: options.sparesPrefetched === true,
-    take: (content) => fetcher.take(owner, content),
+    take: (content) => fetcher.take(options.owner, content),
+    retry: (send) => withRetries(send, fetcher.limits, { clock: fetcher.clock, signal }),
   };
-  const resolve = () => resolveSource(ask.source, request, signal);
-  const resolved = await withRetries(resolve, fetcher.limits, { ...fetcher, signal });
-  await checkMarker(request, resolved, ask, fetcher);
+  const resolved = await run.retry(() => resolveSource(run.source, request, signal));
+  await checkMarker(request, resolved, run);
   const listing = toListing(resolved, request);
   const files: RefFile[] = [];
   const progress = sumProgress(listing, options);
-  const before = fetcher.refs
+  const previous = fetcher.refs
     .all()
     .filter((ref) => ref.source === request.source)
     .reduce<Ref | undefined>((last, ref) => (last && last.fetchedAt > ref.fetchedAt ? last : ref), undefined);
   for (const file of listing.files) {
-    const kept = await keptFile(file, before, listing, ask, fetcher);
-    files.push(kept ?? (await fetchFile(file, ask, progress.during, fetcher)));
+    const reused = await reusableFile(file, previous, listing, run, fetcher);
+    files.push(reused ?? (await fetchFile(file, run, progress.during, fetcher)));
     progress.finished(files.at(-1)?.sizeBytes ?? 0);
   }
-  // It may have changed while it was fetched.
-  await checkMarker(request, resolved, ask, fetcher);
+  // The content may have changed during the fetch.
+  await checkMarker(request, resolved, run);
   return publish(request, listing, files, fetcher);
 }
 
-/** Throws SourceRevisionGone where the source has other content than the one that is asked for. */
+/** Throws SourceRevisionGone if the source no longer has the requested content. */
 async function checkMarker(
   { source, changeMarker }: ModelRequest,
   resolved: ResolvedSource,
-  ask: Ask,
-  fetcher: ModelFetcher,
+  run: FetchRun,
 ): Promise<void> {
   if (changeMarker === undefined) return;
-  const read = () => readMark(ask.source, resolved, ask.signal);
-  const now = await withRetries(read, fetcher.limits, { ...fetcher, signal: ask.signal });
+  const now = await run.retry(() => readMark(run.source, resolved, run.signal));
   if (now.changeMarker === changeMarker) return;
-  const [wanted, found] = [changeMarker, now.changeMarker].map((marker) => marker.slice(0, 12));
+  const [required, found] = [changeMarker, now.changeMarker].map((marker) => marker.slice(0, 12));
   throw new MetalbridgeError(
     "SourceRevisionGone",
-    `${publicSource(source)} has content ${found} now, and this revision was made for ${wanted}`,
+    `${publicSource(source)} now has content ${found}, but this revision requires ${required}`,
   );
 }
 
 async function fetchFile(
   file: StoreFile,
-  ask: Ask,
+  run: FetchRun,
   onProgress: ReportBytes,
   fetcher: ModelFetcher,
 ): Promise<RefFile> {
-  const { sha256, sizeBytes, validator } = await fetcher.fetchContent(file, { ...ask, onProgress });
+  const { sha256, sizeBytes, validator } = await fetcher.fetchContent(file, { ...run, onProgress });
   const { etag, lastModified } = validator;
   return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), etag, lastModified };
 }
 
-/** The file as it is stored, if the source has the same one. */
-async function keptFile(
+/** The stored file, if it did not change at the source. */
+async function reusableFile(
   file: StoreFile,
-  before: Ref | undefined,
-  listing: Listing,
-  ask: Ask,
-  fetcher: ModelFetcher,
+  previous: Ref | undefined,
+  { revision }: Listing,
+  run: FetchRun,
+  { origins, limits, clock }: ModelFetcher,
 ): Promise<RefFile | undefined> {
-  // What is stored under a checksum is found by that.
+  // Content with a stated checksum is found by its checksum.
   if (file.sha256 !== undefined) return undefined;
-  const old = before?.files.find((candidate) => candidate.name === file.name);
-  if (old === undefined || !(await isStillThere(file, old, before, listing, ask, fetcher))) return undefined;
-  // It was not held until now, so it may have been removed.
-  const kept = await ask.take({ sha256: old.sha256, validator: {} });
-  return kept?.sizeBytes === old.sizeBytes ? old : undefined;
+  const stored = previous?.files.find(({ name }) => name === file.name);
+  if (stored === undefined || plainUrl(file.url) !== stored.url) return undefined;
+  const { sha256, sizeBytes } = stored;
+  const isCommit = /^[0-9a-f]{40}$/.test(revision ?? "");
+  const isReusable = isCommit
+    ? previous?.revision === revision &&
+      (await mayReuseContent(await origins.of(sha256), file, { ...run, ...limits, clock }))
+    : await isUnchangedFile(file, stored, run);
+  if (!isReusable) return undefined;
+  // No owner held the content until now, so it may have been removed.
+  const taken = await run.take({ sha256, validator: {} });
+  return taken?.sizeBytes === sizeBytes ? stored : undefined;
 }
 
-/** A known commit decides; otherwise the source is asked. */
-async function isStillThere(
-  file: StoreFile,
-  old: RefFile,
-  before: Ref | undefined,
-  listing: Listing,
-  { source, signal }: Ask,
-  fetcher: ModelFetcher,
+async function isUnchangedFile(
+  { url }: StoreFile,
+  { etag, lastModified, sizeBytes }: RefFile,
+  { source, signal, retry }: FetchRun,
 ): Promise<boolean> {
-  if (plainUrl(file.url) !== old.url) return false;
-  if (listing.revision !== undefined && /^[0-9a-f]{40}$/.test(listing.revision)) {
-    if (before?.revision !== listing.revision) return false;
-    const origin = await fetcher.origins.of(old.sha256);
-    return mayReuseContent(origin, file, { ...fetcher.limits, clock: fetcher.clock, source, signal });
-  }
-  if (old.etag === undefined && old.lastModified === undefined) return false;
-  const validator = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
-  const isSame = () => isUnchanged(source, file.url, validator, signal);
-  return withRetries(isSame, fetcher.limits, { ...fetcher, signal });
+  if (etag === undefined && lastModified === undefined) return false;
+  const validator = { etag, lastModified, totalBytes: sizeBytes };
+  return retry(() => isUnchanged(source, url, validator, signal));
 }
 
 async function publish(
@@ -161,7 +154,10 @@ async function publish(
   return ref;
 }
 
-type Ask = Omit<ContentAsk, "onProgress">;
+interface FetchRun extends Omit<ContentRequest, "onProgress"> {
+  /** Retries a request to the source while its failure is transient. */
+  readonly retry: <T>(send: () => Promise<T>) => Promise<T>;
+}
 
 interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
   /** The weights, then the projector. */
@@ -170,7 +166,7 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
   readonly mmproj?: string;
 }
 
-/** Sends nothing yet. */
+/** Opens the source without sending a request. */
 export function openRemote(
   source: ModelSource,
   { credentials, revision }: ModelRequest,
@@ -181,7 +177,7 @@ export function openRemote(
   return openSource(source, { ...access, credentials, revision });
 }
 
-/** A stated checksum is that of the main file. */
+/** The checksum of a request applies to the main file. */
 function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing {
   const { files, projector, format, entry, revision } = resolved;
   const weights = files.filter(({ name }, index) => index === 0 || name !== projector?.name);
@@ -215,17 +211,19 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
 }
 
 /**
- * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
- * or a request with the checksum of other content could substitute it for a source that others trust. So is the Secret: it
- * chooses the endpoint, and what it opens is not for those who name another one.
+ * The key of a request in the index: the same source with other files is another model. The checksum is part of the key,
+ * because otherwise a request could substitute other content for a source that other requests trust. The Secret is part of
+ * the key because it selects the endpoint, and because its content is not for requests that name another Secret.
  */
 export function requestKey(request: ModelRequest): string {
   const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
   const { quantization, revision, changeMarker, secret } = request;
-  // Absent ones add nothing: what earlier versions stored keeps its key.
+  // Absent fields add nothing, so that the keys of earlier versions stay valid.
   const marked = changeMarker === undefined ? [] : [changeMarker];
   const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
-  const chosen = isPlain ? [] : [quantization, revision, ...marked];
-  const asker = secret === undefined ? [] : [{ secret }];
-  return fileKey(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen, ...asker]));
+  const selected = isPlain ? [] : [quantization, revision, ...marked];
+  const owner = secret === undefined ? [] : [{ secret }];
+  return fileKey(
+    JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...selected, ...owner]),
+  );
 }

@@ -20,11 +20,11 @@ const lockOf = (dir: string, more: object = {}) => ({
   clock: systemClock,
   log: quietLog,
   signal,
-  beatMs: 25,
+  renewMs: 25,
   ...more,
 });
 
-test("one at a time, however many want the folder, and nothing is left", async () => {
+test("withFolderLock runs one caller at a time and leaves no file behind", async () => {
   const dir = folder();
   let inside = 0;
   let most = 0;
@@ -41,17 +41,17 @@ test("one at a time, however many want the folder, and nothing is left", async (
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test("the lock of a process that was killed is taken over once it has missed its beats", async () => {
+test("takes over the lock of a killed process after several missed renewals", async () => {
   const dir = folder();
   writeFileSync(join(dir, "lock"), "a-process-that-is-gone 7");
-  const said: string[] = [];
-  const log = { ...quietLog, warn: (_: object, message: string) => said.push(message) };
+  const warnings: string[] = [];
+  const log = { ...quietLog, warn: (_: object, message: string) => warnings.push(message) };
   expect(await withFolderLock(lockOf(dir, { log }), async () => "fetched")).toBe("fetched");
-  expect(said).toEqual(["the process that held the lock of the folder has stopped; taking over"]);
+  expect(warnings).toEqual(["the holder of the folder's lock no longer renews it; taking over"]);
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test("who has lost the lock stops, and leaves the other's in place", async () => {
+test("a holder that has lost the lock stops, and leaves the lock of the other process", async () => {
   const dir = folder();
   const lost = withFolderLock(lockOf(dir), async (held) => {
     writeFileSync(join(dir, "lock"), "another-process 1");
@@ -62,10 +62,10 @@ test("who has lost the lock stops, and leaves the other's in place", async () =>
   expect(readdirSync(dir)).toEqual(["lock"]);
 });
 
-test("who waits for the lock stops waiting when its signal aborts", async () => {
+test("stops waiting for the lock when its signal aborts", async () => {
   const dir = folder();
   const stop = new AbortController();
-  await withFolderLock(lockOf(dir, { beatMs: 60_000 }), async () => {
+  await withFolderLock(lockOf(dir, { renewMs: 60_000 }), async () => {
     const waits = withFolderLock(lockOf(dir, { signal: stop.signal }), async () => undefined);
     stop.abort(new Error("stopped"));
     await expect(waits).rejects.toThrow("stopped");

@@ -1,9 +1,10 @@
-/** One process at a time writes a folder that several pods mount: a lock file that its holder keeps alive. */
+/** A lock file for a folder that several pods mount, so that one process at a time writes it. The holder renews the lock. */
 import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { systemCode } from "../../src/util/atomic-file.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { ifExists, systemCode } from "../../src/util/atomic-file.ts";
 import { makeFolder } from "../../src/util/folder.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
@@ -12,35 +13,35 @@ export interface FolderLock {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly beatMs?: number;
+  readonly renewMs?: number;
 }
 
 const LOCK_FILE = "lock";
-const BEAT_MS = 5_000;
-/** Beats that a holder may miss: after that it was killed, or its node is gone. */
-const MISSED_BEATS = 6;
+const RENEW_MS = 5_000;
+/** After this many missed renewals, the holder is considered dead. */
+const MAX_MISSED = 6;
 
 /**
- * Runs `use` while no other process holds the folder. Its signal aborts with `signal`, and when another process has taken the
- * lock because this one was paused for too long. Rejects with the signal's reason.
+ * Runs `use` while this process holds the lock. The signal of `use` aborts with `signal`, and also when another process has
+ * taken the lock because this process was paused for too long. Rejects with the signal's reason.
  */
 export async function withFolderLock<T>(
   lock: FolderLock,
   use: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { dir, clock, signal, beatMs = BEAT_MS } = lock;
+  const { dir, clock, signal, renewMs = RENEW_MS } = lock;
   await makeFolder(dir);
   const token = randomUUID();
   await acquire(lock, token);
   const lost = new AbortController();
-  let beats = 0;
-  let beating = Promise.resolve();
+  let renewals = 0;
+  let renewing = Promise.resolve();
   let cancel: () => void = () => {};
   const schedule = (): void => {
-    cancel = clock.after(beatMs, () => {
-      beats += 1;
-      beating = beat(dir, token, beats).then((isHeld) => {
-        if (isHeld) schedule();
+    cancel = clock.after(renewMs, () => {
+      renewals += 1;
+      renewing = renew(dir, token, renewals).then((isHolder) => {
+        if (isHolder) schedule();
         else lost.abort(new MetalbridgeError("SourceStalled", `another process took the lock of ${dir}`));
       });
     });
@@ -50,14 +51,14 @@ export async function withFolderLock<T>(
     return await use(AbortSignal.any([signal, lost.signal]));
   } finally {
     cancel();
-    await beating;
+    await renewing;
     cancel();
     if ((await holderOf(dir))?.startsWith(token)) await rm(join(dir, LOCK_FILE), { force: true });
   }
 }
 
 async function acquire(
-  { dir, clock, log, signal, beatMs = BEAT_MS }: FolderLock,
+  { dir, clock, log, signal, renewMs = RENEW_MS }: FolderLock,
   token: string,
 ): Promise<void> {
   let seen: string | undefined;
@@ -71,16 +72,16 @@ async function acquire(
     if (holder !== seen) {
       seen = holder;
       seenAtMs = clock.monotonicMs();
-    } else if (clock.monotonicMs() - seenAtMs >= MISSED_BEATS * beatMs) {
-      log.warn({ folder: dir }, "the process that held the lock of the folder has stopped; taking over");
+    } else if (clock.monotonicMs() - seenAtMs >= MAX_MISSED * renewMs) {
+      log.warn({ folder: dir }, "the holder of the folder's lock no longer renews it; taking over");
       await removeStale(dir, seen);
       continue;
     }
-    await pause(clock, beatMs / 5, signal);
+    await waitMs(clock, renewMs / 5, signal);
   }
 }
 
-/** False where another process has it. */
+/** Returns false if another process holds the lock. */
 async function create(dir: string, text: string): Promise<boolean> {
   try {
     await writeFile(join(dir, LOCK_FILE), text, { flag: "wx", mode: 0o600 });
@@ -91,17 +92,12 @@ async function create(dir: string, text: string): Promise<boolean> {
   }
 }
 
-async function holderOf(dir: string): Promise<string | undefined> {
-  try {
-    return await readFile(join(dir, LOCK_FILE), "utf8");
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
+function holderOf(dir: string): Promise<string | undefined> {
+  return ifExists(readFile(join(dir, LOCK_FILE), "utf8"));
 }
 
-/** False once another process has the lock. */
-async function beat(dir: string, token: string, count: number): Promise<boolean> {
+/** Returns false once another process holds the lock. */
+async function renew(dir: string, token: string, count: number): Promise<boolean> {
   const fresh = join(dir, `${LOCK_FILE}.${token}`);
   try {
     if (!(await holderOf(dir))?.startsWith(token)) return false;
@@ -109,12 +105,12 @@ async function beat(dir: string, token: string, count: number): Promise<boolean>
     await rename(fresh, join(dir, LOCK_FILE));
     return true;
   } catch {
-    // A full disk or a slow server: the next beat may succeed, and others wait for several.
+    // On a full disk or a slow server the next renewal may succeed, and other processes tolerate several missed ones.
     return true;
   }
 }
 
-/** Two processes may find the same lock stale: what is moved away and is not that one is put back. */
+/** Two processes may find the same lock stale. A lock that was moved away and is not the stale one is restored. */
 async function removeStale(dir: string, stale: string): Promise<void> {
   const aside = join(dir, `${LOCK_FILE}.${randomUUID()}`);
   try {
@@ -126,14 +122,4 @@ async function removeStale(dir: string, stale: string): Promise<void> {
   } finally {
     await rm(aside, { force: true });
   }
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.after(ms, resolve);
-    signal.addEventListener("abort", () => {
-      cancel();
-      resolve();
-    });
-  });
 }

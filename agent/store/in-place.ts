@@ -1,4 +1,4 @@
-/** Models already on the host: used in place, if they are inside the allowed roots. */
+/** Uses local model files in place if they are inside the allowed roots. */
 import { createHash } from "node:crypto";
 import { constants, createReadStream, type Stats } from "node:fs";
 import { access, readdir, stat } from "node:fs/promises";
@@ -12,10 +12,10 @@ import { resolveInside } from "../config/fields/allowed-roots.ts";
 import { firstBytesCheck } from "./download/body.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 
-/** Remembers checksums of files that have not changed since. */
+/** Cached checksums, keyed by the identity of the file's current content. */
 export type ChecksumMemory = Map<string, string>;
 
-/** The model at an absolute path, every file checked; throws MetalbridgeError with a code for each way this can fail. */
+/** Resolves to the model at an absolute path after checking every file. Throws MetalbridgeError. */
 export async function findInPlace(
   path: string,
   request: ModelRequest,
@@ -40,7 +40,7 @@ export async function findInPlace(
   };
 }
 
-/** Reads the first file once and compares its checksum; unchanged files are not read again. */
+/** Hashes the first file and compares its checksum. An unchanged file is not hashed again. */
 export async function verifyInPlace(
   model: StoredModel,
   expected: string,
@@ -51,7 +51,7 @@ export async function verifyInPlace(
   if (first === undefined) return model;
   const before = await identity(first.path);
   const sha256 = memory.get(before) ?? (await hashFile(first, options));
-  // A file that was written while it was read has the checksum of neither content.
+  // A file that was written during the read has the checksum of neither content.
   if ((await identity(first.path)) === before) memory.set(before, sha256);
   checkChecksum(first.path, sha256, expected);
   return { ...model, sha256, files: [{ ...first, sha256 }, ...model.files.slice(1)] };
@@ -66,7 +66,7 @@ export function checkChecksum(path: string, sha256: string, expected: string): v
   );
 }
 
-/** The checksum of a file as it is now, if it was computed before. */
+/** The cached checksum of the file's current content, if any. */
 export async function knownChecksum(path: string, memory: ChecksumMemory): Promise<string | undefined> {
   return memory.get(await identity(path));
 }
@@ -79,10 +79,8 @@ async function identity(path: string): Promise<string> {
 async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions): Promise<string> {
   const hash = createHash("sha256");
   let bytes = 0;
-  for await (const chunk of createReadStream(file.path, {
-    highWaterMark: 1 << 20,
-    signal,
-  }) as AsyncIterable<Buffer>) {
+  const chunks: AsyncIterable<Buffer> = createReadStream(file.path, { highWaterMark: 1 << 20, signal });
+  for await (const chunk of chunks) {
     hash.update(chunk);
     bytes += chunk.length;
     onProgress?.({ bytes, totalBytes: file.sizeBytes });
@@ -92,15 +90,13 @@ async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions):
 
 async function fileNames(path: string, isFolder: boolean, request: ModelRequest): Promise<readonly string[]> {
   const { files = [], format = "gguf", quantization } = request;
-  const isListed = isFolder && files.length === 0;
-  const available = isListed ? await filesIn(path) : undefined;
+  let available: readonly string[] | undefined;
+  if (isFolder && files.length === 0) {
+    const entries = await readdir(path, { withFileTypes: true });
+    available = entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort();
+  }
   const named = isFolder ? undefined : basename(path);
   return selectFiles({ shown: path, named, available }, { files, format, quantization }).files;
-}
-
-async function filesIn(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(folder, { withFileTypes: true });
-  return entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort();
 }
 
 async function findProjector(
@@ -138,37 +134,25 @@ async function checkMagic(path: string, name: string): Promise<void> {
   }
 }
 
-/** Resolves links before it compares with the roots: a link inside may point anywhere. */
+/** Resolves links before comparing with the roots, because a link inside a root may point anywhere. */
 async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
-  const outside = (): MetalbridgeError =>
-    new MetalbridgeError(
-      "SourceNotAllowed",
-      `${path} is outside of this host's model roots (${roots.join(", ") || "none are configured"})`,
-    );
   try {
     const real = await resolveInside(path, roots);
-    if (real === "outside") throw outside();
+    if (real === "outside")
+      throw new MetalbridgeError(
+        "SourceNotAllowed",
+        `${path} is outside of this host's model roots (${roots.join(", ") || "none are configured"})`,
+      );
     await access(real, constants.R_OK);
     return await stat(real);
-  } catch (error) {
-    throw fileError(path, error);
-  }
-}
-
-function fileError(path: string, error: unknown): unknown {
-  switch (systemCode(error)) {
-    case "ENOENT":
-    case "ENOTDIR":
-      return new MetalbridgeError("SourceNotFound", `${path} does not exist on this host`, undefined, {
-        cause: error,
+  } catch (cause) {
+    const code = systemCode(cause) ?? "";
+    if (["ENOENT", "ENOTDIR"].includes(code))
+      throw new MetalbridgeError("SourceNotFound", `${path} does not exist on this host`, undefined, {
+        cause,
       });
-    case "EACCES":
-    case "EPERM":
-    case "ELOOP":
-      return new MetalbridgeError("FileUnreadable", `the agent may not read ${path}`, undefined, {
-        cause: error,
-      });
-    default:
-      return error;
+    if (["EACCES", "EPERM", "ELOOP"].includes(code))
+      throw new MetalbridgeError("FileUnreadable", `the agent may not read ${path}`, undefined, { cause });
+    throw cause;
   }
 }

@@ -1,4 +1,4 @@
-/** What the files of a stored model say of themselves: sizes, and the GGUF headers of all parts, each file read once. */
+/** Inspects the files of a stored model: sizes and the GGUF headers of all parts. Each file is read once. */
 import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -10,21 +10,22 @@ import { summarizeMlx } from "../../src/models/mlx/summary.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 
-/** Most headers fit; the vocabulary makes those of large models some MiB long. */
+/** Size of the first read. Most headers fit; the vocabulary of a large model takes several MiB. */
 const FIRST_BYTES = 64 << 10;
 const CHUNK_BYTES = 1 << 20;
-const MAX_KEPT = 1_024;
-/** Real ones have some KiB; an index of a very large model some MiB. */
+const MAX_CACHED = 1_024;
+/** Typical files have a few KiB; the index of a very large model has several MiB. */
 const MAX_CONFIG_BYTES = 32 << 20;
 
-interface Known {
-  readonly mark: string;
+interface CachedHeader {
+  /** Size and mtime of the file. */
+  readonly version: string;
   readonly header: GgufHeader;
 }
 
-/** A cache of headers by path, mtime and size; two concurrent calls may read a file twice, which does no harm. */
+/** Caches headers by path, mtime and size. Two concurrent calls may read the same file. */
 export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
-  const known = new Map<string, Known>();
+  const cache = new Map<string, CachedHeader>();
   return async (model) => {
     const { sizeBytes } = model;
     const projectorBytes = sum(model.files.filter((file) => file.isProjector).map((file) => file.sizeBytes));
@@ -32,8 +33,8 @@ export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
     if (parts.length === 0) return { sizeBytes, projectorBytes, ...(await inspectMlx(model)) };
     try {
       const headers: GgufHeader[] = [];
-      for (const part of parts) headers.push(await headerOf(part, known));
-      return { sizeBytes, projectorBytes, ...joined(headers, parts) };
+      for (const part of parts) headers.push(await headerOf(part, cache));
+      return { sizeBytes, projectorBytes, ...summarize(headers, parts) };
     } catch (error) {
       if (!(error instanceof MetalbridgeError)) throw error;
       return { sizeBytes, projectorBytes, problem: { code: error.code, message: error.message } };
@@ -41,7 +42,7 @@ export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
   };
 }
 
-/** The GGUF files of the weights; a single file without an extension is inspected too. */
+/** The GGUF files of the weights. A single file without an extension also counts. */
 function weightsOf({ files }: StoredModel): readonly StoredFile[] {
   const weights = files.filter((file) => !file.isProjector);
   const named = weights.filter(({ name }) => name.toLowerCase().endsWith(".gguf"));
@@ -49,24 +50,27 @@ function weightsOf({ files }: StoredModel): readonly StoredFile[] {
   return weights.length === 1 && extname(weights[0]?.name ?? "") === "" ? weights : [];
 }
 
-function joined(headers: readonly GgufHeader[], parts: readonly StoredFile[]): Pick<ModelFacts, "gguf"> {
+function summarize(headers: readonly GgufHeader[], parts: readonly StoredFile[]): Pick<ModelFacts, "gguf"> {
   const [first, ...others] = headers;
   if (first === undefined) return {};
   const gguf = summarizeGguf(first, ...others);
-  // A tensor type that is not known yet: its file is never smaller than its tensors.
+  // For an unknown tensor type the file size is used, because a file is never smaller than its tensors.
   return { gguf: { ...gguf, weightsBytes: gguf.weightsBytes ?? sum(parts.map((part) => part.sizeBytes)) } };
 }
 
-async function headerOf({ path, name }: StoredFile, known: Map<string, Known>): Promise<GgufHeader> {
+async function headerOf({ path, name }: StoredFile, cache: Map<string, CachedHeader>): Promise<GgufHeader> {
   try {
     const file = await open(path);
     try {
       const { size, mtimeMs } = await file.stat();
-      const mark = `${size} ${mtimeMs}`;
-      const before = known.get(path);
-      if (before?.mark === mark) return before.header;
+      const version = `${size} ${mtimeMs}`;
+      const cached = cache.get(path);
+      if (cached?.version === version) return cached.header;
       const header = await readHeader(file, size);
-      keep(known, path, { mark, header });
+      cache.delete(path);
+      cache.set(path, { version, header });
+      const [oldest] = cache.keys();
+      if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
       return header;
     } finally {
       await file.close();
@@ -98,12 +102,12 @@ async function readHeader(file: FileHandle, size: number): Promise<GgufHeader> {
   }
 }
 
-/** Of a folder of safetensors: its `config.json`, and how large its weights are. Empty where there is no configuration that can be read: then nothing is known, and nothing is admitted. */
+/** Inspects a folder of safetensors by its `config.json` and the size of its weights. Empty without a readable configuration: such a model is not admitted. */
 async function inspectMlx({ files }: StoredModel): Promise<Pick<ModelFacts, "gguf" | "problem">> {
   const weights = files.filter(({ name }) => name.endsWith(".safetensors"));
   const config = parseMlxConfig(await textOf(files, "config.json"));
   if (weights.length === 0 || config === undefined) return {};
-  const onDisk = weights.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
+  const onDisk = sum(weights.map(({ sizeBytes }) => sizeBytes));
   const indexed = parseSafetensorsIndex(await textOf(files, "model.safetensors.index.json")) ?? 0;
   if (indexed > onDisk) {
     const message = `the weights have ${onDisk} bytes, their index describes ${indexed}`;
@@ -123,13 +127,6 @@ async function textOf(files: StoredModel["files"], name: string): Promise<string
   }
 }
 
-function keep(known: Map<string, Known>, path: string, entry: Known): void {
-  known.delete(path);
-  known.set(path, entry);
-  const [oldest] = known.keys();
-  if (known.size > MAX_KEPT && oldest !== undefined) known.delete(oldest);
-}
-
-function sum(values: readonly (number | undefined)[]): number {
-  return values.reduce<number>((total, value) => total + (value ?? 0), 0);
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }

@@ -32,7 +32,9 @@ test("a pinned model is never evicted, also after a restart, and a store full of
   expect(failure).toMatchObject({
     code: "DiskFull",
     remedy: {
-      summary: expect.stringMatching(/^all 1\.9 MiB .* pinned \(2 models\) or in use \(0\).*unpin a model/),
+      summary: expect.stringMatching(
+        /^nothing can be evicted.* 1\.9 MiB .* pinned \(2 models\) or in use \(0\).*unpin a model/,
+      ),
       command: "metalbridge models list",
     },
   });

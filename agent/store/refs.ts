@@ -1,10 +1,11 @@
-/** The store's index: which source gave which content, and when it was last used. Kept in memory, written through. */
-import { access, readFile, rm } from "node:fs/promises";
+/** The store's index: the contents of each source, and when they were last used. Held in memory and written through. */
+import { access, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { writeFileAtomic } from "../../src/util/atomic-file.ts";
+import { listFolder } from "../../src/util/folder.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { listFolder } from "./content/layout.ts";
+import { readJson } from "./content/persisted-json.ts";
 
 const fileSchema = z.strictObject({
   name: z.string(),
@@ -12,12 +13,12 @@ const fileSchema = z.strictObject({
   sizeBytes: z.number().int().positive(),
   etag: z.string().optional(),
   lastModified: z.string().optional(),
-  /** Where it came from, without query: only to show and to revalidate. */
+  /** Address of the download without its query, for display and revalidation only. */
   url: z.string(),
 });
 
 const VERSION = 1;
-const newerSchema = z.object({ version: z.int().gt(VERSION) });
+const newerSchema = z.object({ version: z.int().gt(VERSION) }).transform(() => "newer" as const);
 
 const refSchema = z.strictObject({
   version: z.literal(VERSION),
@@ -26,12 +27,14 @@ const refSchema = z.strictObject({
   revision: z.string().optional(),
   files: z.array(fileSchema).min(1),
   mmproj: z.string().optional(),
-  /** What engines open, relative to the view; empty for the view itself. */
+  /** Path that engines open, relative to the view; empty for the view itself. */
   entry: z.string(),
   view: z.string(),
   fetchedAt: z.string(),
   lastUsedMs: z.number(),
 });
+
+const entrySchema = z.union([newerSchema, refSchema]);
 
 export type Ref = Readonly<z.infer<typeof refSchema>>;
 export type RefFile = Ref["files"][number];
@@ -39,24 +42,24 @@ export type RefFile = Ref["files"][number];
 export interface Refs {
   readonly get: (key: string) => Ref | undefined;
   readonly all: () => readonly Ref[];
-  /** A newer version wrote entries: what they name is not known here. */
+  /** A newer version wrote entries, so this version does not know all contents that are named. */
   readonly hasNewer: boolean;
   readonly put: (ref: Ref) => Promise<void>;
-  /** Rewrites the entry if its file was removed meanwhile. */
+  /** Rewrites the entry if its file was removed by a user. */
   readonly repair: (ref: Ref) => Promise<void>;
   readonly remove: (key: string) => Promise<void>;
 }
 
 /**
- * Reads the index; removes unreadable entries unless read-only. Their content is then fetched or found again. Entries
- * of a newer version stay for it, after a rollback too.
+ * Reads the index, and removes unreadable entries unless it is read-only. Their content is then fetched or found again.
+ * Entries of a newer version are retained, for an upgrade after a rollback.
  */
 export async function openRefs(folder: string, log: Log, isReadOnly = false): Promise<Refs> {
   const refs = new Map<string, Ref>();
   let hasNewer = false;
   for (const name of await listFolder(folder)) {
     const path = join(folder, name);
-    const ref = name.endsWith(".json") ? await readRef(path) : undefined;
+    const ref = name.endsWith(".json") ? await readJson(path, entrySchema) : undefined;
     if (ref === "newer") hasNewer = true;
     else if (ref !== undefined && name === `${ref.key}.json`) refs.set(ref.key, ref);
     else if (!isReadOnly) {
@@ -67,7 +70,7 @@ export async function openRefs(folder: string, log: Log, isReadOnly = false): Pr
   if (hasNewer)
     log.warn(
       { folder },
-      "a newer version of Metalbridge wrote to this model store: its models stay, and are not used",
+      "a newer version of Metalbridge wrote to this model store; its models are retained but not used",
     );
   const put = async (ref: Ref): Promise<void> => {
     await writeFileAtomic(join(folder, `${ref.key}.json`), JSON.stringify(ref));
@@ -79,27 +82,11 @@ export async function openRefs(folder: string, log: Log, isReadOnly = false): Pr
     hasNewer,
     put,
     repair: async (ref) => {
-      const isThere = await access(join(folder, `${ref.key}.json`)).then(
-        () => true,
-        () => false,
-      );
-      if (!isThere) await put(ref);
+      await access(join(folder, `${ref.key}.json`)).catch(() => put(ref));
     },
     remove: async (key) => {
       refs.delete(key);
       await rm(join(folder, `${key}.json`), { force: true });
     },
   };
-}
-
-async function readRef(path: string): Promise<Ref | "newer" | undefined> {
-  try {
-    const found: unknown = JSON.parse(await readFile(path, "utf8"));
-    if (newerSchema.safeParse(found).success) return "newer";
-    const parsed = refSchema.safeParse(found);
-    return parsed.success ? parsed.data : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }

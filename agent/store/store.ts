@@ -1,10 +1,9 @@
-/** Opens the model store: content-addressed blobs, refs by source, views for engines, files of the host used in place. */
+/** Opens the model store: content-addressed blobs, refs by source, views for engines, and local files that are used in place. */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { transient } from "../../src/hub/failure.ts";
-import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
 import { parseSource, publicSource } from "../../src/models/source/parse.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { blobPath, blobSize, publishView, removeBlob, sweepFacts } from "./content/blobs.ts";
@@ -13,11 +12,10 @@ import {
   createDiskAdmission,
   createSpaceReader,
   type DiskAdmission,
-  type ReadSpace,
   type UnevictableModels,
 } from "./content/disk.ts";
 import { makeFolders, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
-import { createOrigins } from "./content/origins.ts";
+import { type ContentOrigins, createOrigins } from "./content/origins.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createFetchContent } from "./download/fetch-content.ts";
 import { createDownloadQueue, createRateLimiter } from "./download/host-limits.ts";
@@ -27,8 +25,6 @@ import { createInspector } from "./inspect.ts";
 import { type ModelRetention, openModelRetention } from "./model-retention.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type {
-  DiskReading,
-  FetchOptions,
   ModelRequest,
   ModelStore,
   RemovalResult,
@@ -37,7 +33,7 @@ import type {
   StoreLimits,
   StoreOptions,
 } from "./types.ts";
-import { createUsage, describeRef, type Usage } from "./usage.ts";
+import { createUsage, describeRef, sizeOfContents, type Usage } from "./usage.ts";
 import { openVerification, type Verification } from "./verification.ts";
 
 const DEFAULT_LIMITS: StoreLimits = {
@@ -52,7 +48,7 @@ const DEFAULT_LIMITS: StoreLimits = {
   segmentBytes: 64 << 20,
   shareAboveMs: 10_000,
 };
-/** Use is written to disk at most this often. */
+/** The time of the last use is written to disk at most this often. */
 const USE_STEP_MS = 3_600_000;
 
 export async function openStore(options: StoreOptions): Promise<ModelStore> {
@@ -60,12 +56,15 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const layout = storeLayoutOf(options.dir);
   if (!isReadOnly) await makeFolders(layout);
   const refs = await openRefs(layout.refs, log, isReadOnly);
-  const keeping = await openModelRetention(layout.pins, log);
-  const usage = createUsage(layout, refs, keeping, log);
+  const retention = await openModelRetention(layout.pins, log);
+  const usage = createUsage(layout, refs, retention, log);
   const { quarantine } = usage;
   const verification = await openVerification({ layout, refs, quarantine, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
-  if (!isReadOnly) await usage.sweep(clock.nowMs()).then(() => sweepFacts(layout));
+  if (!isReadOnly) {
+    await usage.sweep(clock.nowMs());
+    await sweepFacts(layout);
+  }
   let quotaBytes = options.quotaBytes;
   const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
   const admission = createDiskAdmission({
@@ -74,14 +73,15 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     quotaBytes: () => quotaBytes,
     usedBytes: usage.usedBytes,
     makeRoom: async (bytes, sparesPrefetched) => {
-      const mayGo = (ref: Ref) => !(sparesPrefetched && keeping.isPrefetched(ref));
-      await usage.makeRoom(bytes, { mayGo, allOrNothing: true, keepsBlobs: options.neverEvicts === true });
+      const mayEvict = (ref: Ref) => !(sparesPrefetched && retention.isPrefetched(ref));
+      await usage.makeRoom(bytes, { mayEvict, allOrNothing: true, keepsBlobs: options.neverEvicts });
     },
-    kept: () => keptOf(refs, usage, keeping),
+    unevictable: () => unevictableModels(refs, usage, retention),
   });
-  const sharing = createContentSharing(layout, refs, clock);
+  const origins = createOrigins(layout, refs);
+  const sharing = createContentSharing(layout, refs, origins, clock);
   sharing.onOffers(() => options.onOffers?.());
-  const fetcher = createFetcher(options, layout, refs, { admission, usage, sharing });
+  const fetcher = createFetcher(options, layout, refs, { admission, usage, sharing, origins });
   return {
     ...createReaders(options, fetcher, usage),
     contents: sharing,
@@ -89,22 +89,23 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
       for (const end of [...(fetcher.access.rules.underWay ?? [])]) end(reason);
     },
-    list: () => describeModels(refs, usage, keeping, verification, speeds),
-    pin: keeping.pin,
-    unpin: keeping.unpin,
-    declare: keeping.declare,
+    list: () => describeModels(refs, usage, retention, verification, speeds),
+    pin: retention.pin,
+    unpin: retention.unpin,
+    declare: retention.declare,
     verify: verification.verify,
     noteSpeed: speeds.note,
     inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
     remove: (source, fetchedBy) => {
-      const isMeant = (ref: Ref) =>
+      const isRequested = (ref: Ref) =>
         publicSource(ref.source) === publicSource(source) && !(ref.fetchedAt > (fetchedBy ?? ref.fetchedAt));
-      return removeRefs(refs.all().filter(isMeant), usage, keeping);
+      return removeRefs(refs.all().filter(isRequested), usage, retention);
     },
-    // More than there is: everything that may go does.
-    clean: () => usage.makeRoom(Number.POSITIVE_INFINITY, { mayGo: (ref) => !keeping.isPrefetched(ref) }),
+    // An unlimited amount removes everything that may be evicted.
+    clean: () =>
+      usage.makeRoom(Number.POSITIVE_INFINITY, { mayEvict: (ref) => !retention.isPrefetched(ref) }),
     collect: async () => {
       const { freeBytes } = await readSpace(options.reserveBytes);
       const overQuota = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
@@ -114,23 +115,20 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     setQuota: (bytes) => {
       quotaBytes = bytes;
     },
-    disk: () => readDisk(readSpace(options.reserveBytes), usage.usedBytes(), quotaBytes),
+    disk: async () => {
+      const storeBytes = await usage.usedBytes();
+      return { ...(await readSpace(options.reserveBytes)), storeBytes, quotaBytes };
+    },
   };
 }
 
-async function readDisk(
-  space: ReturnType<ReadSpace>,
-  used: Promise<number>,
-  quotaBytes: number | undefined,
-): Promise<DiskReading> {
-  return { ...(await space), storeBytes: await used, quotaBytes };
-}
-
-type Keep = Pick<ModelRetention, "isPinned" | "isPrefetched">;
-
-async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): Promise<RemovalResult> {
+async function removeRefs(
+  found: readonly Ref[],
+  usage: Usage,
+  retention: ModelRetention,
+): Promise<RemovalResult> {
   if (found.length === 0) return { at: "absent" };
-  if (found.some(keeping.isPinned)) return { at: "pinned" };
+  if (found.some(retention.isPinned)) return { at: "pinned" };
   const owners = [...new Set(found.flatMap(usage.ownersOf))];
   if (owners.length > 0) return { at: "inUse", owners };
   const before = await usage.usedBytes();
@@ -139,28 +137,23 @@ async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): P
   return { at: "removed", sizeBytes: Math.max(0, before - (await usage.usedBytes())) };
 }
 
-/** What cannot be evicted, for the message of a full disk. */
-function keptOf(refs: Refs, usage: Usage, keeping: Keep): UnevictableModels {
-  const kept = refs.all().filter((ref) => usage.isInUse(ref) || keeping.isPinned(ref));
-  const contents = new Map(
-    kept.flatMap(({ files }) => files.map(({ sha256, sizeBytes }) => [sha256, sizeBytes])),
-  );
-  const bytes = [...contents.values()].reduce((sum, size) => sum + size, 0);
-  const pinned = kept.filter((ref) => keeping.isPinned(ref) && !usage.isInUse(ref)).length;
-  return { inUse: kept.length - pinned, pinned, bytes };
+function unevictableModels(refs: Refs, usage: Usage, retention: ModelRetention): UnevictableModels {
+  const inUse = refs.all().filter(usage.isInUse);
+  const pinned = refs.all().filter((ref) => retention.isPinned(ref) && !usage.isInUse(ref));
+  return { inUse: inUse.length, pinned: pinned.length, bytes: sizeOfContents([...inUse, ...pinned]) };
 }
 
 async function describeModels(
   refs: Refs,
   usage: Usage,
-  keeping: Keep,
+  retention: ModelRetention,
   verification: Verification,
   speeds: Speeds,
 ): Promise<readonly StoredModelInfo[]> {
   const verified = await verification.describe();
   return refs.all().map((ref) => {
     const { isDamaged: damaged, verifiedMs } = verified(ref);
-    const info = describeRef(ref, { inUse: usage.isInUse(ref), pinned: keeping.isPinned(ref), damaged });
+    const info = describeRef(ref, { inUse: usage.isInUse(ref), pinned: retention.isPinned(ref), damaged });
     const verifiedAt = verifiedMs === undefined ? undefined : isoSeconds(verifiedMs);
     return { ...info, verifiedAt, tokensPerSecond: speeds.of(info.sha256) };
   });
@@ -174,6 +167,7 @@ function createFetcher(
     readonly admission: DiskAdmission;
     readonly usage: Usage;
     readonly sharing: ContentSharing;
+    readonly origins: ContentOrigins;
   },
 ): ModelFetcher {
   const { clock, log, onReceived, peers, allowLoopback = false, allowPrivate = false } = options;
@@ -182,11 +176,10 @@ function createFetcher(
   const { bytesPerSecond, downloads } = limits;
   const underWay: HttpRules["underWay"] = new Set();
   const rules = { allowLoopback, allowPrivate, allowedHosts, allowedNetworks, ...limits, underWay };
-  const origins = createOrigins(layout, refs);
   const { beginFetch, take } = parts.usage;
   const mismatch = options.neverEvicts === true ? "remove" : "keep";
   const fetchContent = createFetchContent(
-    { ...parts, layout, beginFetch, origins, mismatch, peers },
+    { ...parts, layout, beginFetch, mismatch, peers },
     {
       clock,
       log,
@@ -196,7 +189,7 @@ function createFetcher(
       ranges: limits,
       pace: bytesPerSecond === undefined ? undefined : createRateLimiter(bytesPerSecond, clock),
       queue: createDownloadQueue(downloads, Math.floor(downloads / 2)),
-      // After a boot, bytes that were not synced may be holes.
+      // After a reboot, bytes that were not synced may be holes.
       boot: options.bootId ?? randomUUID(),
     },
   );
@@ -207,7 +200,7 @@ function createFetcher(
     limits,
     access: { rules, hfEndpoint, ollamaRegistry, machineCredentials },
     fetchContent,
-    origins,
+    origins: parts.origins,
     take: (owner, content) =>
       take(owner, async () => {
         const sizeBytes = await blobSize(layout, content.sha256);
@@ -216,45 +209,25 @@ function createFetcher(
   };
 }
 
-interface Readable {
-  readonly layout: StoreLayout;
-  readonly refs: Refs;
-  readonly isReadOnly: boolean;
-  readonly isOfOrigin: (ref: Ref, request: ModelRequest) => boolean;
-}
-
-/** What an earlier version stored may be from an endpoint that another Secret chose. A Secret is not read for what is stored. */
-function isFromPresentEndpoint({ files }: Ref, request: ModelRequest, fetcher: ModelFetcher): boolean {
+/** An earlier version may have stored content from an endpoint that another Secret selected. The Secret of stored content is not read. */
+function isFromCurrentEndpoint({ files }: Ref, request: ModelRequest, fetcher: ModelFetcher): boolean {
   if (request.secret !== undefined && request.credentials === undefined) return true;
   const { holds } = openRemote(parseSource(request.source), request, fetcher);
   return files.every(({ url }) => holds(url));
 }
 
 function createReaders(
-  { allowedRoots, clock, isReadOnly = false }: StoreOptions,
+  { allowedRoots, isReadOnly = false }: StoreOptions,
   fetcher: ModelFetcher,
   usage: Usage,
 ): Pick<ModelStore, "resolve" | "fetch"> {
-  const isOfOrigin = (ref: Ref, request: ModelRequest): boolean =>
-    isFromPresentEndpoint(ref, request, fetcher);
-  const readable = { ...fetcher, isReadOnly, isOfOrigin };
   const checksums: ChecksumMemory = new Map();
   const find = async (request: ModelRequest, owner: string): Promise<Ref | undefined> => {
     const found = await usage.take(owner, async () => {
-      const ref = await usableRef(readable, request);
-      return ref === undefined ? undefined : { ref, contents: ref.files.map(({ sha256 }) => sha256) };
+      const ref = await usableRef(fetcher, request, isReadOnly);
+      return ref && { ref, contents: ref.files.map(({ sha256 }) => sha256) };
     });
     return found?.ref;
-  };
-  const fetchRemote = async (
-    source: ModelSource,
-    request: ModelRequest,
-    fetchOptions: FetchOptions & { readonly owner: string },
-  ): Promise<StoredModel> => {
-    const stored = await find(request, fetchOptions.owner);
-    if (stored !== undefined) return use(readable, stored, clock.nowMs());
-    await makeFolders(fetcher.layout);
-    return use(readable, await fetchModel(source, request, fetchOptions, fetcher), clock.nowMs());
   };
   return {
     resolve: async (request, owner) => {
@@ -263,8 +236,10 @@ function createReaders(
         const model = await findInPlace(source.path, request, allowedRoots);
         return withKnownChecksum(model, request, checksums);
       }
-      const ref = await (owner === undefined ? usableRef(readable, request) : find(request, owner));
-      return ref && use(readable, ref, clock.nowMs());
+      const ref = await (owner === undefined
+        ? usableRef(fetcher, request, isReadOnly)
+        : find(request, owner));
+      return ref && use(fetcher, ref, isReadOnly);
     },
     fetch: async (request, fetchOptions) => {
       const source = parseSource(request.source);
@@ -275,7 +250,12 @@ function createReaders(
       }
       const { owner = randomUUID() } = fetchOptions;
       try {
-        return await fetchRemote(source, request, { ...fetchOptions, owner });
+        let ref = await find(request, owner);
+        if (ref === undefined) {
+          await makeFolders(fetcher.layout);
+          ref = await fetchModel(source, request, { ...fetchOptions, owner }, fetcher);
+        }
+        return await use(fetcher, ref, isReadOnly);
       } finally {
         if (fetchOptions.owner === undefined) usage.release(owner);
       }
@@ -283,18 +263,20 @@ function createReaders(
   };
 }
 
-/** The ref of a request if it has the stated checksum and every file is there whole; what only its view or index lost is repaired. */
+/** The ref of a request if its checksum matches and every file is complete. A damaged view or index entry is repaired. */
 async function usableRef(
-  { layout, refs, isReadOnly, isOfOrigin }: Readable,
+  fetcher: ModelFetcher,
   request: ModelRequest,
+  isReadOnly: boolean,
 ): Promise<Ref | undefined> {
+  const { layout, refs } = fetcher;
   const ref = refs.get(requestKey(request));
-  if (ref === undefined || !isOfOrigin(ref, request)) return undefined;
+  if (ref === undefined || !isFromCurrentEndpoint(ref, request, fetcher)) return undefined;
   if (request.sha256 !== undefined && ref.files[0]?.sha256 !== request.sha256.toLowerCase()) return undefined;
   for (const file of ref.files) {
     const sizeBytes = await blobSize(layout, file.sha256);
     if (sizeBytes === file.sizeBytes) continue;
-    // A damaged blob would otherwise count as the content of its checksum.
+    // Otherwise a damaged blob would count as the content of its checksum.
     if (sizeBytes !== undefined && !isReadOnly) await removeBlob(layout, file.sha256);
     return undefined;
   }
@@ -305,7 +287,12 @@ async function usableRef(
   return ref;
 }
 
-async function use({ layout, refs, isReadOnly }: Readable, ref: Ref, nowMs: number): Promise<StoredModel> {
+async function use(
+  { layout, refs, clock }: ModelFetcher,
+  ref: Ref,
+  isReadOnly: boolean,
+): Promise<StoredModel> {
+  const nowMs = clock.nowMs();
   if (!isReadOnly && nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
   const view = join(layout.views, ref.view);
   const [first] = ref.files;
@@ -326,7 +313,7 @@ async function use({ layout, refs, isReadOnly }: Readable, ref: Ref, nowMs: numb
   };
 }
 
-/** In place, a stated checksum that was not computed for the file as it is now means: not verified yet. Throws for a wrong one. */
+/** Undefined if the current content of the file was not hashed yet. Throws ChecksumMismatch for a wrong checksum. */
 async function withKnownChecksum(
   model: StoredModel,
   request: ModelRequest,

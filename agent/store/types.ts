@@ -1,4 +1,4 @@
-/** The model store as the rest of the agent sees it. */
+/** The interface of the model store. */
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
@@ -14,19 +14,19 @@ export interface ModelRequest {
   readonly source: string;
   readonly files?: readonly string[] | undefined;
   readonly mmproj?: string | undefined;
-  /** Of the first file of the weights. */
+  /** Expected checksum of the first file of the weights. */
   readonly sha256?: string | undefined;
-  /** `gguf` (default) makes the store look at the first bytes of every `.gguf`. */
+  /** `gguf` (the default) makes the store check the first bytes of every `.gguf` file. */
   readonly format?: ModelFormat | undefined;
-  /** Chooses where the source holds several models and `files` names none. */
+  /** Selects a model if the source holds several and `files` names none. */
   readonly quantization?: string | undefined;
   /** Commit to fetch instead of the revision that the source names. */
   readonly revision?: string | undefined;
-  /** Of the content that is wanted (src/hub/inspect/change-marker.ts): other content of the source is not fetched. */
+  /** Change marker of the required content (src/hub/inspect/change-marker.ts). Other content of the source is not fetched. */
   readonly changeMarker?: string | undefined;
-  /** `namespace/name` of the Model's Secret. What it opened is found without reading it again, by requests that name it. */
+  /** `namespace/name` of the Model's Secret. Requests that name it find stored content without reading the Secret again. */
   readonly secret?: string | undefined;
-  /** Of the Model's Secret; for the source's own host only. */
+  /** Credentials from the Model's Secret, sent only to the source's own host. */
   readonly credentials?: SourceCredentials | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface StoredFile {
   readonly sizeBytes: number;
   /** Absent for files used in place without a checksum to verify. */
   readonly sha256?: string;
-  /** True for the projector of images or sound. */
+  /** True for the multimodal projector. */
   readonly isProjector?: boolean;
 }
 
@@ -46,40 +46,40 @@ export interface StoredModel {
   readonly mmprojPath?: string;
   /** Sum of all files, the projector included. */
   readonly sizeBytes: number;
-  /** Of the first file; absent for a file used in place without a checksum to verify. */
+  /** Checksum of the first file; absent for a file used in place without a checksum to verify. */
   readonly sha256?: string;
-  /** The commit or the digest of the manifest, where the source has one. */
+  /** Commit or manifest digest, if the source has one. */
   readonly revision?: string;
   readonly files: readonly StoredFile[];
 }
 
-/** What the files of a model say of themselves. */
+/** Facts read from the files of a model. */
 export interface ModelFacts {
-  /** Of all files, the projector included. */
+  /** Size of all files, including the projector. */
   readonly sizeBytes: number;
   readonly projectorBytes: number;
-  /** From the headers of all parts; absent where there is no GGUF or none that can be read. */
+  /** Summary of the headers of all parts; absent if there is no readable GGUF. */
   readonly gguf?: GgufSummary;
-  /** Why a GGUF's header could not be read. */
+  /** The reason why a GGUF header could not be read. */
   readonly problem?: { readonly code: ErrorCode; readonly message: string };
 }
 
 export interface FetchProgress {
   readonly bytes: number;
-  /** Absent while the server has not said. */
+  /** Absent until the server has reported the size. */
   readonly totalBytes?: number;
-  /** While it is queued: how many downloads of this host go first. */
+  /** Number of downloads ahead in the queue of this host; absent once the download runs. */
   readonly queuedBehind?: number;
 }
 
 export interface FetchOptions {
   readonly signal: AbortSignal;
-  /** Holds what is found and fetched from that moment on, until it holds something else; absent: held during the fetch alone. */
+  /** Holds the content as soon as it is found or fetched, until this owner holds something else. Absent: held during the fetch only. */
   readonly owner?: string;
-  /** The namespace that the model is for, or who else: half of the places for downloads are kept for those that use none. */
+  /** Namespace or other tenant of the model. Half of the download slots are reserved for tenants that use none. */
   readonly tenant?: string;
   readonly onProgress?: (progress: FetchProgress) => void;
-  /** Evicts no prefetched model for this one: two that do not fit together would replace each other forever. */
+  /** Evicts no prefetched model for this one, because two models that do not fit together would replace each other forever. */
   readonly sparesPrefetched?: boolean;
 }
 
@@ -89,16 +89,16 @@ export interface StoredModelInfo {
   readonly sha256: string;
   readonly sizeBytes: number;
   readonly fetchedAt: string;
-  /** To the hour, so that use alone does not change status all the time. */
+  /** Rounded to the hour, so that use alone rarely changes the status. */
   readonly lastUsedAt: string;
   readonly inUse: boolean;
   /** Never evicted. */
   readonly pinned: boolean;
-  /** When all of its files were last known to match their checksums, to the second; absent while one is missing. */
+  /** Last time, in seconds, at which all files were known to match their checksums; absent while a file is missing. */
   readonly verifiedAt?: string;
-  /** A file was found damaged and is set aside; the model is fetched again when it is wanted. */
+  /** A damaged file is in quarantine; the next request fetches the model again. */
   readonly damaged: boolean;
-  /** As last measured with these weights on this machine, smoothed; absent before the first measurement. */
+  /** Smoothed speed with these weights on this machine; absent before the first measurement. */
   readonly tokensPerSecond?: number;
 }
 
@@ -110,7 +110,7 @@ export interface DiskReading {
   readonly quotaBytes?: number | undefined;
 }
 
-/** What became of a removal. `owners`: uids of the replicas that use the model, and other holders. */
+/** The result of a removal. `owners`: uids of the replicas that use the model, and other holders. */
 export type RemovalResult =
   | { readonly at: "removed"; readonly sizeBytes: number }
   | { readonly at: "inUse"; readonly owners: readonly string[] }
@@ -119,42 +119,42 @@ export type RemovalResult =
 export interface ModelStore
   extends Pick<ModelRetention, "pin" | "unpin" | "declare">,
     Pick<Verification, "verify"> {
-  /** What other hosts may have. */
+  /** The contents that other hosts may download. */
   readonly contents: ContentLookup;
-  /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
+  /** Resolves to the model if it is complete on disk. Never uses the network. Throws MetalbridgeError for a request that can never succeed. */
   readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
-  /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
+  /** Downloads the model if necessary; concurrent calls for one content share one download. Throws MetalbridgeError. */
   readonly fetch: (request: ModelRequest, options: FetchOptions) => Promise<StoredModel>;
-  /** Replaces the connections to sources: after a sleep or on another network they may be dead without a sign. */
+  /** Replaces the connections to sources, because they may be half-open after a sleep or a network change. */
   readonly reconnect: () => void;
   readonly list: () => Promise<readonly StoredModelInfo[]>;
-  /** What the files say of themselves; headers are read once per file as it is. Never throws for what is in a file. */
+  /** Reads facts from the files; each unchanged header is read once. Never throws for the content of a file. */
   readonly inspect: (model: StoredModel) => Promise<ModelFacts>;
-  /** Marks contents as used by `owner` (a replica's uid), in the place of what it used before: they are never removed until the last owner releases them. */
+  /** Replaces the contents that `owner` (a replica's uid) uses. Contents are not removed until the last owner releases them. */
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
-  /** Records a speed measured with the content of this checksum; `list` reports it smoothed and in coarse steps. */
+  /** Records a speed measured with this content; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
-  /** Removes every ref of a source (that was fetched by then), and the blobs that nothing else names; none of it while a part is in use or pinned. */
+  /** Removes all refs of a source (fetched by `fetchedBy`) and the blobs that no other ref names. Removes nothing if a part is in use or pinned. */
   readonly remove: (source: string, fetchedBy?: string) => Promise<RemovalResult>;
-  /** Removes what is neither in use nor pinned nor prefetched, what is in quarantine, and what abandoned downloads left. */
+  /** Removes models that are not in use, pinned or prefetched, the quarantine, and leftovers of abandoned downloads. */
   readonly clean: () => Promise<readonly StoredModelInfo[]>;
-  /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */
+  /** Removes unused models, least recently used first, until the reserve and the quota are met or no such model is left. */
   readonly collect: () => Promise<readonly StoredModelInfo[]>;
   readonly setQuota: (quotaBytes: number | undefined) => void;
   readonly disk: () => Promise<DiskReading>;
 }
 
 export interface StoreLimits extends RangeLimits {
-  /** No byte for this long ends an attempt. */
+  /** An attempt ends after this many ms without data. */
   readonly stallMs: number;
   readonly connectMs: number;
   readonly attempts: number;
   readonly firstBackoffMs: number;
   readonly maxRedirects: number;
-  /** Downloads at once; further ones are queued. */
+  /** Maximum number of concurrent downloads; further ones are queued. */
   readonly downloads: number;
-  /** Of all downloads together; undefined: no limit. */
+  /** Limit for all downloads together; undefined: no limit. */
   readonly bytesPerSecond: number | undefined;
 }
 
@@ -162,35 +162,35 @@ export interface StoreOptions {
   readonly dir: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Folders whose files may be used in place; nothing outside of them is ever opened. */
+  /** Folders whose files may be used in place. No local file outside of them is opened. */
   readonly allowedRoots: readonly string[];
   readonly hfEndpoint: string;
-  /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
+  /** Registry for ollama:// sources without a host; absent: Ollama's public registry. */
   readonly ollamaRegistry?: string | undefined;
-  /** Used where the request brings none, by sources that are not just any web server. */
+  /** Credentials for requests without their own. They are not sent to plain web servers. */
   readonly machineCredentials?: SourceCredentials | undefined;
-  /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */
+  /** Remote host names that may be contacted; absent means any. `*.example.com` matches subdomains. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** Absent: every byte comes from the origin. */
+  /** Absent: all content comes from the origin. */
   readonly peers?: PeerFetcher | undefined;
-  /** What `contents.offers` lists changed. */
+  /** Called when the list of `contents.offers` has changed. */
   readonly onOffers?: (() => void) | undefined;
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
-  /** Private networks, as CIDRs, that sources may be in. */
+  /** CIDRs of private networks that sources may be in. */
   readonly allowedNetworks?: readonly string[] | undefined;
   readonly quotaBytes?: number | undefined;
-  /** Makes and removes nothing when it is opened, and may be opened beside an agent that writes. */
+  /** Creates and removes nothing. A read-only store may be opened while an agent writes to the same folder. */
   readonly isReadOnly?: boolean;
-  /** Removes no content to make room: others that read this folder hold nothing here. */
+  /** Removes no content to free space, because other readers of this folder do not hold their content here. */
   readonly neverEvicts?: boolean;
-  /** Called with bytes as they arrive from a source; bytes that a resumed part already had do not count. */
+  /** Called with the number of bytes that arrive from a source, without the bytes that a resumed part already had. */
   readonly onReceived?: (bytes: number) => void;
-  /** Left free on the disk by every download. */
+  /** Free space that every download leaves on the disk. */
   readonly reserveBytes: number;
   readonly limits?: Partial<StoreLimits>;
-  /** Bytes that can be written once the system has purged what it can; asked only before a refusal. Absent: what is free is all there is. */
+  /** Bytes that can be written once the OS has purged caches; called only before a refusal. Absent: only free space counts. */
   readonly capacityWithPurging?: ((folder: string) => Promise<number | undefined>) | undefined;
-  /** Identifies this boot of the machine; if absent, parts without a stated checksum are not resumed after a restart. */
+  /** Identifies this boot of the machine. If absent, parts without a stated checksum are not resumed after a restart. */
   readonly bootId?: string | undefined;
 }

@@ -1,47 +1,51 @@
-/** Which content is in use, how much there is, and which goes first when room is needed. */
+/** Tracks the contents in use and the size of the store, and evicts unused models when space is needed. */
 import { rm, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { publicSource } from "../../src/models/source/parse.ts";
+import { listFolder } from "../../src/util/folder.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
 import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
 import { finishedContents } from "./content/finished-downloads.ts";
-import { listFolder, type StoreLayout } from "./content/layout.ts";
+import type { StoreLayout } from "./content/layout.ts";
 import type { BeginFetch } from "./download/fetch-content.ts";
 import type { ModelRetention } from "./model-retention.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
 export interface RoomOptions {
-  readonly mayGo?: (ref: Ref) => boolean;
-  /** Removes no model where all that may go would not be enough. */
+  /** Absent: every unused model that is not pinned may be evicted. */
+  readonly mayEvict?: (ref: Ref) => boolean;
+  /** Removes no model if all evictable models together would not free enough space. */
   readonly allOrNothing?: boolean;
-  /** Removes no content at all, only what abandoned downloads left unfinished. */
+  /** Removes no content, only unfinished parts of abandoned downloads. */
   readonly keepsBlobs?: boolean;
 }
 
 export interface Usage {
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
-  /** Looks for content while nothing is removed; what is found is in use by `owner` before anything can be. */
+  /** Runs `find` while no content is removed, so that `owner` holds the result before it can be removed. */
   readonly take: <T extends { readonly contents: readonly string[] }>(
     owner: string,
-    look: () => Promise<T | undefined>,
+    find: () => Promise<T | undefined>,
   ) => Promise<T | undefined>;
   readonly isInUse: (ref: Ref) => boolean;
-  /** Who holds content of it. */
+  /** Owners that hold content of the ref. */
   readonly ownersOf: (ref: Ref) => readonly string[];
-  /** Keeps the part of this key, and what `publish` names, until the result is called. */
   readonly beginFetch: BeginFetch;
   readonly usedBytes: () => Promise<number>;
-  /** False when it is in use. */
+  /** Returns false if the ref is in use. */
   readonly removeRef: (ref: Ref) => Promise<boolean>;
-  /** Removes what is in quarantine, then what abandoned downloads left, oldest first, then unused models, least recently used first, until so many bytes are free: prefetched ones last, pinned ones never. */
+  /**
+   * Frees bytes in this order: quarantine, leftovers of abandoned downloads (oldest first), unused models (least recently
+   * used first, prefetched ones last). Pinned models are never removed.
+   */
   readonly makeRoom: (bytes: number, options?: RoomOptions) => Promise<readonly StoredModelInfo[]>;
-  /** Moves damaged content aside, if its blob is still the file of this inode. Its models are fetched again when they are wanted. */
+  /** Moves damaged content to quarantine if its blob still has this inode. Its models are fetched again on the next request. */
   readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
-  /** Removes what crashed or abandoned runs left. */
+  /** Removes leftovers of crashed or abandoned runs. */
   readonly sweep: (nowMs: number) => Promise<void>;
 }
 
@@ -49,15 +53,12 @@ const PART = ".part";
 const STALE_MS = 7 * 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
 
-export function createUsage(
-  layout: StoreLayout,
-  refs: Refs,
-  keeping: Pick<ModelRetention, "isPinned" | "isPrefetched">,
-  log: Log,
-): Usage {
+export function createUsage(layout: StoreLayout, refs: Refs, retention: ModelRetention, log: Log): Usage {
   const holds = new Map<string, readonly string[]>();
   const ownersOf = ({ files }: Ref): readonly string[] =>
-    [...holds].flatMap(([owner, held]) => (files.some(({ sha256 }) => held.includes(sha256)) ? [owner] : []));
+    [...holds].flatMap(([owner, contents]) =>
+      files.some(({ sha256 }) => contents.includes(sha256)) ? [owner] : [],
+    );
   const isInUse = (ref: Ref): boolean => ownersOf(ref).length > 0;
   const inTurn = createSerializer();
   const leftovers = createLeftovers(layout, refs, holds, log);
@@ -66,7 +67,7 @@ export function createUsage(
     await refs.remove(ref.key);
     const others = refs.all();
     if (!others.some((other) => other.view === ref.view)) await removeView(layout, ref.view);
-    const named = new Set(others.flatMap((other) => other.files.map((file) => file.sha256)));
+    const named = contentsNamedBy(others);
     for (const file of ref.files) if (!named.has(file.sha256)) await removeBlob(layout, file.sha256);
     return true;
   };
@@ -79,9 +80,9 @@ export function createUsage(
   return {
     hold: (owner, contents) => holds.set(owner, contents),
     release: (owner) => holds.delete(owner),
-    take: (owner, look) =>
+    take: (owner, find) =>
       inTurn(async () => {
-        const found = await look();
+        const found = await find();
         if (found !== undefined) holds.set(owner, [...(holds.get(owner) ?? []), ...found.contents]);
         return found;
       }),
@@ -91,23 +92,23 @@ export function createUsage(
     usedBytes,
     removeRef,
     quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
-    makeRoom: async (bytes, { mayGo = () => true, allOrNothing = false, keepsBlobs = false } = {}) => {
+    makeRoom: async (bytes, { mayEvict = () => true, allOrNothing = false, keepsBlobs = false } = {}) => {
       const removed: StoredModelInfo[] = [];
       const before = await usedBytes();
       await emptyFolder(layout.quarantine);
       const isEnough = async () => before - (await usedBytes()) >= bytes;
       await inTurn(() => leftovers.remove(isEnough, keepsBlobs));
       if (keepsBlobs) return removed;
-      const rank = (ref: Ref) => (keeping.isPrefetched(ref) ? 1 : 0);
+      const rank = (ref: Ref) => (retention.isPrefetched(ref) ? 1 : 0);
       const oldestFirst = refs
         .all()
-        .filter((ref) => !isInUse(ref) && !keeping.isPinned(ref) && mayGo(ref))
+        .filter((ref) => !isInUse(ref) && !retention.isPinned(ref) && mayEvict(ref))
         .sort((a, b) => rank(a) - rank(b) || a.lastUsedMs - b.lastUsedMs);
       const left = bytes - (before - (await usedBytes()));
       if (allOrNothing && freedBy(oldestFirst, refs.all()) < left) return [];
       for (const ref of oldestFirst) {
         if (await isEnough()) break;
-        // A replica may have taken it up while others were removed.
+        // A replica may have started to use the model while others were removed.
         if (!(await removeRef(ref))) continue;
         log.info(
           { source: publicSource(ref.source), sha256: ref.files[0]?.sha256 },
@@ -121,25 +122,29 @@ export function createUsage(
   };
 }
 
-/** Bytes of the content that only these refs name. */
-function freedBy(going: readonly Ref[], all: readonly Ref[]): number {
-  const goes = new Set(going);
-  const kept = new Set(
-    all.filter((ref) => !goes.has(ref)).flatMap(({ files }) => files.map(({ sha256 }) => sha256)),
-  );
-  const sizes = new Map(
-    going.flatMap(({ files }) => files.map((file) => [file.sha256, file.sizeBytes] as const)),
-  );
-  return [...sizes].reduce((sum, [sha256, bytes]) => (kept.has(sha256) ? sum : sum + bytes), 0);
+/** Bytes that removing these refs frees: the content that no other ref names. */
+function freedBy(removed: readonly Ref[], all: readonly Ref[]): number {
+  const retained = contentsNamedBy(all.filter((ref) => !removed.includes(ref)));
+  return sizeOfContents(removed, (sha256) => !retained.has(sha256));
 }
 
-/** Checksums of all files of the models; files used in place have none, and are never removed. */
+function contentsNamedBy(refs: readonly Ref[]): ReadonlySet<string> {
+  return new Set(refs.flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
+}
+
+/** Bytes of the contents that the refs name, each content counted once. */
+export function sizeOfContents(refs: readonly Ref[], counts = (_sha256: string) => true): number {
+  const sizes = new Map(refs.flatMap(({ files }) => files.map((file) => [file.sha256, file.sizeBytes])));
+  return [...sizes].reduce((sum, [sha256, bytes]) => (counts(sha256) ? sum + bytes : sum), 0);
+}
+
+/** Checksums of all files of the models. Files used in place have none, and are never removed. */
 export function contentsOf(...models: readonly (StoredModel | undefined)[]): readonly string[] {
   const files = models.flatMap((model) => model?.files ?? []);
   return files.flatMap(({ sha256 }) => (sha256 === undefined ? [] : [sha256]));
 }
 
-/** A ref as Host.status shows it. */
+/** The entry of a ref in Host.status. */
 export function describeRef(
   ref: Ref,
   flags: Pick<StoredModelInfo, "inUse" | "pinned" | "damaged">,
@@ -155,7 +160,7 @@ export function describeRef(
 }
 
 async function sweep(layout: StoreLayout, refs: Refs, nowMs: number, log: Log): Promise<void> {
-  // Content in quarantine has the mtime of its download; its ctime is that of the move.
+  // Content in quarantine retains the mtime of its download; its ctime is the time of the move.
   const stale = { [layout.partial]: "mtimeMs", [layout.quarantine]: "ctimeMs" } as const;
   for (const folder of [layout.partial, layout.views, layout.quarantine]) {
     for (const name of await listFolder(folder)) {
@@ -164,14 +169,10 @@ async function sweep(layout: StoreLayout, refs: Refs, nowMs: number, log: Log): 
       const isStale = since !== undefined && (await ageMs(path, since, nowMs)) > STALE_MS;
       if (!isStale && !name.endsWith(".tmp")) continue;
       await rm(path, { recursive: true, force: true });
-      log.info({ file: name }, "removed what an earlier download left");
+      log.info({ file: name }, "removed a leftover of an earlier download");
     }
   }
-  await sweepBlobs(layout, refs, nowMs);
-}
-
-async function sweepBlobs(layout: StoreLayout, refs: Refs, nowMs: number): Promise<void> {
-  const named = new Set(refs.all().flatMap((ref) => ref.files.map((file) => file.sha256)));
+  const named = contentsNamedBy(refs.all());
   for (const blob of await listBlobs(layout)) {
     // A young blob without a ref may be a shard of a model that is still being fetched.
     const isUnnamed = !refs.hasNewer && !named.has(blob.sha256) && nowMs - blob.modifiedMs > STALE_MS;
@@ -196,11 +197,10 @@ async function folderBytes(folder: string): Promise<number> {
   return sum;
 }
 
-/** What abandoned downloads left: parts that no fetch uses, and blobs that nothing names. */
+/** Leftovers of abandoned downloads: parts that no fetch uses, and blobs that no ref names. */
 interface Leftovers {
-  /** Keeps the part of this key, and what its callers publish. */
   readonly beginFetch: BeginFetch;
-  /** Oldest first, until there is room. Not while content is taken into use. `keepsBlobs`: parts only. */
+  /** Removes leftovers, oldest first, until there is enough space. Must not run concurrently with `take`. `keepsBlobs`: parts only. */
   readonly remove: (isEnough: () => Promise<boolean>, keepsBlobs: boolean) => Promise<void>;
 }
 
@@ -213,8 +213,8 @@ function createLeftovers(
   const running = new Map<string, { callers: number; readonly contents: Set<string> }>();
   const isPartUsed = (name: string): boolean => running.has(name.slice(0, -PART.length));
   const isBlobUsed = (sha256: string): boolean =>
-    refs.all().some(({ files }) => files.some((file) => file.sha256 === sha256)) ||
-    [...holds.values()].some((held) => held.includes(sha256)) ||
+    contentsNamedBy(refs.all()).has(sha256) ||
+    [...holds.values()].some((contents) => contents.includes(sha256)) ||
     [...running.values()].some(({ contents }) => contents.has(sha256));
   return {
     beginFetch: (key) => {
@@ -230,39 +230,30 @@ function createLeftovers(
       };
     },
     remove: async (isEnough, keepsBlobs) => {
-      // Refs of a newer version may name any of them.
-      const keepsAll = keepsBlobs || refs.hasNewer;
-      for (const { path, isUsed } of await unnamedIn(layout, keepsAll, { isPartUsed, isBlobUsed })) {
+      // Refs of a newer version may name any blob.
+      const candidates = await removable(layout, keepsBlobs || refs.hasNewer);
+      for (const path of candidates) {
         if (await isEnough()) return;
-        if (isUsed()) continue;
+        // Checked right before the removal, because a fetch may have begun in the meantime.
+        if (dirname(path) === layout.partial ? isPartUsed(basename(path)) : isBlobUsed(basename(path)))
+          continue;
         await rm(path, { force: true });
-        log.info({ file: basename(path) }, "removed what an abandoned download left, to make room");
+        log.info({ file: basename(path) }, "removed a leftover of an abandoned download to free space");
       }
     },
   };
 }
 
-interface Unnamed {
-  readonly path: string;
-  readonly modifiedMs: number;
-  /** Asked right before the removal: a fetch may have begun since. */
-  readonly isUsed: () => boolean;
-}
-
-async function unnamedIn(
-  layout: StoreLayout,
-  keepsBlobs: boolean,
-  { isPartUsed, isBlobUsed }: Record<"isPartUsed" | "isBlobUsed", (name: string) => boolean>,
-): Promise<readonly Unnamed[]> {
-  const found: Unnamed[] = [];
+/** Paths of all parts and blobs except finished downloads, oldest first. */
+async function removable(layout: StoreLayout, keepsBlobs: boolean): Promise<readonly string[]> {
+  const found: { readonly path: string; readonly modifiedMs: number }[] = [];
   for (const name of await listFolder(layout.partial)) {
     const path = join(layout.partial, name);
     const info = name.endsWith(PART) ? await stat(path).catch(() => undefined) : undefined;
-    if (info !== undefined) found.push({ path, modifiedMs: info.mtimeMs, isUsed: () => isPartUsed(name) });
+    if (info !== undefined) found.push({ path, modifiedMs: info.mtimeMs });
   }
-  const finished = new Set(await finishedContents(layout));
+  const finished = await finishedContents(layout);
   for (const { sha256, modifiedMs } of keepsBlobs ? [] : await listBlobs(layout))
-    if (!finished.has(sha256))
-      found.push({ path: join(layout.blobs, sha256), modifiedMs, isUsed: () => isBlobUsed(sha256) });
-  return found.sort((a, b) => a.modifiedMs - b.modifiedMs);
+    if (!finished.includes(sha256)) found.push({ path: join(layout.blobs, sha256), modifiedMs });
+  return found.sort((a, b) => a.modifiedMs - b.modifiedMs).map(({ path }) => path);
 }

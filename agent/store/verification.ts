@@ -1,10 +1,10 @@
-/** Hashes stored content again: disks lose bits without a word. What differs is set aside, so that it is never served again. */
+/** Hashes stored content again, because disks corrupt data silently. Damaged content moves to quarantine and is not served. */
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import * as z from "zod";
 import { waitMs } from "../../src/kube/wait.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
-import { systemCode } from "../../src/util/atomic-file.ts";
+import { ifExists, systemCode } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { blobPath, listBlobs } from "./content/blobs.ts";
 import type { StoreLayout } from "./content/layout.ts";
@@ -14,7 +14,7 @@ import type { Ref, Refs } from "./refs.ts";
 const CHUNK_BYTES = 1 << 20;
 const knownSchema = z.object({
   version: z.literal(1),
-  /** By checksum, in ms of the wall clock. */
+  /** Wall-clock times in ms, by checksum. */
   blobs: z.record(
     z.string().regex(/^[0-9a-f]{64}$/),
     z.object({ verifiedMs: z.number().optional(), damagedMs: z.number().optional() }),
@@ -23,22 +23,22 @@ const knownSchema = z.object({
 
 export interface VerifyOptions {
   readonly signal: AbortSignal;
-  /** Public names; absent: every model. */
+  /** Public names of sources; absent: every model. */
   readonly sources?: readonly string[] | undefined;
-  /** Only what was last verified before this time, in ms of the wall clock. */
+  /** Skips content that was verified after this wall-clock time (ms). */
   readonly beforeMs?: number | undefined;
-  /** Absent: as fast as the disk is. */
+  /** Absent: no limit. */
   readonly bytesPerSecond?: number | undefined;
-  /** Called as soon as a damaged file has been set aside: others may take hours. */
+  /** Called as soon as a damaged file is in quarantine, because the remaining files may take hours. */
   readonly onDamaged?: ((file: VerifiedFile) => void) | undefined;
-  /** Asked before each file; false ends the run. */
+  /** Called before each file; false ends the run. */
   readonly mayContinue?: (() => boolean) | undefined;
   readonly onProgress?:
     | ((progress: { readonly bytes: number; readonly totalBytes: number }) => void)
     | undefined;
 }
 
-/** damaged: its bytes are not those of its checksum, or the disk cannot read them. */
+/** damaged: the bytes do not match the checksum, or the disk cannot read them. */
 export interface VerifiedFile {
   readonly source: string;
   readonly file: string;
@@ -48,9 +48,9 @@ export interface VerifiedFile {
 }
 
 export interface Verification {
-  /** Oldest first. Rejects with the signal's reason. */
+  /** Verifies the least recently verified content first. Rejects with the signal's reason. */
   readonly verify: (options: VerifyOptions) => Promise<readonly VerifiedFile[]>;
-  /** When all files of a model were last known to be whole, and whether one was found damaged and is not back yet. */
+  /** The last time at which all files of a model were intact, and whether a file is damaged and has not been fetched again. */
   readonly describe: () => Promise<(ref: Ref) => Verified>;
 }
 
@@ -62,11 +62,11 @@ export interface Verified {
 interface Parts {
   readonly layout: StoreLayout;
   readonly refs: Refs;
-  /** Moves damaged content aside; false where its blob is no longer the file of this inode. */
+  /** Moves damaged content to quarantine; false if its blob no longer has this inode. */
   readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Says what it finds and changes nothing. */
+  /** Reports results and changes nothing. */
   readonly isReadOnly: boolean;
 }
 
@@ -82,44 +82,45 @@ export async function openVerification(parts: Parts): Promise<Verification> {
     for (const old of known.keys()) if (!named.has(old)) known.delete(old);
     await file.write(() => ({ version: 1, blobs: Object.fromEntries(known) }));
   };
-  /** Content was hashed when it was written. */
-  const verifiedMs = (sha256: string, modifiedMs: number): number =>
-    Math.max(known.get(sha256)?.verifiedMs ?? 0, modifiedMs);
+  /** Time of the last verification for each stored content. Content was hashed when it was written. */
+  const verifiedTimes = async (): Promise<ReadonlyMap<string, number>> =>
+    new Map(
+      (await listBlobs(layout)).map(({ sha256, modifiedMs }) => [
+        sha256,
+        Math.max(known.get(sha256)?.verifiedMs ?? 0, modifiedMs),
+      ]),
+    );
   return {
     verify: async (options) => {
-      const blobs = new Map((await listBlobs(layout)).map((blob) => [blob.sha256, blob.modifiedMs]));
-      const lastMs = (sha256: string) => verifiedMs(sha256, blobs.get(sha256) ?? 0);
+      const times = await verifiedTimes();
+      const lastMs = ({ sha256 }: Content) => times.get(sha256) ?? 0;
       const { beforeMs = Number.POSITIVE_INFINITY, signal, mayContinue = () => true } = options;
-      const due = contentsOf(refs.all(), options)
-        .filter(({ sha256 }) => lastMs(sha256) < beforeMs)
-        .sort((a, b) => lastMs(a.sha256) - lastMs(b.sha256));
-      const read = progressOf(due, options);
+      const contents = contentsOf(refs.all(), options)
+        .filter((content) => lastMs(content) < beforeMs)
+        .sort((a, b) => lastMs(a) - lastMs(b));
+      const onBytes = progressOf(contents, options);
       const results: VerifiedFile[] = [];
-      for (const one of due) {
+      for (const content of contents) {
         signal.throwIfAborted();
         if (!mayContinue()) break;
-        const state = await check(one.sha256, parts, { ...options, onBytes: read });
+        const state = await check(content.sha256, parts, { ...options, onBytes });
+        const result = { ...content, state };
         if (state === "damaged") {
-          log.error(one, "stored content does not match its checksum any more");
-          options.onDamaged?.({ ...one, state });
+          log.error(content, "stored content no longer matches its checksum");
+          options.onDamaged?.(result);
         }
-        await note(one.sha256, state);
-        results.push({ ...one, state });
+        await note(content.sha256, state);
+        results.push(result);
       }
       return results;
     },
     describe: async () => {
-      const blobs = new Map((await listBlobs(layout)).map((blob) => [blob.sha256, blob.modifiedMs]));
+      const times = await verifiedTimes();
       return ({ files }) => {
-        const isDamaged = files.some(
-          ({ sha256 }) => known.get(sha256)?.damagedMs !== undefined && !blobs.has(sha256),
-        );
-        const times = files.map(({ sha256 }) => {
-          const modifiedMs = blobs.get(sha256);
-          return modifiedMs === undefined ? undefined : verifiedMs(sha256, modifiedMs);
-        });
-        if (times.includes(undefined)) return { isDamaged };
-        return { isDamaged, verifiedMs: Math.min(...times.map((ms) => ms ?? 0)) };
+        const missing = files.filter(({ sha256 }) => !times.has(sha256));
+        const isDamaged = missing.some(({ sha256 }) => known.get(sha256)?.damagedMs !== undefined);
+        if (missing.length > 0) return { isDamaged };
+        return { isDamaged, verifiedMs: Math.min(...files.map(({ sha256 }) => times.get(sha256) ?? 0)) };
       };
     },
   };
@@ -127,7 +128,7 @@ export async function openVerification(parts: Parts): Promise<Verification> {
 
 type Content = Omit<VerifiedFile, "state">;
 
-/** Each content once, under the name of the first model that has it. */
+/** Lists each content once, with the name of the first model that has it. */
 function contentsOf(all: readonly Ref[], { sources }: VerifyOptions): Content[] {
   const found = new Map<string, Content>();
   for (const { source, files } of all) {
@@ -139,8 +140,8 @@ function contentsOf(all: readonly Ref[], { sources }: VerifyOptions): Content[] 
   return [...found.values()];
 }
 
-function progressOf(due: readonly Content[], { onProgress }: VerifyOptions): (bytes: number) => void {
-  const totalBytes = due.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+function progressOf(contents: readonly Content[], { onProgress }: VerifyOptions): (bytes: number) => void {
+  const totalBytes = contents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let bytes = 0;
   return (more) => {
     bytes += more;
@@ -154,23 +155,18 @@ interface Pace extends Pick<VerifyOptions, "signal" | "bytesPerSecond"> {
 
 async function check(sha256: string, parts: Parts, pace: Pace): Promise<VerifiedFile["state"]> {
   const { layout, quarantine, clock, isReadOnly } = parts;
-  let file: FileHandle;
-  try {
-    file = await open(blobPath(layout, sha256));
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return "missing";
-    throw error;
-  }
+  const file = await ifExists(open(blobPath(layout, sha256)));
+  if (file === undefined) return "missing";
   try {
     const found = await hashOf(file, pace, clock).catch((error: unknown) => {
-      // A sector that is gone: the content is as lost as with a wrong bit.
+      // An unreadable sector damages the content like a wrong bit.
       if (systemCode(error) === "EIO") return undefined;
       throw error;
     });
     if (found === sha256) return "intact";
     if (isReadOnly) return "damaged";
     const { ino } = await file.stat();
-    // Removed, or fetched again, while it was read: what was read is not stored any more.
+    // If the blob was removed or fetched again meanwhile, the bytes that were read are no longer stored.
     return (await quarantine(sha256, ino)) ? "damaged" : "missing";
   } finally {
     await file.close();
@@ -191,7 +187,7 @@ async function hashOf(
     hash.update(chunk.subarray(0, bytesRead));
     onBytes(bytesRead);
     if (bytesPerSecond !== undefined) {
-      // Time that was lost, as in a sleep, is not made up for.
+      // Lost time, such as a system sleep, is not made up for.
       const nowMs = clock.monotonicMs();
       nextMs = Math.max(nextMs, nowMs) + (bytesRead * 1_000) / bytesPerSecond;
       await waitMs(clock, nextMs - nowMs, signal);

@@ -1,4 +1,4 @@
-/** Brings one model to a folder of a volume, as a download Job does: the store of the hosts, opened in that folder. */
+/** Fetches one model to a folder of a volume, for a download Job. It opens a store, as hosts do, in that folder. */
 import { randomUUID } from "node:crypto";
 import { chmod, readdir, readFile, readlink, rename, stat, symlink } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -26,21 +26,21 @@ export interface VolumeFetch
     | "limits"
   > {
   readonly request: ModelRequest;
-  /** Where the volume is mounted. */
+  /** Mount point of the volume. */
   readonly volume: string;
-  /** Folder on it; empty for a file:// source, which is used in place. */
+  /** Folder on the volume; empty for a file:// source, which is used in place. */
   readonly folder: string;
-  /** Name in the folder that leads to the folder with the files, once they are complete. */
+  /** Name of the link, in the folder, to the complete files. */
   readonly link?: string | undefined;
-  /** What the folder has of other downloads is removed where the disk would be full. */
+  /** Removes content of other downloads from the folder if the disk would be full. */
   readonly makesRoom?: boolean | undefined;
-  /** File in PEM with authorities that are trusted too, in the whole process. */
+  /** PEM file with additional trusted authorities for the whole process. */
   readonly certificates?: string | undefined;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: FetchProgress) => void;
 }
 
-/** Codes of failures that another attempt may not meet. */
+/** Codes of failures that a retry may solve. */
 export const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "SourceUnreachable",
   "SourceUnavailable",
@@ -49,16 +49,16 @@ export const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "SourceChanged",
 ]);
 
-/** The result, for expected failures too. Rejects with the signal's reason, or for a bug. */
+/** Expected failures are results too. Rejects with the signal's reason, or for a bug. */
 export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> {
   const { volume, folder, certificates, signal } = options;
   const dir = join(volume, folder);
   const isInPlace = folder === "";
   try {
-    if (certificates !== undefined) await trust(certificates);
-    if (isInPlace) return await fetchInTurn(options, dir, signal);
-    return await withFolderLock({ dir, clock: options.clock, log: options.log, signal }, (held) =>
-      fetchInTurn(options, dir, held),
+    if (certificates !== undefined) await trustCertificates(certificates);
+    if (isInPlace) return await fetchLocked(options, dir, signal);
+    return await withFolderLock({ dir, clock: options.clock, log: options.log, signal }, (whileLocked) =>
+      fetchLocked(options, dir, whileLocked),
     );
   } catch (error) {
     signal.throwIfAborted();
@@ -68,13 +68,13 @@ export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> 
   }
 }
 
-async function fetchInTurn(options: VolumeFetch, dir: string, signal: AbortSignal): Promise<FetchResult> {
+async function fetchLocked(options: VolumeFetch, dir: string, signal: AbortSignal): Promise<FetchResult> {
   const { request, volume, folder, link, makesRoom, certificates: _, onProgress, ...settings } = options;
   const isInPlace = folder === "";
   const store = await openStore({
     ...settings,
     dir,
-    // Other Models of the same source may be served from this folder.
+    // Pods may serve other Models of the same source from this folder.
     neverEvicts: makesRoom !== true,
     isReadOnly: isInPlace,
     allowedRoots: isInPlace ? [volume] : [],
@@ -109,15 +109,15 @@ function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts:
 function expectedFailure(error: unknown, dir: string): MetalbridgeError | undefined {
   if (error instanceof MetalbridgeError) return error;
   const code = systemCode(error);
-  const about = (known: ErrorCode, what: string) =>
-    new MetalbridgeError(known, `${dir}: ${what}`, undefined, { cause: error });
-  if (code === "ENOSPC" || code === "EDQUOT") return about("DiskFull", "no space left on the volume");
+  const errorOf = (known: ErrorCode, text: string) =>
+    new MetalbridgeError(known, `${dir}: ${text}`, undefined, { cause: error });
+  if (code === "ENOSPC" || code === "EDQUOT") return errorOf("DiskFull", "no space left on the volume");
   if (code === "EACCES" || code === "EPERM" || code === "EROFS")
-    return about("VolumeNotWritable", `the volume is not writable for this user (${code})`);
+    return errorOf("VolumeNotWritable", `the volume is not writable for this user (${code})`);
   return undefined;
 }
 
-/** Engines run as other users; the store makes its folders for its own user alone. */
+/** Gives other users access, because engines run as other users and the store creates its folders for its own user only. */
 async function openForReaders(dir: string): Promise<void> {
   const folders = [dir, join(dir, "blobs"), join(dir, "blobs", "sha256"), join(dir, "views")];
   const below = await readdir(join(dir, "views"), { recursive: true, withFileTypes: true });
@@ -131,24 +131,24 @@ async function openForReaders(dir: string): Promise<void> {
 }
 
 /**
- * Relative, since engines mount the folder elsewhere. A restart may find another content under the name; it is replaced in one
- * step, since other pods may be reading through it.
+ * Creates the link. It is relative, because engines mount the folder at another path. An existing link to other content is
+ * replaced atomically, because other pods may read through it.
  */
 async function linkTo(dir: string, name: string, { path }: StoredModel): Promise<void> {
   const view = relative(dir, path).split("/", 2).join("/");
-  const place = join(dir, name);
-  if ((await readlink(place).catch(() => undefined)) === view) return;
-  const fresh = `${place}.${randomUUID()}`;
-  await symlink(view, fresh);
-  await rename(fresh, place);
+  const link = join(dir, name);
+  if ((await readlink(link).catch(() => undefined)) === view) return;
+  const temporary = `${link}.${randomUUID()}`;
+  await symlink(view, temporary);
+  await rename(temporary, link);
 }
 
-async function trust(path: string): Promise<void> {
+async function trustCertificates(path: string): Promise<void> {
   try {
     setDefaultCACertificates([...getCACertificates("default"), await readFile(path, "utf8")]);
   } catch (error) {
     const code = systemCode(error) ?? (error instanceof Error ? error.message : String(error));
-    const message = `${path} cannot be used as a file of certificates: ${code}`;
+    const message = `${path} cannot be used as a certificate file: ${code}`;
     throw new MetalbridgeError("FileUnreadable", message, undefined, { cause: error });
   }
 }

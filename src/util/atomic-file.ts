@@ -1,4 +1,4 @@
-/** Writing files so that a crash leaves either the old content or the new one. */
+/** Writes files so that a crash leaves either the old content or the new one. */
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
@@ -23,13 +23,13 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
   await syncFolder(dirname(path));
 }
 
-/** The same, for what must be on disk before the next step; it blocks the process for as long as the disk takes. */
+/** The synchronous version, for content that must be on disk before the next step. It blocks the process until then. */
 export function writeFileAtomicSync(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   try {
     const file = openSync(temporary, "wx", 0o600);
     try {
-      // Not writeSync: on a disk that is filling up that may write a part and call it a success.
+      // Not writeSync: on a disk that is almost full, writeSync may write only a part and report success.
       writeFileSync(file, text);
       fsyncSync(file);
     } finally {
@@ -55,6 +55,16 @@ export async function syncFolder(path: string): Promise<void> {
     await folder.sync();
   } finally {
     await folder.close();
+  }
+}
+
+/** Resolves to undefined if the file or folder does not exist. */
+export async function ifExists<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
   }
 }
 

@@ -1,14 +1,19 @@
-/** Creates folders one level at a time. */
-import { mkdir, stat } from "node:fs/promises";
+/** Creates and lists folders. */
+import { mkdir, readdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { systemCode } from "./atomic-file.ts";
+import { ifExists, systemCode } from "./atomic-file.ts";
 
 const PARENT_MODE = 0o755;
 
+/** The names in a folder; empty if the folder does not exist. */
+export async function listFolder(folder: string): Promise<readonly string[]> {
+  return (await ifExists(readdir(folder))) ?? [];
+}
+
 /**
- * Creates the folder for this user only, and its missing parents as the umask has them: below root's, the folder of another
- * account must be within its reach. Throws the system's error.
- * Not `mkdir` with `recursive`: Node's never returns below a folder that allows no subfolders, such as /proc.
+ * Creates the folder for this user only. Missing parents are created with the umask's permissions, because another account
+ * may have to reach the folder below a parent that root owns. Throws the system error.
+ * `mkdir` with `recursive` is not used: Node never returns below a folder that allows no subfolders, such as /proc.
  */
 export async function makeFolder(path: string, mode = 0o700): Promise<void> {
   try {

@@ -1,25 +1,20 @@
-/** Content by checksum, and folders of links that give it the names engines expect. */
+/** Stores content by checksum, and makes views: folders of links with the names that engines expect. */
 import { chmod, readlink, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { syncFolder, systemCode } from "../../../src/util/atomic-file.ts";
-import { makeFolder } from "../../../src/util/folder.ts";
-import { listFolder, type StoreLayout } from "./layout.ts";
+import { ifExists, syncFolder, systemCode } from "../../../src/util/atomic-file.ts";
+import { listFolder, makeFolder } from "../../../src/util/folder.ts";
+import type { StoreLayout } from "./layout.ts";
 
-/** Size of a blob, or undefined when it is not there. */
+/** Size of a blob in bytes; undefined if the blob does not exist. */
 export async function blobSize(layout: StoreLayout, sha256: string): Promise<number | undefined> {
-  try {
-    return (await stat(blobPath(layout, sha256))).size;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
+  return (await ifExists(stat(blobPath(layout, sha256))))?.size;
 }
 
 export function blobPath(layout: StoreLayout, sha256: string): string {
   return join(layout.blobs, sha256.toLowerCase());
 }
 
-/** Moves a complete, synced part into place; a copy that is there already wins. */
+/** Moves a complete, synced part to its blob. */
 export async function publishBlob(layout: StoreLayout, sha256: string, partPath: string): Promise<void> {
   const target = blobPath(layout, sha256);
   await chmod(partPath, 0o444);
@@ -27,7 +22,7 @@ export async function publishBlob(layout: StoreLayout, sha256: string, partPath:
   await syncFolder(layout.blobs);
 }
 
-/** Makes the links of a view that are missing or point elsewhere; costs one `readlink` per file where none does. */
+/** Creates the links of a view that are missing or point elsewhere. An intact view costs one `readlink` per file. */
 export async function publishView(
   layout: StoreLayout,
   view: string,
@@ -43,7 +38,7 @@ export async function publishView(
     await makeFolder(dirname(link));
     await rm(link, { recursive: true, force: true });
     await symlink(target, link).catch((error: unknown) => {
-      // Another replica of the same model repaired it first.
+      // Another replica of the same model created the link first.
       if (systemCode(error) !== "EEXIST") throw error;
     });
     isChanged = true;
@@ -57,7 +52,7 @@ export async function removeBlob(layout: StoreLayout, sha256: string): Promise<v
   await rm(blobPath(layout, sha256), { force: true });
 }
 
-/** Moves content aside, if its blob is still the file of this inode. Engines that have it open keep it. */
+/** Moves content to quarantine if its blob still has this inode. Engines that have the blob open can still read it. */
 export async function quarantineBlob(layout: StoreLayout, sha256: string, inode: number): Promise<boolean> {
   const path = blobPath(layout, sha256);
   const info = await stat(path).catch(() => undefined);
@@ -72,7 +67,7 @@ export async function removeView(layout: StoreLayout, view: string): Promise<voi
   await rm(join(layout.views, view), { recursive: true, force: true });
 }
 
-/** Removes digests and origins of content that is gone. */
+/** Removes digests and origins of content that was removed. */
 export async function sweepFacts(layout: StoreLayout): Promise<void> {
   const stored = new Set(await listFolder(layout.blobs));
   for (const folder of [layout.prefixes, layout.origins])
@@ -80,7 +75,7 @@ export async function sweepFacts(layout: StoreLayout): Promise<void> {
       if (!stored.has(name)) await rm(join(folder, name), { force: true });
 }
 
-/** Every blob with its size and age mark. */
+/** Lists every blob with its size and modification time. */
 export async function listBlobs(
   layout: StoreLayout,
 ): Promise<{ sha256: string; sizeBytes: number; modifiedMs: number }[]> {

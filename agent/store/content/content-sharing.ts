@@ -1,40 +1,40 @@
-/** What this host can give to other hosts: its blobs, and what it is fetching as far as it has come. */
+/** The contents that this host serves to other hosts: its blobs, and the parts of downloads in progress. */
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { publicSource } from "../../../src/models/source/parse.ts";
-import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { ifExists, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Refs } from "../refs.ts";
 import { blobPath, blobSize } from "./blobs.ts";
 import type { StoreLayout } from "./layout.ts";
-import { createOrigins, type Origin } from "./origins.ts";
+import type { ContentOrigins, Origin } from "./origins.ts";
 import { CHUNK_BYTES, type PrefixHash } from "./prefix-hash.ts";
 
 /** One content, read in chunks of `CHUNK_BYTES`. */
 export interface SharedContent {
   readonly open: () => Promise<FileHandle>;
-  /** Undefined while the origin has not said. */
+  /** Undefined until the origin has reported the size. */
   readonly totalBytes: () => number | undefined;
-  /** Bytes from the start that are there and hashed. */
+  /** Number of bytes from the start that are stored and hashed. */
   readonly available: () => number;
-  /** SHA-256 of everything up to the end of a chunk that is available. */
+  /** SHA-256 of all bytes up to the end of an available chunk. */
   readonly prefix: (chunk: number) => Promise<string | undefined>;
-  /** Calls back when there is more, or none will come; the result ends it. */
+  /** Calls the listener when more bytes are available or the download has stopped. The result unsubscribes. */
   readonly onMore: (listener: () => void) => () => void;
   /** The download ended without the content. */
-  readonly isOver: () => boolean;
+  readonly isAborted: () => boolean;
 }
 
-/** What `Host.status.peer.offers` says. */
+/** One entry of `Host.status.peer.offers`. */
 export interface ContentOffer {
   readonly sha256: string;
   readonly since: string;
   readonly complete?: boolean;
 }
 
-/** What decides to whom a content may be given. */
+/** Determines which hosts may download a content. */
 export interface Provenance extends Origin {
-  /** Sources of models, without credentials. */
+  /** Sources of the models with this content, without credentials. */
   readonly sources: readonly string[];
 }
 
@@ -44,14 +44,14 @@ export interface ContentLookup {
   readonly offers: () => readonly ContentOffer[];
 }
 
-/** What a download has from the start of its content, without holes, hashed and written. */
+/** The contiguous start of a content that a download has hashed and written. */
 export interface Stored {
   readonly hash: PrefixHash;
   readonly bytes: number;
   readonly totalBytes: number | undefined;
 }
 
-/** One content while it is fetched. */
+/** One content during its download. */
 export interface GrowingContent {
   readonly since: string;
   readonly stored: (stored: Stored) => void;
@@ -66,10 +66,11 @@ export interface ContentSharing extends ContentLookup {
 
 /** Smaller content costs the origin little. */
 export const MIN_SHARED_BYTES = 4 * CHUNK_BYTES;
-/** Afterwards the model is complete, and `Host.status.models` lists it. */
+/** Complete contents are offered for this long. After that, `Host.status.models` lists the complete model. */
 const OFFERED_MS = 600_000;
 const MAX_OFFERS = 64;
-const HEX = 64;
+/** Length of a digest in hex. */
+const DIGEST_LENGTH = 64;
 
 interface Growing {
   readonly since: string;
@@ -79,16 +80,16 @@ interface Growing {
   bytes: number;
   prefixes: readonly string[];
   doneAtMs?: number;
-  isOver: boolean;
+  isAborted: boolean;
   readonly listeners: Set<() => void>;
 }
 
 export function createContentSharing(
   layout: StoreLayout,
-  refs: Pick<Refs, "all">,
+  refs: Refs,
+  origins: ContentOrigins,
   clock: Clock,
 ): ContentSharing {
-  const origins = createOrigins(layout, refs);
   const growing = new Map<string, Growing>();
   let onOffers = (): void => undefined;
   return {
@@ -98,7 +99,7 @@ export function createContentSharing(
     grow: (sha256, path, from) => {
       const listeners = new Set<() => void>();
       const since = new Date(clock.nowMs()).toISOString();
-      const growth: Growing = { since, path, from, bytes: 0, prefixes: [], isOver: false, listeners };
+      const growth: Growing = { since, path, from, bytes: 0, prefixes: [], isAborted: false, listeners };
       growing.set(sha256, growth);
       onOffers();
       const notify = (): void => {
@@ -114,7 +115,7 @@ export function createContentSharing(
         },
         end: (isPublished) => {
           if (isPublished) growth.doneAtMs = clock.monotonicMs();
-          else growth.isOver = true;
+          else growth.isAborted = true;
           notify();
           if (!isPublished && growing.get(sha256) === growth) growing.delete(sha256);
           onOffers();
@@ -140,7 +141,7 @@ export function createContentSharing(
       const growth = growing.get(sha256);
       if (growth !== undefined && growth.doneAtMs === undefined) return growth.from;
       const named = refs.all().filter(({ files }) => files.some((file) => file.sha256 === sha256));
-      // A part of a model that is not complete has no ref yet.
+      // A file of an incomplete model has no ref yet.
       const sources = [...named.map(({ source }) => publicSource(source)), ...(growth?.from.sources ?? [])];
       return { ...(await origins.of(sha256)), sources };
     },
@@ -149,46 +150,42 @@ export function createContentSharing(
 
 function growingContent(growth: Growing, blob: string): SharedContent {
   return {
-    open: () =>
-      open(growth.path).catch((error: unknown) => {
-        // It was published a moment ago.
-        if (systemCode(error) === "ENOENT") return open(blob);
-        throw error;
-      }),
+    // The part no longer exists if it was published a moment ago.
+    open: async () => (await ifExists(open(growth.path))) ?? open(blob),
     totalBytes: () => growth.totalBytes,
     available: () => {
       const { bytes, prefixes, totalBytes } = growth;
       const chunks = Math.min(Math.floor(bytes / CHUNK_BYTES), prefixes.length);
-      const isWhole = bytes === totalBytes && chunks === Math.floor(totalBytes / CHUNK_BYTES);
-      return isWhole ? bytes : chunks * CHUNK_BYTES;
+      const isComplete = bytes === totalBytes && chunks === Math.floor(totalBytes / CHUNK_BYTES);
+      return isComplete ? bytes : chunks * CHUNK_BYTES;
     },
     prefix: async (chunk) => growth.prefixes[chunk],
     onMore: (listener) => {
       growth.listeners.add(listener);
       return () => growth.listeners.delete(listener);
     },
-    isOver: () => growth.isOver,
+    isAborted: () => growth.isAborted,
   };
 }
 
-/** Undefined for content that is not here, or that was stored without its digests. */
+/** Undefined for content that is not stored, or that was stored without its digests. */
 async function storedContent(layout: StoreLayout, sha256: string): Promise<SharedContent | undefined> {
   const sizeBytes = await blobSize(layout, sha256);
   if (sizeBytes === undefined) return undefined;
   const digests = await stat(prefixesPath(layout, sha256)).catch(() => undefined);
-  if (digests?.size !== Math.floor(sizeBytes / CHUNK_BYTES) * HEX) return undefined;
+  if (digests?.size !== Math.floor(sizeBytes / CHUNK_BYTES) * DIGEST_LENGTH) return undefined;
   return {
     open: () => open(blobPath(layout, sha256)),
     totalBytes: () => sizeBytes,
     available: () => sizeBytes,
     prefix: (chunk) => readPrefix(layout, sha256, chunk),
     onMore: () => () => undefined,
-    isOver: () => false,
+    isAborted: () => false,
   };
 }
 
-/** Before the blob is published, so that no blob is without them. */
-export async function keepPrefixes(
+/** Must run before the blob is published, so that every blob has its prefixes. */
+export async function writePrefixes(
   layout: StoreLayout,
   sha256: string,
   { sizeBytes, prefixes }: { readonly sizeBytes: number; readonly prefixes: readonly string[] },
@@ -198,17 +195,13 @@ export async function keepPrefixes(
 }
 
 async function readPrefix(layout: StoreLayout, sha256: string, chunk: number): Promise<string | undefined> {
+  const file = await ifExists(open(prefixesPath(layout, sha256)));
   try {
-    const file = await open(prefixesPath(layout, sha256));
-    try {
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(HEX), 0, HEX, chunk * HEX);
-      return bytesRead === HEX ? buffer.toString("latin1") : undefined;
-    } finally {
-      await file.close();
-    }
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
+    const digest = Buffer.alloc(DIGEST_LENGTH);
+    const read = await file?.read(digest, 0, DIGEST_LENGTH, chunk * DIGEST_LENGTH);
+    return read?.bytesRead === DIGEST_LENGTH ? digest.toString("latin1") : undefined;
+  } finally {
+    await file?.close();
   }
 }
 

@@ -1,10 +1,11 @@
-/** Files of a model that is not complete yet: fetched, published, and not to be fetched again after an interruption. */
+/** Records the files of an incomplete model that are already published, so that an interrupted fetch does not repeat them. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
-import { listFolder, type StoreLayout } from "./layout.ts";
+import { listFolder } from "../../../src/util/folder.ts";
+import type { StoreLayout } from "./layout.ts";
 import { readJson } from "./persisted-json.ts";
 
 export interface Content {
@@ -33,12 +34,12 @@ export async function forgetFinished(layout: StoreLayout, key: string): Promise<
   await rm(pathOf(layout, key), { force: true });
 }
 
-/** The content that was finished under the key, if any. */
+/** The content that was recorded under the key, if any. */
 export async function readFinished(layout: StoreLayout, key: string): Promise<Content | undefined> {
   return readJson(pathOf(layout, key), finishedSchema);
 }
 
-/** Checksums of all of them. */
+/** Checksums of all recorded files. */
 export async function finishedContents(layout: StoreLayout): Promise<readonly string[]> {
   const names = (await listFolder(layout.partial)).filter((name) => name.endsWith(".finished"));
   const all = await Promise.all(names.map((name) => readJson(join(layout.partial, name), finishedSchema)));

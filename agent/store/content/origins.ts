@@ -1,4 +1,4 @@
-/** Where each content came from, and whether it took credentials to get it: what is stored is not for everyone who knows its checksum. */
+/** Records the origin of each content and whether it required credentials: knowing a checksum does not grant access to stored content. */
 import { join } from "node:path";
 import * as z from "zod";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
@@ -9,7 +9,7 @@ import { readJson } from "./persisted-json.ts";
 
 const originSchema = z.object({
   version: z.literal(1),
-  /** It was downloaded without credentials. */
+  /** True if the content was downloaded without credentials. */
   isPublic: z.boolean(),
   /** Addresses of files, without query. */
   addresses: z.array(z.string()),
@@ -18,13 +18,13 @@ const originSchema = z.object({
 export type Origin = Pick<z.infer<typeof originSchema>, "isPublic" | "addresses">;
 
 export interface ContentOrigins {
-  /** Before the content is published, so that none is without its origin. */
+  /** Must be called before the content is published, so that every content has an origin. */
   readonly note: (sha256: string, address: string, isPublic: boolean) => Promise<void>;
-  /** Content that an earlier version stored counts as if it took credentials. */
+  /** Content that an earlier version stored counts as content that requires credentials. */
   readonly of: (sha256: string) => Promise<Origin>;
 }
 
-/** More sources of one content than these are asked again. */
+/** Sources of one content beyond this number are queried again. */
 const MAX_ADDRESSES = 16;
 
 export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): ContentOrigins {

@@ -2,50 +2,42 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { z } from "zod";
-import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { ifExists, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 
-/** Undefined for a file that is not there, or has something else in it. */
-export async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-  try {
-    const parsed = schema.safeParse(JSON.parse(await readFile(path, "utf8")));
-    return parsed.success ? parsed.data : undefined;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+/** Undefined for a file that is missing or does not match the schema. `onInvalid` is called only for the second case. */
+export async function readJson<T>(
+  path: string,
+  schema: z.ZodType<T>,
+  onInvalid?: () => void,
+): Promise<T | undefined> {
+  const text = await ifExists(readFile(path, "utf8"));
+  if (text === undefined) return undefined;
+  const { data } = schema.safeParse(parseJson(text));
+  if (data === undefined) onInvalid?.();
+  return data;
 }
 
 export interface PersistedJson<T> {
-  /** As it was on disk; undefined if there was none, or none that can be read. */
+  /** The content of the file when it was opened; undefined if it was missing or invalid. */
   readonly before: T | undefined;
-  /** `value` is asked for when its turn comes: the last write has everything. */
+  /** Calls `value` when the write starts, so that the last write includes all changes. */
   readonly write: (value: () => T) => Promise<void>;
 }
 
-/** Read once and written through; writes follow one another. */
+/** Reads the file once. Writes run one after the other. */
 export async function openPersistedJson<T>(
   path: string,
   schema: z.ZodType<T>,
   log: Log,
-  whenUnreadable: string,
+  invalidMessage: string,
 ): Promise<PersistedJson<T>> {
   const inTurn = createSerializer();
-  const read = async (): Promise<T | undefined> => {
-    try {
-      const parsed = schema.safeParse(JSON.parse(await readFile(path, "utf8")));
-      if (parsed.success) return parsed.data;
-    } catch (error) {
-      if (systemCode(error) === "ENOENT") return undefined;
-      if (!(error instanceof SyntaxError)) throw error;
-    }
-    log.warn({ path }, whenUnreadable);
-    return undefined;
-  };
   return {
-    before: await read(),
+    before: await readJson(path, schema, () => log.warn({ path }, invalidMessage)),
     write: (value) =>
       inTurn(async () => {
         await makeFolder(dirname(path));

@@ -1,4 +1,4 @@
-/** How fast engines were with each content on this machine. On disk, so that it outlives engine, agent and model. */
+/** Measured engine speed for each content on this machine. Persisted, because it outlives engine, agent and model. */
 import { z } from "zod";
 import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
 import type { Log } from "../../../src/util/ports.ts";
@@ -6,14 +6,14 @@ import { openPersistedJson } from "./persisted-json.ts";
 
 const fileSchema = z.object({
   version: z.literal(1),
-  /** By the checksum of a model's first file; the longest not measured comes first. */
+  /** By the checksum of a model's first file; the least recently measured comes first. */
   tokensPerSecond: z.record(z.string().regex(/^[0-9a-f]{64}$/), z.number().positive()),
 });
 
 export interface Speeds {
-  /** The reported speed; undefined where nothing was measured. */
+  /** The reported speed; undefined before the first measurement. */
   readonly of: (sha256: string) => number | undefined;
-  /** One more measurement. Written only when the reported speed changes. */
+  /** Adds a measurement. The file is written only when the reported speed changes. */
   readonly note: (sha256: string, tokensPerSecond: number) => Promise<void>;
 }
 

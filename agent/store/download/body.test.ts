@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { planBody } from "./body.ts";
+import { classifyBody } from "./body.ts";
 
 test("a part keeps the validator that the answer to its range does not repeat", () => {
   const validator = { etag: '"one"', lastModified: "Tue, 02 Jan 2024 00:00:00 GMT", totalBytes: 100 };
-  const part = { sizeBytes: 40, validator } as Parameters<typeof planBody>[1];
+  const part = { sizeBytes: 40, validator } as Parameters<typeof classifyBody>[1];
   const answer = {
     url: new URL("https://origin.example/model.gguf"),
     status: 206,
     headers: { "content-range": "bytes 40-99/100" },
-  } as Parameters<typeof planBody>[0];
-  expect(planBody(answer, part)).toEqual({ at: "bytes", startsAt: 40, totalBytes: 100, validator });
+  } as Parameters<typeof classifyBody>[0];
+  expect(classifyBody(answer, part)).toEqual({ at: "bytes", startsAt: 40, totalBytes: 100, validator });
 });

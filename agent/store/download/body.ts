@@ -1,4 +1,4 @@
-/** What to request to resume a part, and what the body of the answer then is: judged by its headers and first bytes. */
+/** Builds the headers that resume a part, and classifies the response by its headers and first bytes. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { SourceResponse } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
@@ -19,37 +19,32 @@ export type Body =
   | { readonly at: "complete" }
   | { readonly at: "useless" };
 
-/** Range and If-Range, when a changed file could not slip in behind the bytes that are there. */
-export function resumeHeaders(part: OpenPart, hasChecksum: boolean): Record<string, string> {
-  return part.sizeBytes === 0 ? {} : rangeHeaders(`${part.sizeBytes}-`, part.validator, hasChecksum);
-}
-
-/** For one range of the version that has the validator; none where another version could slip in. */
+/** Headers for one range of the version with this validator. Empty if the server could send another version unnoticed. */
 export function rangeHeaders(
   bytes: string,
   { etag, lastModified }: Validator,
   hasChecksum: boolean,
 ): Record<string, string> {
   const range = `bytes=${bytes}`;
-  // A weak etag does not promise equal bytes (RFC 9110, 13.1.5).
+  // A weak ETag does not guarantee equal bytes (RFC 9110, 13.1.5).
   if (etag !== undefined && !etag.startsWith("W/")) return { range, "if-range": etag };
   if (lastModified !== undefined) return { range, "if-range": lastModified };
   return hasChecksum ? { range } : {};
 }
 
-/** Judges status and headers; throws SourceFailure for answers without the file in them. */
-export function planBody({ url, status, headers }: SourceResponse, part: OpenPart): Body {
+/** Classifies a response by status and headers. Throws SourceFailure if it does not contain the file. */
+export function classifyBody({ url, status, headers }: SourceResponse, part: OpenPart): Body {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity" && status < 300) {
     throw permanent(
       "SourceRefused",
-      `${plainUrl(url)} sends ${encoding}-encoded content although that was not asked for`,
+      `${plainUrl(url)} sends ${encoding}-encoded content, which was not requested`,
     );
   }
   const validator = validatorOf(headers);
   if (status === 200) {
-    const length = parseLength(headers["content-length"]);
-    return { at: "bytes", startsAt: 0, totalBytes: length, validator: withTotal(validator, length) };
+    const totalBytes = parseLength(headers["content-length"]);
+    return { at: "bytes", startsAt: 0, totalBytes, validator: { ...validator, totalBytes } };
   }
   if (status === 206) return partialBody(headers["content-range"], validator, part);
   if (status === 416 && part.sizeBytes > 0) {
@@ -62,7 +57,7 @@ export function planBody({ url, status, headers }: SourceResponse, part: OpenPar
 function partialBody(contentRange: string | undefined, validator: Validator, part: OpenPart): Body {
   const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(contentRange ?? "");
   const [, start, , total] = match ?? [];
-  const isOther =
+  const isOtherVersion =
     start === undefined ||
     Number(start) !== part.sizeBytes ||
     (validator.etag !== undefined &&
@@ -70,7 +65,7 @@ function partialBody(contentRange: string | undefined, validator: Validator, par
       validator.etag !== part.validator.etag);
   const totalBytes = parseLength(total);
   const before = part.validator.totalBytes;
-  if (isOther || (before !== undefined && totalBytes !== undefined && before !== totalBytes))
+  if (isOtherVersion || (before !== undefined && totalBytes !== undefined && before !== totalBytes))
     return { at: "useless" };
   return {
     at: "bytes",
@@ -80,11 +75,7 @@ function partialBody(contentRange: string | undefined, validator: Validator, par
   };
 }
 
-function withTotal(validator: Validator, totalBytes: number | undefined): Validator {
-  return totalBytes === undefined ? validator : { ...validator, totalBytes };
-}
-
-/** What reading a body threw, as a SourceFailure where the network was the cause. */
+/** Converts an error of the network into a SourceFailure. */
 export function bodyFailure(error: unknown, message: string): unknown {
   if (error instanceof SourceFailure || error instanceof MetalbridgeError) return error;
   const code = systemCode(error);
@@ -93,7 +84,7 @@ export function bodyFailure(error: unknown, message: string): unknown {
   return isNetwork ? transient("SourceTruncated", message, error) : error;
 }
 
-/** A check of the first bytes of a file; it throws SourceFailure. */
+/** Returns a check for the first bytes of a file. The check throws SourceFailure. */
 export function firstBytesCheck(
   file: { readonly name: string; readonly isGguf: boolean },
   contentType: string | undefined,
@@ -106,11 +97,11 @@ export function firstBytesCheck(
       /^\s*<(!doctype|html|\?xml|head|body)/i.test(start) || /^text\/html/i.test(contentType ?? "");
     if (looksLikeHtml && !isHtmlName) throw notAModel(file.name, "a web page");
     if (start.startsWith(LFS_POINTER)) throw notAModel(file.name, "a Git LFS pointer");
-    // Not quoted: messages go into statuses, and the bytes may be of a service that is not meant to be read.
+    // The bytes are not quoted, because messages go into statuses and the response may be from a confidential service.
     if (file.isGguf) throw notAModel(file.name, `something that does not begin with "${GGUF_MAGIC}"`);
   };
 }
 
-function notAModel(name: string, what: string): SourceFailure {
-  return permanent("SourceIsNotAModel", `${name} is not a model file but ${what}`);
+function notAModel(name: string, found: string): SourceFailure {
+  return permanent("SourceIsNotAModel", `${name} is not a model file but ${found}`);
 }

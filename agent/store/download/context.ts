@@ -1,4 +1,4 @@
-/** What a download is given: the file, its source, and what the downloads of this host share. */
+/** The inputs of a download: the file, its source, and the settings that all downloads of this host share. */
 import type { RemoteFile } from "../../../src/hub/inspect/resolve.ts";
 import type { OpenSource } from "../../../src/hub/remote-source.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
@@ -8,89 +8,89 @@ import type { DownloadQueue, RateLimiter, Tenants } from "./host-limits.ts";
 import type { DownloadPart } from "./part.ts";
 
 export interface StoreFile extends RemoteFile {
-  /** Its first bytes must be those of a GGUF. */
+  /** The first bytes must be a GGUF magic. */
   readonly isGguf: boolean;
-  /** The source itself states the checksum, and not the request alone. */
+  /** True if the source itself states the checksum, and not only the request. */
   readonly isListed: boolean;
 }
 
-/** `queuedBehind`: downloads of this host that go first; absent once it is its turn. */
+/** `queuedBehind`: number of downloads ahead in the queue; absent once the download runs. */
 export type ReportBytes = (bytes: number, totalBytes: number | undefined, queuedBehind?: number) => void;
 
 export interface RangeLimits {
-  /** Connections for one file, the first included. */
+  /** Connections for one file, including the first. */
   readonly connections: number;
   readonly segmentBytes: number;
-  /** Downloads that would take longer than this share the file among connections; judged after a tenth of it. */
+  /** Downloads that would take longer than this use several connections. The speed is estimated after a tenth of this time. */
   readonly shareAboveMs: number;
 }
 
-/** What all downloads of a store share. */
+/** Settings that all downloads of a store share. */
 export interface DownloadSettings {
   readonly clock: Clock;
   readonly log: Log;
-  /** Failures in a row that end a download. */
+  /** Number of consecutive failures that end a download. */
   readonly attempts: number;
   readonly firstBackoffMs: number;
-  /** Names this boot of the machine. */
+  /** Identifies this boot of the machine. */
   readonly boot: string;
   readonly ranges: RangeLimits;
-  /** Absent: no limit of bandwidth. */
+  /** Absent: no bandwidth limit. */
   readonly pace?: RateLimiter | undefined;
   readonly queue: DownloadQueue;
-  /** Bytes as they arrive; what a part had already does not count. */
+  /** Called with the number of bytes that arrive, without the bytes that a resumed part already had. */
   readonly onReceived?: ((bytes: number) => void) | undefined;
 }
 
 export interface DownloadContext extends DownloadSettings {
   readonly source: OpenSource;
   readonly signal: AbortSignal;
-  /** The namespaces that the download is for; empty for the operator's own. */
+  /** Tenants of the download; an empty string is the operator. */
   readonly tenants: Tenants;
   readonly onProgress: ReportBytes;
-  /** What the part holds, from its start, hashed and written: other hosts may have it. */
+  /** Called with the contiguous start of the part that is hashed and written, which other hosts may download. */
   readonly onStored?: ((stored: Stored) => void) | undefined;
   /** Throws DiskFull when `neededBytes` more do not fit. */
   readonly admit: (neededBytes: number) => Promise<void>;
 }
 
-/** A part that has all bytes of its file, which are not verified yet. */
+/** A part with all bytes of its file, which are not verified yet. */
 export interface Received {
   readonly sizeBytes: number;
   readonly validator: Validator;
-  /** It is what the server has; a file assembled from several responses may be a mixture. */
+  /** True if one response had all bytes. A file assembled from several responses may mix two versions. */
   readonly isOneResponse: boolean;
 }
 
-/** Takes content from other hosts before the origin is asked for it. */
+/** Downloads content from other hosts before the origin is contacted. */
 export interface PeerFetcher {
-  /** One per download; `since` is when it began, as other hosts see it. */
+  /** Starts the peer downloads for one file. `since` is the start time that other hosts see. */
   readonly begin: (file: SharedFile, since: string) => PeerFetch;
 }
 
-/** A file whose content its source, or the Model, has named by checksum. */
+/** A file with a checksum that the source or the Model states. */
 export interface SharedFile extends StoreFile {
-  /** Lower case. */
+  /** In lower case. */
   readonly sha256: string;
-  /** Of the Model, without credentials. */
+  /** The Model's source, without credentials. */
   readonly source: string;
 }
 
 export interface PeerFetch {
-  /** Adds to the part while peers are the better choice. All of it, or undefined: now the origin. Throws MetalbridgeError for the disk. */
+  /** Appends to the part while peers are the better choice. Undefined: use the origin for the missing bytes. Throws MetalbridgeError for disk failures. */
   readonly take: (part: DownloadPart, context: DownloadContext) => Promise<Received | undefined>;
-  /** Whether all that was taken is the content; if not, whoever gave some of it is dropped. */
+  /** Reports the checksum result. After a mismatch, the peers that served a part of it are dropped. */
   readonly verified: (isContent: boolean) => void;
   readonly whileOrigin: () => OriginPhase;
   readonly end: () => void;
 }
 
-/** While the origin gives the bytes. */
+/** The time during which the origin serves the bytes. */
 export interface OriginPhase {
   /** Aborted once peers are the better choice again. */
   readonly signal: AbortSignal;
   readonly received: (bytes: number) => void;
-  /** The origin failed: whether peers may give what is missing. */
+  /** After a failure of the origin: true if peers may serve the missing bytes. */
   readonly isDispensable: (error: unknown) => boolean;
   readonly end: () => void;
 }

@@ -1,19 +1,19 @@
-/** Runs the download of one content: each state of `states.ts` has its effect here. */
+/** Runs the download of one content, with the effect of each state in `states.ts`. */
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
-import { makeFolder } from "../../../src/util/folder.ts";
+import { listFolder, makeFolder } from "../../../src/util/folder.ts";
 import { blobPath, blobSize, publishBlob } from "../content/blobs.ts";
 import {
   type ContentSharing,
   type GrowingContent,
-  keepPrefixes,
   MIN_SHARED_BYTES,
+  writePrefixes,
 } from "../content/content-sharing.ts";
 import type { DiskAdmission } from "../content/disk.ts";
 import { type Content, rememberFinished } from "../content/finished-downloads.ts";
-import { listFolder, type StoreLayout } from "../content/layout.ts";
+import type { StoreLayout } from "../content/layout.ts";
 import type { ContentOrigins } from "../content/origins.ts";
 import type { DownloadContext, OriginPhase, PeerFetch, PeerFetcher, StoreFile } from "./context.ts";
 import { type DownloadPart, dropPart, openPart, partAt, truncateIfDiskFull } from "./part.ts";
@@ -28,7 +28,7 @@ export interface DownloadStore {
   readonly sharing: ContentSharing;
   readonly peers: PeerFetcher | undefined;
   readonly origins: ContentOrigins;
-  /** What becomes of a download with the wrong checksum. */
+  /** Whether a download with the wrong checksum is kept in quarantine or removed. */
   readonly mismatch: "keep" | "remove";
 }
 
@@ -38,27 +38,27 @@ export interface Download extends Omit<DownloadContext, "admit" | "onStored"> {
   /** The Model's source, without credentials. */
   readonly name: string;
   readonly sparesPrefetched: boolean;
-  /** Called before the blob is there. */
+  /** Called before the blob exists. */
   readonly onPublish: (sha256: string) => void;
 }
 
-/** A download under way, with what it holds until it ends. */
+/** A download in progress, with the resources that it holds until it ends. */
 interface Run {
   readonly download: Download;
   readonly store: DownloadStore;
   readonly part: DownloadPart;
   readonly context: DownloadContext;
   leaveQueue?: () => void;
-  /** What other hosts may have of it. */
+  /** The bytes that other hosts may download. */
   growth?: GrowingContent | undefined;
   peers?: PeerFetch | undefined;
-  /** Since the source gives, through all of its retries. */
+  /** Set while the source serves the bytes, including all retries. */
   phase?: OriginPhase | undefined;
-  /** Of the last attempt at the source. */
+  /** Bytes stored by the last attempt at the source. */
   highestBytes: number;
 }
 
-/** Brings the content to the blobs. Throws MetalbridgeError, and the signal's reason. */
+/** Downloads the content to its blob. Throws MetalbridgeError, or the signal's reason. */
 export async function downloadContent(download: Download, store: DownloadStore): Promise<Content> {
   const { key, file, sparesPrefetched, attempts } = download;
   const run: Run = {
@@ -84,9 +84,9 @@ export async function downloadContent(download: Download, store: DownloadStore):
     if (state.at !== "failed") store.admission.done(key);
   }
   if (state.at === "done") return state.content;
-  // Once no other host is offered the part.
+  // Only now is the part no longer offered to other hosts.
   try {
-    throw await setMismatchAside(run, state.error);
+    throw await quarantineMismatch(run, state.error);
   } finally {
     store.admission.done(key);
   }
@@ -114,12 +114,12 @@ function runState(
   }
 }
 
-/** They have become the better choice meanwhile, or a comparison with them is under way. */
+/** True if peers have become the better choice, or if a comparison with them is in progress. */
 function mayPeersHelp({ phase }: Run, error: MetalbridgeError): boolean {
   return phase?.signal.aborted === true || phase?.isDispensable(error) === true;
 }
 
-/** The origin decides what the content is; without a checksum of it nothing that a peer gives can be judged. */
+/** Waits in the queue. Peers are used only with a checksum from the origin, because otherwise their bytes cannot be verified. */
 async function waitForPlace(run: Run): Promise<DownloadEvent> {
   const { download, store, part, context } = run;
   const { file, name, source } = download;
@@ -141,7 +141,7 @@ async function takeFromPeers(run: Run): Promise<DownloadEvent> {
   return received === undefined ? { on: "useSource" } : { on: "received", received, from: "peers" };
 }
 
-/** The work's signal is aborted once peers are the better choice. */
+/** Runs `work` with a signal that is aborted once peers are the better choice. */
 async function whileSourceIsBetter(
   run: Run,
   work: (signal: AbortSignal) => Promise<DownloadEvent>,
@@ -201,7 +201,7 @@ async function verify(
   try {
     await opened.file.datasync();
     if (opened.sizeBytes !== sizeBytes) {
-      const message = `${file.name} was received, and ${opened.sizeBytes} of its ${sizeBytes} bytes are on the disk`;
+      const message = `${file.name}: ${opened.sizeBytes} of ${sizeBytes} received bytes are on the disk`;
       return { on: "failed", error: transient("SourceTruncated", message) };
     }
     const sha256 = opened.hash.digest();
@@ -217,7 +217,7 @@ async function verify(
       ? { on: "usePeers" }
       : { on: "failed", error: transient("ChecksumMismatch", message) };
   } catch (error) {
-    // Some file systems report only here that there was no room.
+    // Some file systems report a full disk only here.
     throw await truncateIfDiskFull(error, opened, part, file);
   } finally {
     await opened.file.close();
@@ -234,7 +234,7 @@ async function publish(
   await origins.note(sha256, plainUrl(file.url), !source.hasCredentials);
   if ((await blobSize(layout, sha256)) === undefined) {
     onPublish(sha256);
-    await keepPrefixes(layout, sha256, { sizeBytes, prefixes });
+    await writePrefixes(layout, sha256, { sizeBytes, prefixes });
     await publishBlob(layout, sha256, part.path);
     const path = blobPath(layout, sha256);
     context.log.info({ file: file.name, sha256, path }, "model file stored");
@@ -244,23 +244,24 @@ async function publish(
   return { on: "published" };
 }
 
-const SET_ASIDE = "download-";
+const MISMATCH_PREFIX = "download-";
 
-/** A download with the wrong checksum is kept for inspection, in place of the one before it: never served, removed by the sweep. */
-async function setMismatchAside(
+/** Moves a download with the wrong checksum to quarantine for inspection, where it replaces the previous one. The sweep removes it. */
+async function quarantineMismatch(
   { download: { file }, store: { layout, mismatch }, part, context: { log } }: Run,
   error: MetalbridgeError,
 ): Promise<MetalbridgeError> {
   if (error.code !== "ChecksumMismatch") return error;
-  const name = `${SET_ASIDE}${file.sha256?.toLowerCase()}`;
-  if (mismatch === "keep") {
-    await makeFolder(layout.quarantine);
-    for (const other of await listFolder(layout.quarantine))
-      if (other.startsWith(SET_ASIDE)) await rm(join(layout.quarantine, other), { force: true });
-    await rename(part.path, join(layout.quarantine, name));
+  if (mismatch === "remove") {
+    await dropPart(part);
+    return error;
   }
+  const name = `${MISMATCH_PREFIX}${file.sha256?.toLowerCase()}`;
+  await makeFolder(layout.quarantine);
+  for (const other of await listFolder(layout.quarantine))
+    if (other.startsWith(MISMATCH_PREFIX)) await rm(join(layout.quarantine, other), { force: true });
+  await rename(part.path, join(layout.quarantine, name));
   await dropPart(part);
-  if (mismatch === "remove") return error;
   const place = `quarantine/${name}`;
   log.warn(
     { file: file.name, place, code: error.code },

@@ -1,9 +1,8 @@
-/** Brings one content to the blobs: found there, or downloaded once for all callers. */
+/** Fetches one content: finds its blob, or downloads it once for all callers. */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { plainUrl, SourceFailure } from "../../../src/hub/failure.ts";
 import type { OpenSource } from "../../../src/hub/remote-source.ts";
-import type { Validator } from "../../../src/hub/validator.ts";
-import { isUnchanged, readValidator } from "../../../src/hub/validator.ts";
+import { isUnchanged, readValidator, type Validator } from "../../../src/hub/validator.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { blobSize } from "../content/blobs.ts";
 import { type Content, readFinished } from "../content/finished-downloads.ts";
@@ -14,28 +13,28 @@ import { type DownloadStore, downloadContent } from "./download.ts";
 import { type RetryLimits, withRetries } from "./retry.ts";
 import { createSingleFlight } from "./single-flight.ts";
 
-export type FetchContent = (file: StoreFile, ask: ContentAsk) => Promise<Content>;
+export type FetchContent = (file: StoreFile, request: ContentRequest) => Promise<Content>;
 
-export interface ContentAsk {
+export interface ContentRequest {
   readonly source: OpenSource;
-  /** As `Host.status.models` names it. */
+  /** The model's source in `Host.status.models`. */
   readonly name: string;
-  /** As in `ModelRequest`. */
+  /** `ModelRequest.secret`. */
   readonly secret: string | undefined;
-  /** As in `FetchOptions`. */
+  /** `FetchOptions.tenant`. */
   readonly tenant: string;
   readonly signal: AbortSignal;
   readonly onProgress: ReportBytes;
   readonly sparesPrefetched: boolean;
-  /** Keeps the content for the caller if its blob is there; undefined otherwise. */
+  /** Makes the caller hold the content if its blob exists; undefined otherwise. */
   readonly take: (content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
 
-/** Keeps the part of a key, and what its callers publish. */
+/** Protects the part of a key, and the contents that are published under it, from removal until `end`. */
 export type BeginFetch = (key: string) => {
-  /** Before the blob is there. */
+  /** Must be called before the blob exists. */
   readonly publish: (sha256: string) => void;
-  /** Once its caller holds the content. */
+  /** Must be called once the caller holds the content. */
   readonly end: () => void;
 };
 
@@ -43,10 +42,15 @@ export function createFetchContent(
   store: DownloadStore & { readonly beginFetch: BeginFetch },
   settings: DownloadSettings,
 ): FetchContent {
-  const flights = createSingleFlight<Content & { readonly secret: string | undefined }, ContentAsk>();
-  const join = (file: StoreFile, key: string, ask: ContentAsk, onPublish: (sha256: string) => void) => {
-    const flight = flights.join(key, ask, async (signal, callers) => {
-      const { source, name, sparesPrefetched, secret } = ask;
+  const downloads = createSingleFlight<Content & { readonly secret: string | undefined }, ContentRequest>();
+  const join = (
+    file: StoreFile,
+    key: string,
+    request: ContentRequest,
+    onPublish: (sha256: string) => void,
+  ) => {
+    const joined = downloads.join(key, request, async (signal, callers) => {
+      const { source, name, sparesPrefetched, secret } = request;
       const download = { key, file, source, name, sparesPrefetched, signal, onPublish };
       const content = await downloadContent(
         {
@@ -61,28 +65,28 @@ export function createFetchContent(
       );
       return { ...content, secret };
     });
-    // Its turn may be there by this caller's namespace.
-    if (!flight.isOwn) settings.queue.reconsider();
-    return flight;
+    // This caller's namespace may have a free download slot.
+    if (!joined.isOwn) settings.queue.reconsider();
+    return joined;
   };
-  return async (file, ask) => {
+  return async (file, request) => {
     const key = contentKey(file);
     const fetch = store.beginFetch(key);
     try {
       for (;;) {
-        const present = await findStored(file, key, { ...ask, ...settings }, store);
-        const kept = present && (await ask.take(present));
-        if (kept !== undefined) return kept;
-        const { done, isOwn } = join(file, key, ask, fetch.publish);
+        const stored = await findStored(file, key, { ...request, ...settings }, store);
+        const reused = stored && (await request.take(stored));
+        if (reused !== undefined) return reused;
+        const { done, isOwn } = join(file, key, request, fetch.publish);
         const fetched = await done.catch((error: unknown) => {
-          ask.signal.throwIfAborted();
-          // Another caller's source or token failed; ours may still be good.
+          request.signal.throwIfAborted();
+          // Another caller's source or token failed; this caller's may work.
           if (isOwn) throw error;
           return undefined;
         });
-        // What other credentials opened is stored content for this request, which may or may not have it.
-        const isGiven = isOwn || fetched?.secret === ask.secret;
-        const taken = fetched === undefined || !isGiven ? undefined : await ask.take(fetched);
+        // Content fetched with other credentials is stored content for this request: the next pass checks its access.
+        const isAuthorized = isOwn || fetched?.secret === request.secret;
+        const taken = fetched && isAuthorized ? await request.take(fetched) : undefined;
         if (taken !== undefined) return taken;
       }
     } finally {
@@ -91,21 +95,21 @@ export function createFetchContent(
   };
 }
 
-/** Content on disk that the request may have. */
+/** Stored content that the request may use. */
 async function findStored(
   file: StoreFile,
   key: string,
-  asking: OriginCheck,
+  check: OriginCheck,
   { layout, origins }: Pick<DownloadStore, "layout" | "origins">,
 ): Promise<Omit<Content, "sizeBytes"> | undefined> {
   const { sha256 } = file;
-  if (sha256 === undefined) return findFinished(layout, file, key, asking);
+  if (sha256 === undefined) return findFinished(layout, file, key, check);
   if ((await blobSize(layout, sha256)) === undefined) return undefined;
-  const isGiven = await mayReuseContent(await origins.of(sha256), file, asking);
-  return isGiven ? { sha256, validator: {} } : undefined;
+  const isAuthorized = await mayReuseContent(await origins.of(sha256), file, check);
+  return isAuthorized ? { sha256, validator: {} } : undefined;
 }
 
-/** The content if it was finished before, is still on disk, and the source says that it did not change. */
+/** The content of a finished download, if it is still stored and did not change at the source. */
 async function findFinished(
   layout: StoreLayout,
   file: StoreFile,
@@ -115,10 +119,9 @@ async function findFinished(
   const known = await readFinished(layout, key);
   if (known === undefined || (await blobSize(layout, known.sha256)) !== known.sizeBytes) return undefined;
   try {
-    const isSame = await isUnchanged(source, file.url, known.validator, signal);
-    return isSame ? known : undefined;
+    return (await isUnchanged(source, file.url, known.validator, signal)) ? known : undefined;
   } catch (error) {
-    // No answer is no proof: the download itself then says what is wrong.
+    // Without an answer, the download itself reports the failure.
     if (error instanceof SourceFailure) return undefined;
     throw error;
   }
@@ -131,28 +134,28 @@ export interface OriginCheck extends RetryLimits {
 }
 
 /**
- * Content that took credentials is given to a request for the same file, or for one of the same place that its list states
- * the checksum of, if the origin accepts the request's own credentials. A checksum beside another source proves nothing.
+ * Content that required credentials is reused only if the origin accepts the credentials of this request, and only for the
+ * same file or for a file of the same source that lists this checksum. A checksum in a request for another source proves nothing.
  */
 export async function mayReuseContent(
   { isPublic, addresses }: Origin,
   file: Pick<StoreFile, "url" | "isListed">,
-  asking: OriginCheck,
+  check: OriginCheck,
 ): Promise<boolean> {
   if (isPublic) return true;
   const isSame = addresses.includes(plainUrl(file.url));
-  if (!isSame && !(file.isListed && addresses.some(asking.source.holds))) return false;
-  return (await readFromOrigin(file, asking)) !== undefined;
+  if (!isSame && !(file.isListed && addresses.some(check.source.holds))) return false;
+  return (await readFromOrigin(file, check)) !== undefined;
 }
 
-/** What the origin says of the file; undefined where it refuses, or does not answer: the download then says what is wrong. */
+/** The validator of the file at its origin; undefined if the origin refuses or does not answer. The download then reports the failure. */
 export async function readFromOrigin(
   { url }: { readonly url: URL },
-  asking: OriginCheck,
+  check: OriginCheck,
 ): Promise<Validator | undefined> {
-  const { source, signal } = asking;
+  const { source, signal } = check;
   try {
-    const found = await withRetries(() => readValidator(source, url, signal), asking, asking);
+    const found = await withRetries(() => readValidator(source, url, signal), check, check);
     return found === "notModified" ? {} : found;
   } catch (error) {
     signal.throwIfAborted();

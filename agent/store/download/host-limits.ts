@@ -1,14 +1,14 @@
-/** What all downloads of one host share: bandwidth, and how many there may be at once. */
+/** Limits that all downloads of one host share: bandwidth, and the number of concurrent downloads. */
 import type { Clock } from "../../../src/util/ports.ts";
 import { waitBeforeRetry } from "./retry.ts";
 
-/** Counts bytes that were read; a promise means: wait for it before reading on. It rejects with the signal's reason. */
+/** Counts bytes that were read. The caller must wait for a returned promise before it reads more. Rejects with the signal's reason. */
 export type RateLimiter = (bytes: number, signal: AbortSignal) => Promise<void> | undefined;
 
-/** Shorter waits cost more than they smooth. */
+/** Shorter waits are skipped, because each wait has a cost. */
 const MIN_WAIT_MS = 5;
 
-/** So many bytes per second for all who read together; unused bandwidth is not saved up for a burst. */
+/** Limits the total rate of all readers. Unused bandwidth does not accumulate for a burst. */
 export function createRateLimiter(bytesPerSecond: number, clock: Clock): RateLimiter {
   let freeAt = Number.NEGATIVE_INFINITY;
   return (bytes, signal) => {
@@ -20,61 +20,61 @@ export function createRateLimiter(bytesPerSecond: number, clock: Clock): RateLim
 }
 
 export interface DownloadQueue {
-  /** Downloads whose turn it is. */
+  /** Number of running downloads. */
   readonly running: () => number;
   /**
-   * Resolves when it is the caller's turn, with what ends it. `tenants`: for whom it is, which may change until then.
-   * `onQueued` learns how many go first, and whenever that changes. Rejects with the signal's reason.
+   * Resolves with a function that leaves the queue once the caller may run. `tenants` is read again whenever a slot is free.
+   * `onQueued` receives the number of downloads ahead whenever it changes. Rejects with the signal's reason.
    */
   readonly enter: (
     tenants: Tenants,
     signal: AbortSignal,
     onQueued: (before: number) => void,
   ) => Promise<() => void>;
-  /** The tenants of a download that waits have changed. */
+  /** Must be called when the tenants of a queued download have changed. */
   readonly reconsider: () => void;
 }
 
-/** Those who want a download, the first one first. */
+/** Tenants that requested a download, in the order of their requests. */
 export type Tenants = () => Iterable<string>;
 
-interface Waiting {
+interface Queued {
   readonly tenants: Tenants;
   readonly start: (tenant: string) => void;
   readonly onQueued: (before: number) => void;
 }
 
 /**
- * First come, first served, up to `most` at once. The last `reserved` places are for tenants that have none, so that one
- * tenant whose downloads never end cannot keep the others from starting. A download that several tenants want starts as soon
- * as one of them has a place, and takes that one's.
+ * A first-in, first-out queue with at most `limit` running downloads. The last `reserved` slots are for tenants that use
+ * none, so that a tenant whose downloads never end cannot block the other tenants. A download for several tenants starts as
+ * soon as one of them may use a slot, and counts for that tenant.
  */
-export function createDownloadQueue(most: number, reserved = 0): DownloadQueue {
-  const waiting: Waiting[] = [];
-  const places = new Map<string, number>();
+export function createDownloadQueue(limit: number, reserved = 0): DownloadQueue {
+  const queue: Queued[] = [];
+  const slots = new Map<string, number>();
   let running = 0;
-  const payerOf = ({ tenants }: Waiting): string | undefined => {
-    if (running >= most) return undefined;
-    return [...tenants()].find((tenant) => running < most - reserved || !places.has(tenant));
+  const tenantWithSlot = ({ tenants }: Queued): string | undefined => {
+    if (running >= limit) return undefined;
+    return [...tenants()].find((tenant) => running < limit - reserved || !slots.has(tenant));
   };
   const leave = (tenant: string): void => {
     running -= 1;
-    const left = (places.get(tenant) ?? 0) - 1;
-    if (left > 0) places.set(tenant, left);
-    else places.delete(tenant);
+    const left = (slots.get(tenant) ?? 0) - 1;
+    if (left > 0) slots.set(tenant, left);
+    else slots.delete(tenant);
     next();
   };
   const next = (): void => {
     for (;;) {
-      const index = waiting.findIndex((entry) => payerOf(entry) !== undefined);
-      const [entry] = index < 0 ? [] : waiting.splice(index, 1);
-      const tenant = entry && payerOf(entry);
+      const entry = queue.find((queued) => tenantWithSlot(queued) !== undefined);
+      const tenant = entry && tenantWithSlot(entry);
       if (entry === undefined || tenant === undefined) break;
+      queue.splice(queue.indexOf(entry), 1);
       running += 1;
-      places.set(tenant, (places.get(tenant) ?? 0) + 1);
+      slots.set(tenant, (slots.get(tenant) ?? 0) + 1);
       entry.start(tenant);
     }
-    for (const [index, { onQueued }] of waiting.entries()) onQueued(running + index);
+    for (const [index, { onQueued }] of queue.entries()) onQueued(running + index);
   };
   return {
     running: () => running,
@@ -86,17 +86,17 @@ export function createDownloadQueue(most: number, reserved = 0): DownloadQueue {
           tenants,
           onQueued,
           start: (tenant: string) => {
-            signal.removeEventListener("abort", giveUp);
+            signal.removeEventListener("abort", cancel);
             resolve(() => leave(tenant));
           },
         };
-        const giveUp = (): void => {
-          waiting.splice(waiting.indexOf(entry), 1);
+        const cancel = (): void => {
+          queue.splice(queue.indexOf(entry), 1);
           reject(signal.reason);
           next();
         };
-        signal.addEventListener("abort", giveUp, { once: true });
-        waiting.push(entry);
+        signal.addEventListener("abort", cancel, { once: true });
+        queue.push(entry);
         next();
       }),
   };

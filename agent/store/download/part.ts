@@ -1,4 +1,4 @@
-/** A download that is not complete: its bytes, and what is needed to resume it. */
+/** An incomplete download: its bytes, and the metadata to resume it. */
 import { constants } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -15,18 +15,18 @@ const metaSchema = z.strictObject({
   url: z.string(),
   boot: z.string(),
   validator: validatorSchema,
-  /** Several connections wrote the part: behind these bytes it may have holes. */
+  /** Set if several connections wrote the part: after this offset it may have holes. */
   contiguousBytes: z.number().int().nonnegative().optional(),
 });
 
-/** The files of a part, and what its download knows of it from the previous attempt. */
+/** The files of a part, and the state of its previous attempt. */
 export interface DownloadPart {
   readonly path: string;
   readonly metaPath: string;
-  /** Of its first `hashedBytes`. */
+  /** Hash of the first `hashedBytes` bytes. */
   hash?: PrefixHash;
   hashedBytes: number;
-  /** Several connections brought it: if it has another checksum than it should, the next attempt uses one. */
+  /** True if several connections wrote the part. After a checksum mismatch, the next attempt uses one connection. */
   isShared?: boolean;
 }
 
@@ -45,10 +45,9 @@ export function partAt(folder: string, key: string): DownloadPart {
 }
 
 /**
- * Opens a part to resume it. The hash state is that of the attempt before where the size still fits, else it is rebuilt by
- * reading the part once, which can be aborted: a large part takes minutes. After a reboot only
- * a part with a stated checksum is trusted: what was not synced may be holes. With `wholeChunks`, the rest behind the last
- * whole chunk is dropped.
+ * Opens a part to resume it. The hash state of the previous attempt is reused if the size matches. Otherwise the part is
+ * read again, which can be aborted because a large part takes minutes. After a reboot only a part with a stated checksum is
+ * trusted, because bytes that were not synced may be holes. With `wholeChunks`, bytes after the last complete chunk are dropped.
  */
 export async function openPart(
   part: DownloadPart,
@@ -63,12 +62,12 @@ export async function openPart(
     const isUsable = meta !== undefined && (sha256 !== undefined || (meta.boot === boot && isSame));
     if (!isUsable) await file.truncate(0);
     else if (meta.contiguousBytes !== undefined) await dropHoles(part, file, meta);
-    if (wholeChunks) await keepWholeChunks(file, part);
+    if (wholeChunks) await dropIncompleteChunk(file, part);
     const { size } = await file.stat();
     const known = size > 0 && size === part.hashedBytes ? part.hash : undefined;
     const hash = known ?? new PrefixHash();
     const sizeBytes = known === undefined ? await hashRange(file, hash, {}, signal) : size;
-    // Another address for the same checksum: its validators say nothing about this one.
+    // Validators of another address do not apply to this one, even with the same checksum.
     const validator = isUsable && isSame ? meta.validator : {};
     return { file, hash, sizeBytes, validator };
   } catch (error) {
@@ -77,20 +76,20 @@ export async function openPart(
   }
 }
 
-async function keepWholeChunks(file: FileHandle, part: DownloadPart): Promise<void> {
+async function dropIncompleteChunk(file: FileHandle, part: DownloadPart): Promise<void> {
   const { size } = await file.stat();
-  const rest = size % CHUNK_BYTES;
-  if (rest === 0) return;
-  await file.truncate(size - rest);
+  const incompleteBytes = size % CHUNK_BYTES;
+  if (incompleteBytes === 0) return;
+  await file.truncate(size - incompleteBytes);
   if (size !== part.hashedBytes) return;
-  part.hash?.keepWholeChunks();
-  part.hashedBytes = size - rest;
+  part.hash?.dropIncompleteChunk();
+  part.hashedBytes = size - incompleteBytes;
 }
 
-/** Bytes of its part that a download frees after it filled the disk. */
-const GIVE_BACK_BYTES = 64 << 20;
+/** Bytes of its part that a download frees after it has filled the disk. */
+const FREED_BYTES = 64 << 20;
 
-/** With the disk at zero nothing else on this machine can write: gives some back, and keeps the rest for the next attempt. */
+/** Frees some space after a disk-full error, because otherwise no program on this machine can write. The next attempt resumes the remaining part. */
 export async function truncateIfDiskFull(
   error: unknown,
   { file }: OpenPart,
@@ -100,7 +99,7 @@ export async function truncateIfDiskFull(
   if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") return error;
   const { freeBytes } = await readDiskSpace(dirname(part.path));
   const { size } = await file.stat();
-  await file.truncate(Math.max(0, size - GIVE_BACK_BYTES));
+  await file.truncate(Math.max(0, size - FREED_BYTES));
   return diskFull({ what: name, freeBytes, reserveBytes: 0, cause: error });
 }
 
@@ -113,19 +112,19 @@ export async function dropPart(part: DownloadPart): Promise<void> {
   await rm(part.metaPath, { force: true });
 }
 
-/** Removes what may have holes, and then the note of it: what the next attempt appends is contiguous. */
+/** Truncates the part to its contiguous bytes, and then removes that offset from the metadata: the next attempt appends contiguously. */
 async function dropHoles(
   part: DownloadPart,
   file: FileHandle,
   meta: z.infer<typeof metaSchema>,
 ): Promise<void> {
-  const { contiguousBytes = 0, ...rest } = meta;
+  const { contiguousBytes = 0, ...contiguousMeta } = meta;
   const { size } = await file.stat();
   if (size > contiguousBytes) await file.truncate(contiguousBytes);
-  await writeMeta(part, rest);
+  await writeMeta(part, contiguousMeta);
 }
 
-/** Hashes a range of the file, or up to its end; the offset behind it. */
+/** Hashes a range of the file, by default up to its end. Resolves to the offset after the last hashed byte. */
 export async function hashRange(
   file: FileHandle,
   hash: PrefixHash,

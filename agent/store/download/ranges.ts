@@ -1,4 +1,4 @@
-/** Further connections for a file whose first one is slow: each fetches ranges of it into the same part. */
+/** Additional connections for a file whose first connection is slow: each fetches ranges of the file into the same part. */
 import type { FileHandle } from "node:fs/promises";
 import type { SourceResponse } from "../../../src/hub/client.ts";
 import { plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
@@ -14,45 +14,45 @@ export interface RangeJob {
   readonly file: StoreFile;
   readonly context: DownloadContext;
   readonly handle: FileHandle;
-  /** Of everything before the first connection, which continues it. */
+  /** Hash of all bytes before `startsAt`. The first connection continues it. */
   readonly hash: PrefixHash;
   readonly startsAt: number;
   readonly totalBytes: number;
   readonly validator: Validator;
   /** Ends the first connection. */
   readonly endFirst: (reason: Error) => void;
-  /** Records that bytes behind the contiguous ones may be in the part, before any is. */
+  /** Records that the part may have holes after the contiguous bytes. Must run before such bytes are written. */
   readonly mark: (contiguousBytes: number) => Promise<void>;
-  /** Counts bytes that reached the file. */
+  /** Counts bytes that were written to the file. */
   readonly onBlock: (bytes: number) => Promise<void>;
 }
 
 export interface Ranges {
-  /** For the sink of the first connection. */
+  /** The offset up to which the first connection may read. */
   readonly limit: (offset: number) => number;
-  /** Bytes of the first connection that reached the file. */
+  /** Counts bytes of the first connection that were written to the file. */
   readonly wrote: (bytes: number) => void;
-  /** False as long as there is only the first connection. */
+  /** False while there is only the first connection. */
   readonly isShared: () => boolean;
   /**
-   * Once the first connection has stopped, by `failure` if one is given: fetches the rest and hashes it. On failure
-   * the file is left with its contiguous bytes, all of them hashed. Throws SourceFailure and what the disk throws.
+   * Fetches and hashes the remaining bytes after the first connection has stopped, possibly because of `failure`. On failure
+   * the file is truncated to its contiguous bytes, which are all hashed. Throws SourceFailure, or the error of the disk.
    */
-  readonly rest: (failure?: unknown) => Promise<void>;
-  /** Everything before this offset is in the file. */
+  readonly finish: (failure?: unknown) => Promise<void>;
+  /** All bytes before this offset are in the file. */
   readonly contiguous: () => number;
 }
 
-/** Segments that may be under way or waiting for an earlier one, for each connection. */
+/** Number of segments, per connection, that may be ahead of the contiguous bytes. */
 const AHEAD = 1.5;
-/** Of one host: where many files are downloaded at once, each has fewer. */
+/** Maximum number of connections of one host. With many concurrent downloads, each has fewer connections. */
 const MAX_CONNECTIONS = 16;
-/** Of the connections beside the first: there are more of them, and the blocks are not hashed. */
+/** Block size of additional connections. It is smaller, because there are more of them and their blocks are not hashed. */
 const BLOCK_BYTES = 128 << 10;
-/** A connection whose ranges were taken over so often is of no use. */
+/** A connection stops after its ranges were taken over more often than this. */
 const MAX_TAKEN_OVER = 2;
 
-/** Whether the server sends ranges, and one of another version of the file would be noticed. */
+/** True if the server supports ranges and a range of another file version would be detected. */
 export function canShare(
   { status, headers }: SourceResponse,
   { etag }: Validator,
@@ -62,7 +62,7 @@ export function canShare(
   return hasRanges && (sha256 !== undefined || (etag !== undefined && !etag.startsWith("W/")));
 }
 
-/** Sends nothing before the first connection proves slow. */
+/** Opens no connection until the first one proves slow. */
 export function createRanges(job: RangeJob): Ranges {
   const { clock } = job.context;
   const beganAt = clock.monotonicMs();
@@ -70,24 +70,24 @@ export function createRanges(job: RangeJob): Ranges {
   let shared: Shared | undefined;
   return {
     limit: (offset) => {
-      if (shared !== undefined) return shared.book.extend(shared.first, offset);
-      if (!isWorthwhile(job, offset, clock.monotonicMs() - beganAt)) return Number.POSITIVE_INFINITY;
-      shared = share(job, { start: job.startsAt, at: writtenTo, end: offset });
-      return shared.book.extend(shared.first, offset);
+      if (shared === undefined && !isWorthwhile(job, offset, clock.monotonicMs() - beganAt))
+        return Number.POSITIVE_INFINITY;
+      shared ??= share(job, { start: job.startsAt, at: writtenTo, end: offset });
+      return shared.segments.extend(shared.first, offset);
     },
     wrote: (bytes) => {
       writtenTo += bytes;
       if (shared !== undefined) shared.first.at = writtenTo;
     },
     isShared: () => shared !== undefined,
-    rest: async (failure) => {
+    finish: async (failure) => {
       if (shared !== undefined) await finishShared(job, shared, failure);
     },
-    contiguous: () => shared?.book.contiguous() ?? writtenTo,
+    contiguous: () => shared?.segments.contiguous() ?? writtenTo,
   };
 }
 
-/** How many this file may have now. */
+/** The number of connections that this file may have now. */
 function connectionsFor({ ranges, queue }: DownloadContext): number {
   return Math.min(ranges.connections, Math.floor(MAX_CONNECTIONS / Math.max(1, queue.running())));
 }
@@ -100,13 +100,13 @@ function isWorthwhile({ startsAt, totalBytes, context }: RangeJob, offset: numbe
 }
 
 interface Shared {
-  readonly book: Segments;
-  /** Of the first connection. */
+  readonly segments: Segments;
+  /** The segment of the first connection. */
   readonly first: Segment;
   /** Ends all other connections. */
   readonly stop: AbortController;
   readonly signal: AbortSignal;
-  /** None of them rejects. */
+  /** These promises never reject. */
   readonly connections: Promise<void>[];
   failure?: unknown;
 }
@@ -114,36 +114,36 @@ interface Shared {
 function share(job: RangeJob, first: Segment): Shared {
   const { segmentBytes } = job.context.ranges;
   const connections = connectionsFor(job.context);
-  const book = createSegments(first, job.totalBytes, {
+  const segments = createSegments(first, job.totalBytes, {
     segmentBytes,
     aheadBytes: AHEAD * connections * segmentBytes,
   });
   const stop = new AbortController();
   const signal = AbortSignal.any([job.context.signal, stop.signal]);
-  signal.addEventListener("abort", book.notify, { once: true });
+  signal.addEventListener("abort", segments.notify, { once: true });
   stop.signal.addEventListener("abort", () => job.endFirst(stop.signal.reason), { once: true });
-  const shared: Shared = { book, first, stop, signal, connections: [] };
-  // Their ranges begin behind what the first connection takes on now.
-  book.extend(first, first.end);
+  const shared: Shared = { segments, first, stop, signal, connections: [] };
+  // The ranges of the additional connections begin after the segment that the first connection continues now.
+  segments.extend(first, first.end);
   const marked = job.mark(first.at);
   for (let index = 1; index < connections; index += 1)
     shared.connections.push(
-      marked.then(() => fetchRanges(job, shared)).catch((error: unknown) => note(shared, error)),
+      marked.then(() => fetchRanges(job, shared)).catch((error: unknown) => noteFailure(shared, error)),
     );
   return shared;
 }
 
-/** A connection that the server refuses or breaks off leaves its range to the others; anything else ends all of them. */
-function note(shared: Shared, error: unknown): void {
+/** After a failure of the source, the other connections fetch the range. Any other failure ends all connections. */
+function noteFailure(shared: Shared, error: unknown): void {
   shared.failure = error;
   if (!(error instanceof SourceFailure)) shared.stop.abort(error);
 }
 
-async function fetchRanges(job: RangeJob, { book, signal }: Shared): Promise<void> {
+async function fetchRanges(job: RangeJob, { segments, signal }: Shared): Promise<void> {
   for (let takenOver = 0; takenOver <= MAX_TAKEN_OVER; ) {
     signal.throwIfAborted();
-    const change = book.change();
-    const segment = book.take();
+    const change = segments.change();
+    const segment = segments.take();
     if (segment === "done") return;
     if (segment === "wait") {
       await change;
@@ -153,18 +153,18 @@ async function fetchRanges(job: RangeJob, { book, signal }: Shared): Promise<voi
     segment.takeOver = () => own.abort();
     try {
       await fetchRange(job, segment, AbortSignal.any([signal, own.signal]), own.signal);
-      book.finish(segment);
+      segments.finish(segment);
     } catch (error) {
       if (own.signal.aborted) takenOver += 1;
       else {
-        book.giveBack(segment);
+        segments.release(segment);
         throw bodyFailure(error, `${job.file.name} broke off at ${segment.at} of ${job.totalBytes} bytes`);
       }
     }
   }
 }
 
-/** `takenOver`: what arrives after that is another connection's. */
+/** Once `takenOver` is aborted, another connection fetches the remaining bytes. */
 async function fetchRange(
   job: RangeJob,
   segment: Segment,
@@ -195,22 +195,22 @@ async function fetchRange(
     throw transient("SourceTruncated", `${plainUrl(answer.url)} ended a range before its last byte`);
 }
 
-/** Throws OtherVersion, or SourceFailure for an answer without the range. */
+/** Throws OtherVersion, or SourceFailure for a response without the range. */
 function checkRange(answer: SourceResponse, segment: Segment, { validator, totalBytes }: RangeJob): void {
   const { url, status, headers } = answer;
   const { etag } = validatorOf(headers);
   const total = totalBytesOf(answer);
-  const isOther =
+  const isOtherVersion =
     (etag !== undefined && validator.etag !== undefined && etag !== validator.etag) ||
     (total !== undefined && total !== totalBytes);
-  if ((status === 200 || status === 206) && isOther) throw new OtherVersion(url);
   if (status !== 200 && status !== 206) throw statusFailure(url, status, headers["retry-after"]);
-  const isAsked = headers["content-range"]?.startsWith(`bytes ${segment.at}-${segment.end - 1}/`) === true;
-  if (status === 200 || !isAsked)
-    throw transient("SourceRefused", `${plainUrl(url)} did not answer with the range that was requested`);
+  if (isOtherVersion) throw new OtherVersion(url);
+  const range = `bytes ${segment.at}-${segment.end - 1}/`;
+  if (status === 200 || headers["content-range"]?.startsWith(range) !== true)
+    throw transient("SourceRefused", `${plainUrl(url)} did not answer with the requested range`);
 }
 
-/** The file changed during its download: what is in the part is of the version before. */
+/** The file changed during its download, so the part has bytes of the previous version. */
 class OtherVersion extends Error {
   readonly failure: SourceFailure;
   constructor(url: URL) {
@@ -220,45 +220,50 @@ class OtherVersion extends Error {
 }
 
 async function finishShared(job: RangeJob, shared: Shared, failure: unknown): Promise<void> {
-  const { book, first, connections, stop } = shared;
+  const { segments, first, connections, stop } = shared;
   const hashedTo = first.at;
   if (failure === undefined && first.at === first.end) {
-    book.finish(first);
-    connections.push(fetchRanges(job, shared).catch((error: unknown) => note(shared, error)));
+    segments.finish(first);
+    connections.push(fetchRanges(job, shared).catch((error: unknown) => noteFailure(shared, error)));
   } else {
-    book.giveBack(first);
-    note(shared, failure ?? transient("SourceTruncated", `${job.file.name} ended before its last byte`));
-    // Its first bytes were refused: nothing else of it is wanted.
+    segments.release(first);
+    noteFailure(
+      shared,
+      failure ?? transient("SourceTruncated", `${job.file.name} ended before its last byte`),
+    );
+    // If the first bytes were refused, the other ranges are useless.
     if (failure instanceof SourceFailure && !failure.isTransient) stop.abort(failure);
   }
-  let isOver = false;
-  const over = Promise.all(connections).then(() => {
-    isOver = true;
-    book.notify();
+  let isFinished = false;
+  const finished = Promise.all(connections).then(() => {
+    isFinished = true;
+    segments.notify();
   });
-  await hashBehind(job, book, hashedTo, () => isOver).catch((error: unknown) => note(shared, error));
-  await over;
+  await hashContiguous(job, segments, hashedTo, () => isFinished).catch((error: unknown) =>
+    noteFailure(shared, error),
+  );
+  await finished;
   const { reason } = stop.signal;
-  if (book.contiguous() === job.totalBytes && reason === undefined) return;
-  await job.handle.truncate(book.contiguous());
+  if (segments.contiguous() === job.totalBytes && reason === undefined) return;
+  await job.handle.truncate(segments.contiguous());
   throw reason instanceof OtherVersion ? reason.failure : (reason ?? shared.failure);
 }
 
-/** Hashes what has become contiguous, by reading it back: it is still in the page cache. */
-async function hashBehind(
+/** Hashes bytes as they become contiguous by reading them back from the page cache. */
+async function hashContiguous(
   { context, handle, hash, mark, totalBytes }: RangeJob,
-  book: Segments,
+  segments: Segments,
   from: number,
-  isOver: () => boolean,
+  isFinished: () => boolean,
 ): Promise<void> {
   const { ranges, signal } = context;
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   let hashedTo = from;
   let markedAt = from;
   for (;;) {
-    const change = book.change();
-    const isLast = isOver();
-    hashedTo = await hashRange(handle, hash, { from: hashedTo, to: book.contiguous() }, signal, buffer);
+    const change = segments.change();
+    const isLast = isFinished();
+    hashedTo = await hashRange(handle, hash, { from: hashedTo, to: segments.contiguous() }, signal, buffer);
     context.onStored?.({ hash, bytes: hashedTo, totalBytes });
     if (isLast || hashedTo - markedAt >= ranges.segmentBytes) {
       await mark(hashedTo);

@@ -1,17 +1,17 @@
-/** One request for what a part lacks: appends the answer, over further connections where one is slow. */
+/** Requests the missing bytes of a part and appends the response, with additional connections if the first is slow. */
 import type { SourceResponse } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import { PrefixHash } from "../content/prefix-hash.ts";
-import { type Body, bodyFailure, firstBytesCheck, planBody, resumeHeaders } from "./body.ts";
+import { type Body, bodyFailure, classifyBody, firstBytesCheck, rangeHeaders } from "./body.ts";
 import type { DownloadContext, Received, StoreFile } from "./context.ts";
 import { type DownloadPart, type OpenPart, openPart, truncateIfDiskFull, writeMeta } from "./part.ts";
 import { canShare, createRanges, type Ranges } from "./ranges.ts";
 import { writeResponse } from "./response-writer.ts";
 
-/** Free space is checked again after this many bytes. */
+/** The free disk space is checked again after this many bytes. */
 export const ADMIT_EVERY_BYTES = 64 << 20;
 
-/** The part then has all bytes, which are not synced. Throws SourceFailure for failures of server or network, MetalbridgeError for those of the disk. */
+/** Completes the part without syncing it. Throws SourceFailure for the server or network, and MetalbridgeError for the disk. */
 export async function receiveFile(
   file: StoreFile,
   part: DownloadPart,
@@ -19,7 +19,9 @@ export async function receiveFile(
 ): Promise<Received> {
   const opened = await openPart(part, file, context);
   try {
-    const headers = resumeHeaders(opened, file.sha256 !== undefined);
+    const { sizeBytes, validator } = opened;
+    const headers =
+      sizeBytes === 0 ? {} : rangeHeaders(`${sizeBytes}-`, validator, file.sha256 !== undefined);
     const answer = await context.source.open(file.url, { headers, signal: context.signal });
     try {
       return await receiveAnswer({ answer, opened, file, part, context });
@@ -45,7 +47,7 @@ type Bytes = Extract<Body, { at: "bytes" }>;
 
 async function receiveAnswer(reception: Reception): Promise<Received> {
   const { answer, opened, file, part, context } = reception;
-  const body = planBody(answer, opened);
+  const body = classifyBody(answer, opened);
   if (body.at === "complete") {
     const { hash, sizeBytes, validator } = opened;
     remember(part, hash, sizeBytes);
@@ -53,10 +55,7 @@ async function receiveAnswer(reception: Reception): Promise<Received> {
   }
   if (body.at === "useless") {
     await opened.file.truncate(0);
-    throw transient(
-      "SourceTruncated",
-      `${plainUrl(answer.url)} answered with a range that was not requested`,
-    );
+    throw transient("SourceTruncated", `${plainUrl(answer.url)} did not answer with the requested range`);
   }
   if (body.totalBytes === 0) throw permanent("SourceEmpty", `${plainUrl(answer.url)} has zero bytes`);
   if (body.startsAt > 0) return receiveBytes(reception, body);
@@ -72,7 +71,7 @@ async function receiveBytes(reception: Reception, body: Bytes): Promise<Received
   context.onProgress(startsAt, totalBytes);
   context.onStored?.({ hash: opened.hash, bytes: startsAt, totalBytes });
   const onBlock = countBlocks(body, context);
-  const ranges = furtherRanges(reception, body, onBlock);
+  const ranges = additionalRanges(reception, body, onBlock);
   let written = startsAt;
   const contiguous = (): number => ranges?.contiguous() ?? written;
   const wrote = (bytes: number): Promise<void> => {
@@ -83,18 +82,19 @@ async function receiveBytes(reception: Reception, body: Bytes): Promise<Received
   };
   try {
     await writeBody(reception, body, ranges, wrote).then(
-      () => ranges?.rest(),
+      () => ranges?.finish(),
       (error: unknown) => {
         const failure = bodyFailure(error, brokeOff(file, written, totalBytes));
         if (ranges?.isShared() !== true) throw failure;
-        return ranges.rest(failure);
+        return ranges.finish(failure);
       },
     );
   } catch (failure) {
-    if (failure instanceof SourceFailure) failure.gainedBytes = contiguous() - startsAt;
-    // What a connection refuses says nothing of the bytes that are there; what they are does.
-    if (failure instanceof SourceFailure && failure.error.code === "SourceIsNotAModel")
-      await opened.file.truncate(0);
+    if (failure instanceof SourceFailure) {
+      failure.gainedBytes = contiguous() - startsAt;
+      // The bytes are useless only if they are not a model. Other failures concern the connection.
+      if (failure.error.code === "SourceIsNotAModel") await opened.file.truncate(0);
+    }
     throw failure;
   } finally {
     remember(part, opened.hash, contiguous());
@@ -107,8 +107,8 @@ async function receiveBytes(reception: Reception, body: Bytes): Promise<Received
   return { sizeBytes, validator, isOneResponse: startsAt === 0 && !part.isShared };
 }
 
-/** Undefined where the file cannot be shared among connections. */
-function furtherRanges(
+/** Undefined if the file cannot be fetched in ranges. */
+function additionalRanges(
   { answer, opened, file, part, context }: Reception,
   { startsAt, totalBytes, validator }: Bytes,
   onBlock: (bytes: number) => Promise<void>,
@@ -140,7 +140,7 @@ function writeBody(
     file: opened.file,
     hash: opened.hash,
     startsAt,
-    // A range may come with more bytes than it announces.
+    // A server may send more bytes than it announces.
     limit: (offset) => Math.min(ranges?.limit(offset) ?? totalBytes, totalBytes),
     checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, answer.headers["content-type"]),
     pace: (bytes) => context.pace?.(bytes, context.signal),
@@ -148,13 +148,13 @@ function writeBody(
   });
 }
 
-/** For the next attempt. */
+/** Saves the hash state for the next attempt. */
 function remember(part: DownloadPart, hash: PrefixHash, hashedBytes: number): void {
   part.hash = hash;
   part.hashedBytes = hashedBytes;
 }
 
-/** Counts what reaches the file, from whichever connection, and checks the disk now and then. */
+/** Counts the bytes that all connections write to the file, and checks the free disk space periodically. */
 export function countBlocks(
   { startsAt, totalBytes }: Pick<Bytes, "startsAt" | "totalBytes">,
   context: Pick<DownloadContext, "onReceived" | "onProgress" | "admit">,

@@ -1,4 +1,4 @@
-/** Streams a response to disk and through SHA-256 in one pass, in large blocks, with flat memory. */
+/** Streams a response to disk and through SHA-256 in one pass, in large blocks, with constant memory. */
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -7,19 +7,19 @@ import type { PrefixHash } from "../content/prefix-hash.ts";
 
 export interface SinkOptions {
   readonly file: FileHandle;
-  /** Where in the file the first byte of the response belongs. */
+  /** File offset of the first byte of the response. */
   readonly startsAt: number;
-  /** Absent: the file is hashed elsewhere. */
+  /** Absent: the caller hashes the file. */
   readonly hash?: PrefixHash | undefined;
-  /** Given the first bytes of the file once there are four, or all there are; throws to refuse them. Absent when resuming. */
+  /** Called with the first four or more bytes of the file, or with all bytes of a shorter one. Throws to refuse them. Absent when resuming. */
   readonly checkStart?: ((bytes: Uint8Array) => void) | undefined;
-  /** How far in the file this response may be read, asked with how far it has been. The same offset ends it. Absent: to its end. */
+  /** Returns the offset up to which the response may be read. Returning the argument ends the read. Absent: no limit. */
   readonly limit?: ((offset: number) => number) | undefined;
-  /** Counts bytes against the bandwidth of the host; a promise means: wait for it before reading on. */
+  /** Counts bytes against the bandwidth limit. The reader waits for a returned promise before it reads more. */
   readonly pace?: ((bytes: number) => Promise<void> | undefined) | undefined;
-  /** How much is hashed and written at a time; one connection has up to three such blocks. */
+  /** Bytes that are hashed and written at a time; one connection has up to three such blocks. */
   readonly blockBytes?: number;
-  /** Called with the size of each block that reached the file; throws to stop. */
+  /** Called with the size of each block that was written to the file. Throws to stop. */
   readonly onBlock: (bytes: number) => Promise<void> | void;
 }
 
@@ -27,9 +27,8 @@ const BLOCK_BYTES = 512 << 10;
 const BLOCKS = 3;
 
 /**
- * Ends when the response or its limit ends; throws what the response or the disk throws, after everything that arrived
- * was written. Each block is hashed on this thread while the thread pool writes it; when all blocks are under way,
- * reading pauses.
+ * Resolves at the end of the response or at its limit. Throws the error of the response or the disk after all received bytes
+ * were written. The thread pool writes each block while this thread hashes it. Reading pauses while all blocks are in use.
  */
 export async function writeResponse(response: IncomingMessage, options: SinkOptions): Promise<void> {
   const { startsAt, limit = () => Number.POSITIVE_INFINITY, pace } = options;
@@ -37,24 +36,21 @@ export async function writeResponse(response: IncomingMessage, options: SinkOpti
   let offset = startsAt;
   freeSocketBuffers(response.socket);
   const take = (chunk: Buffer): Promise<void> | undefined => {
-    const wanted = within(chunk, offset, limit);
-    const { length } = wanted;
+    const allowed = limitChunk(chunk, offset, limit);
+    const { length } = allowed;
     offset += length;
-    // A wait per chunk would cost more than the copy: only a full set of blocks waits.
-    const full = blocks.push(wanted);
-    if (full === undefined) {
+    const copied = () => {
       freeBuffer(chunk);
       return pace?.(length);
-    }
-    return full.then(() => {
-      freeBuffer(chunk);
-      return pace?.(length);
-    });
+    };
+    // A wait per chunk would cost more than the copy, so it waits only if no block is free.
+    const pushed = blocks.push(allowed);
+    return pushed === undefined ? copied() : pushed.then(copied);
   };
   try {
     await eachChunk(response, take, () => limit(offset) <= offset);
   } catch (error) {
-    // What the disk throws goes first: the hash is ahead of the file then.
+    // An error of the disk takes precedence, because the hash is then ahead of the file.
     await blocks.end();
     throw error;
   }
@@ -62,13 +58,13 @@ export async function writeResponse(response: IncomingMessage, options: SinkOpti
 }
 
 /**
- * Hands over each chunk as it arrived: an iterator would join those that queue up into new buffers. While a promise of
- * `take` is pending, reading pauses. Resolves at the end of the response, or once `isOver`, which destroys it.
+ * Calls `take` with each chunk as it arrived, because an iterator would join queued chunks into new buffers. Reading pauses
+ * while a promise of `take` is pending. Resolves at the end of the response. Once `isDone`, the response is destroyed.
  */
 function eachChunk(
   response: IncomingMessage,
   take: (chunk: Buffer) => Promise<void> | undefined,
-  isOver: () => boolean,
+  isDone: () => boolean,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let taken: Promise<void> = Promise.resolve();
@@ -78,26 +74,26 @@ function eachChunk(
     if (!(error instanceof Error)) return void taken.then(resolve, reject);
     taken.then(drain).then(() => reject(error), reject);
   };
-  /** Arrived while reading paused, and still to be had after the connection broke. */
+  /** Takes the chunks that arrived while reading was paused, which are still readable after the connection broke. */
   const drain = async (): Promise<void> => {
     for (let chunk = response.read(); chunk !== null; chunk = response.read()) await take(chunk);
   };
   const next = (): void => {
-    if (!isOver()) return void response.resume();
+    if (!isDone()) return void response.resume();
     response.destroy();
     settle();
   };
   const onData = (chunk: Buffer): void => {
     const wait = take(chunk);
     if (wait === undefined) {
-      if (isOver()) next();
+      if (isDone()) next();
       return;
     }
     response.pause();
     taken = wait.then(next);
     taken.catch(settle);
   };
-  // Whoever destroys it later has its reasons; they are no longer of interest here.
+  // The caller may destroy the response later with an error, which is irrelevant here.
   response.on("error", () => undefined);
   const forget = finished(response, { writable: false }, settle);
   response.on("data", onData);
@@ -105,25 +101,25 @@ function eachChunk(
 }
 
 /**
- * Each read of the socket has a buffer of its own, and so has each chunk that the parser copies out of it. Left to the
- * garbage collector they are 100 MB before it comes, in memory that is never in a cache.
+ * Frees the buffers of socket reads early. Each read has its own buffer, as does each chunk that the parser copies out of it.
+ * Without this, they grow to 100 MB of cold memory before the garbage collector runs.
  */
 export function freeSocketBuffers(socket: Socket): void {
   let before: Buffer | undefined;
-  // The parser is done with the read before: it came to this event before us.
+  // The parser has finished with the previous read, because its listener runs before this one.
   socket.on("data", (read: Buffer) => {
     if (before !== undefined) freeBuffer(before);
     before = read;
   });
 }
 
-/** Frees the memory of a buffer that nothing reads any more, if it is the only one in it. */
+/** Frees the memory of a buffer that is no longer read, unless it shares the memory with other buffers. */
 export function freeBuffer({ buffer, length }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 
-/** What may be read of a chunk that begins at `offset`: the limit is asked again where it ends in the chunk. */
-function within(chunk: Buffer, offset: number, limit: (offset: number) => number): Buffer {
+/** The allowed bytes of a chunk that begins at `offset`. The limit is read again if it ends within the chunk. */
+function limitChunk(chunk: Buffer, offset: number, limit: (offset: number) => number): Buffer {
   let length = 0;
   for (let end = limit(offset); length < chunk.length && end > offset + length; end = limit(offset + length))
     length = Math.min(chunk.length, end - offset);
@@ -131,7 +127,7 @@ function within(chunk: Buffer, offset: number, limit: (offset: number) => number
 }
 
 interface BlockWriter {
-  /** Copies the chunk; a promise means: wait for it before the next push. */
+  /** Copies the chunk. The caller must wait for a returned promise before the next push. */
   readonly push: (chunk: Buffer) => Promise<void> | undefined;
   readonly end: () => Promise<void>;
 }
@@ -141,13 +137,13 @@ function blockWriter(options: SinkOptions): BlockWriter {
   const free: Buffer[] = [];
   const underWay: Promise<void>[] = [];
   let made = 0;
-  /** Made when they are needed: where the disk is faster than the network, two are. */
-  const spare = (): Buffer | undefined => {
+  /** Allocates blocks on demand: with a disk that is faster than the network, two are enough. */
+  const freeBlock = (): Buffer | undefined => {
     if (free.length > 0 || made === BLOCKS) return free.pop();
     made += 1;
     return Buffer.allocUnsafeSlow(blockBytes);
   };
-  let block = spare();
+  let block = freeBlock();
   let used = 0;
   let offset = startsAt;
   let unchecked = checkStart;
@@ -169,17 +165,17 @@ function blockWriter(options: SinkOptions): BlockWriter {
     unchecked?.(full);
     unchecked = undefined;
     const writing = write(block, used, offset, underWay.at(-1));
-    // The failure is thrown by the wait for this block; until then it must not count as unhandled.
+    // The wait for this block throws the failure. Until then it must not count as an unhandled rejection.
     writing.catch(() => undefined);
     underWay.push(writing);
     hash?.update(full);
     offset += used;
-    block = spare();
+    block = freeBlock();
     used = 0;
   };
   const nextBlock = async (): Promise<Buffer> => {
     for (;;) {
-      const next = spare();
+      const next = freeBlock();
       if (next !== undefined) return next;
       await underWay.shift();
     }

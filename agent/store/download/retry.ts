@@ -16,25 +16,29 @@ const JITTER = [0.75, 1.25] as const;
 export async function withRetries<T>(
   run: () => Promise<T>,
   limits: RetryLimits,
-  world: { readonly clock: Clock; readonly signal: AbortSignal },
+  wait: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<T> {
   for (let failures = 1; ; failures += 1) {
-    world.signal.throwIfAborted();
+    wait.signal.throwIfAborted();
     try {
       return await run();
     } catch (error) {
-      world.signal.throwIfAborted();
+      wait.signal.throwIfAborted();
       if (!(error instanceof SourceFailure)) throw error;
       if (!error.isTransient || failures >= limits.attempts) throw error.error;
-      await waitBeforeRetry(pauseBeforeRetryMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
+      await waitBeforeRetry(pauseBeforeRetryMs(failures, limits.firstBackoffMs, error.retryAfterMs), wait);
     }
   }
 }
 
-/** A longer Retry-After wins, within a limit. */
-export function pauseBeforeRetryMs(failures: number, firstMs: number, askedMs: number | undefined): number {
+/** The backoff, or a longer Retry-After up to a limit. */
+export function pauseBeforeRetryMs(
+  failures: number,
+  firstMs: number,
+  retryAfterMs: number | undefined,
+): number {
   const ownMs = backoffMs(failures, { firstMs, capMs: MAX_BACKOFF_MS, jitter: JITTER });
-  return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), MAX_BACKOFF_MS));
+  return Math.max(ownMs, Math.min(Math.round(retryAfterMs ?? 0), MAX_BACKOFF_MS));
 }
 
 /** Rejects with the signal's reason when it is aborted. */

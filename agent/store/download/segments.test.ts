@@ -32,7 +32,7 @@ test("what is missing of a range that was given back is taken next; the rest of 
   const [second, third] = [take(), take()];
   second.at = 130;
   const change = book.change();
-  book.giveBack(second);
+  book.release(second);
   await change;
   for (const whole of [first, third]) {
     whole.at = whole.end;
@@ -63,6 +63,6 @@ test("a connection reads on into a range that no other has begun, and takes over
   begun.takeOver = () => expect.unreachable();
   begun.at = 310;
   expect(book.extend(first, 300)).toBe(300);
-  book.giveBack(begun);
+  book.release(begun);
   expect(book.extend(first, 300)).toBe(300);
 });

@@ -1,37 +1,37 @@
-/** Which connection fetches which range of one file, when several share it. */
+/** Assigns the ranges of one file to several connections. */
 
 export interface Segment {
   readonly start: number;
-  /** Up to here its bytes are in the file. */
+  /** All bytes before this offset are in the file. */
   at: number;
-  /** Behind its last byte. */
+  /** Offset after the last byte. */
   end: number;
-  /** Set while its answer is awaited: stops that, because the connection before it has come as far. */
+  /** Set while the segment has no byte yet: stops its request, because the previous connection has reached its start. */
   takeOver?: () => void;
 }
 
 export interface Segments {
-  /** The lowest range that is not fetched yet; "wait" for a change; "done" once every range is there. */
+  /** Takes the lowest range that no connection fetches. "wait": wait for a change. "done": every range was fetched. */
   readonly take: () => Segment | "wait" | "done";
-  /** A connection that has read up to `offset`, the end of its segment: how far it may read on. */
+  /** Extends the segment of a connection that has read up to `offset`, and returns the new end. */
   readonly extend: (segment: Segment, offset: number) => number;
   readonly finish: (segment: Segment) => void;
-  /** What is missing of it is for other connections. */
-  readonly giveBack: (segment: Segment) => void;
-  /** Everything before this offset is in the file. */
+  /** Leaves the missing bytes of the segment to other connections. */
+  readonly release: (segment: Segment) => void;
+  /** All bytes before this offset are in the file. */
   readonly contiguous: () => number;
-  /** Resolves when a segment has been finished or given back, or `notify` is called. */
+  /** Resolves when a segment is finished or released, or `notify` is called. */
   readonly change: () => Promise<void>;
   readonly notify: () => void;
 }
 
 export interface SegmentLimits {
   readonly segmentBytes: number;
-  /** No range that begins farther than this ahead of the contiguous bytes is taken. */
+  /** Maximum distance between the contiguous bytes and the start of a new range. */
   readonly aheadBytes: number;
 }
 
-/** `first` is fetched already; the ranges behind it are for whoever takes them. */
+/** A connection already fetches `first`. */
 export function createSegments(
   first: Segment,
   totalBytes: number,
@@ -55,7 +55,7 @@ export function createSegments(
     active.delete(segment);
     notify();
   };
-  /** Of the range that begins at `offset`, if no connection has a byte of it yet. */
+  /** The end of the range that begins at `offset`, if no connection has a byte of it yet. */
   const endFrom = (offset: number): number | undefined => {
     if (offset === next && next < totalBytes) return cut();
     const index = free.findIndex(({ at }) => at === offset);
@@ -87,7 +87,7 @@ export function createSegments(
       return segment.end;
     },
     finish: end,
-    giveBack: (segment) => {
+    release: (segment) => {
       const { at, end: to } = segment;
       if (at < to) free.push({ start: at, at, end: to });
       free.sort((a, b) => a.start - b.start);

@@ -1,7 +1,7 @@
-/** One run per key at a time; later callers join it, and it is stopped once its last caller has left. */
+/** Allows one run per key at a time. Later callers join it, and it is aborted once its last caller has left. */
 
 export interface SingleFlight<T, Caller extends { readonly signal: AbortSignal }> {
-  /** `isOwn`: whether this call started the run. */
+  /** `isOwn`: this call started the run. */
   readonly join: (
     key: string,
     caller: Caller,
@@ -20,10 +20,10 @@ export function createSingleFlight<T, Caller extends { readonly signal: AbortSig
   Caller
 > {
   const runs = new Map<string, Run<T, Caller>>();
-  /** Abandoned runs that have not closed their files yet; the next run of the key waits for them. */
+  /** Abandoned runs that have not closed their files yet. The next run of the key waits for them. */
   const stopping = new Map<string, Promise<unknown>>();
   const abandon = (key: string, run: Run<T, Caller>, reason: unknown): void => {
-    // Removed from the map at once, or a new caller would join a run that is stopping.
+    // The run is removed from the map immediately, so that no new caller joins a run that is stopping.
     if (runs.get(key) !== run) return;
     runs.delete(key);
     const stopped = run.done
@@ -46,7 +46,7 @@ export function createSingleFlight<T, Caller extends { readonly signal: AbortSig
         };
         run.done.then(forget, forget);
       }
-      const done = whileCalled(run.done, caller.signal).finally(() => {
+      const done = untilAborted(run.done, caller.signal).finally(() => {
         run.callers.delete(caller);
         if (run.callers.size === 0) abandon(key, run, caller.signal.reason);
       });
@@ -68,8 +68,8 @@ function launch<T, Caller>(
   return { done: run(), callers, controller };
 }
 
-/** Rejects with the signal's reason when the caller leaves. */
-async function whileCalled<T>(done: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Rejects with the signal's reason when it is aborted first. */
+async function untilAborted<T>(done: Promise<T>, signal: AbortSignal): Promise<T> {
   let leave = (): void => undefined;
   const left = new Promise<never>((_, reject) => {
     leave = () => reject(signal.reason);

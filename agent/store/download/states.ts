@@ -1,28 +1,13 @@
 /**
- * The download of one content as a state machine. `download.ts` runs the effect of a state; its event leads to the next.
- *
- * | State      | Effect                                                                  | Event: next state |
- * |------------|-------------------------------------------------------------------------|-------------------|
- * | queued     | waits for a place among the downloads of this host                      | started: peers where they can help, else source |
- * | peers      | takes proven chunks of other hosts while they are the better choice     | received: verifying; useSource: source |
- * | source     | requests what the part lacks, in ranges where one connection is slow    | received: verifying; usePeers: peers; failed: backoff, or exhausted |
- * | backoff    | waits, for as long as the source asks or longer after each failure      | elapsed: source; usePeers: peers |
- * | verifying  | syncs the part and compares its SHA-256 with the stated one             | verified: publishing; usePeers: peers; failed: backoff, or exhausted |
- * | exhausted  | asks whether peers can give what the source does not                    | usePeers: peers; ended: failed |
- * | publishing | notes origin and digests, then renames the part to its blob             | published: done |
- * | done       |                                                                         | |
- * | failed     | moves a download with the wrong checksum to quarantine; throws          | |
- *
- * `peers` and `source` both resume the part, and ask for room on the disk before its next byte and every 64 MiB.
- * An abort, a full disk or a bug ends the download in any state; the part stays for the next one. When a fetch that failed
- * is repeated is decided by whoever wants the model.
+ * The download of one content as a state machine: `download.ts` runs the effect of each state, and the resulting event selects
+ * the next state. agent/store/README.md has the table of states, effects and events.
  */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { SourceFailure } from "../../../src/hub/failure.ts";
 import type { Content } from "../content/finished-downloads.ts";
 import type { Received } from "./context.ts";
 
-/** `failures`: of the source, in a row. */
+/** `failures`: consecutive failures of the source. */
 export type DownloadState =
   | { readonly at: "queued" }
   | { readonly at: "peers" }
@@ -48,14 +33,14 @@ interface ReceivedFrom {
 
 interface Verified {
   readonly content: Content;
-  /** Digests of its prefixes. */
+  /** Digests of the content's prefixes. */
   readonly prefixes: readonly string[];
 }
 
-/** An attempt that stores as much counts as the first failure again. */
+/** A failed attempt that stored at least this much resets the number of failures to one. */
 const PROGRESS_BYTES = 1 << 20;
 
-/** Pure. Throws for an event that the state does not have. */
+/** Pure. Throws for an event that is invalid in the state. */
 export function nextState(state: DownloadState, event: DownloadEvent, attempts: number): DownloadState {
   const failures = "failures" in state ? state.failures : 0;
   switch (event.on) {
@@ -94,6 +79,6 @@ function afterFailure(
   if (error.isTransient && failures < attempts) return { at: "backoff", failures, failure: error };
   if (failures === 1) return { at: "exhausted", error: error.error };
   const { code, message, remedy } = error.error;
-  const explained = `${message} (${failures} attempts in a row)`;
-  return { at: "exhausted", error: new MetalbridgeError(code, explained, remedy, { cause: error }) };
+  const withAttempts = `${message} (${failures} attempts in a row)`;
+  return { at: "exhausted", error: new MetalbridgeError(code, withAttempts, remedy, { cause: error }) };
 }
