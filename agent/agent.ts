@@ -45,7 +45,7 @@ export interface AgentInputs {
 /** What is on disk, and what was learned from it. */
 interface Opened {
   readonly run: RunCommand;
-  readonly keptHost: CachedHost;
+  readonly cachedHost: CachedHost;
   readonly addressesUp: AddressesUp;
   readonly state: AgentState;
   readonly peers: Peers | undefined;
@@ -76,9 +76,9 @@ export async function openAgent(inputs: AgentInputs): Promise<Agent> {
   const { config, environment, clock, log, signal } = inputs;
   const { hostName, peers: peering } = config;
   const run = createRunCommand(environment.toolPath);
-  const keptHost = openCachedHost(config.stateDir, hostName, log);
+  const cachedHost = openCachedHost(config.stateDir, hostName, log);
   const addressesUp = watchAddressesUp(clock);
-  const state = new AgentState(config.addresses, addressesUp, keptHost.read());
+  const state = new AgentState(config.addresses, addressesUp, cachedHost.read());
   const peers =
     peering.enabled && !config.dryRun
       ? createPeers({ hostName, port: peering.port, maxRate: peering.maxRate, clock, log, signal })
@@ -99,7 +99,7 @@ export async function openAgent(inputs: AgentInputs): Promise<Agent> {
     capacityWithPurging:
       config.platform === "darwin" ? (folder) => capacityWithPurging(run, folder) : undefined,
   });
-  return buildAgent(inputs, { run, keptHost, addressesUp, state, peers, store, downloaded });
+  return buildAgent(inputs, { run, cachedHost, addressesUp, state, peers, store, downloaded });
 }
 
 function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
@@ -116,10 +116,10 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     store,
     clock,
     log,
-    elsewhere: config,
+    otherPrograms: config,
     address,
     reader: { ...reader, memory: async () => pressure.latest() ?? pressure.read() },
-    judgement: pressure.judgement,
+    assessment: pressure.assessment,
     machineConditions: createHostConditions(config, environment.toolPath, clock),
     drivers: [...drivers.values()],
     agentVersion: environment.agentVersion,
@@ -131,7 +131,7 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     },
     isWorking: () => state.isSynced(),
     mayCollect: () => state.isSynced() && runner.hasInspectedAll(),
-    onReadings: (readings) => state.takeReadings(readings),
+    onReadings: (readings) => state.setReadings(readings),
   });
   const models = createModelKeeper({
     config,
@@ -142,7 +142,7 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     runner,
     tempDir: environment.tempDir,
     host: () => state.host(),
-    hasMemory: () => pressure.judgement()?.level === "Normal",
+    hasMemory: () => pressure.assessment()?.level === "Normal",
     onChange: () => {
       observer.forgetModels();
       state.report();
@@ -205,7 +205,7 @@ function createRunner(
     memory: pressure,
     memoryBudget: () => state.memoryBudget() ?? (state.isMachineUnread() ? "unread" : undefined),
     unclaimedBytes: instances.daemons.unclaimedBytes,
-    memoryLevel: () => pressure.judgement()?.level,
+    memoryLevel: () => pressure.assessment()?.level,
     portRange: config.portRange,
     address: (inUse) => addressOf(state.address(inUse)),
     isAddressUp: (known) => addressesUp.now().has(known),

@@ -56,8 +56,8 @@ async function observeOnce(
     observe(),
   ]);
   const host = hosts.ok ? hosts.value.items[0] : undefined;
-  if (host !== undefined) state.takeHost(host);
-  state.takeRoute(routed);
+  if (host !== undefined) state.setHost(host);
+  state.setRoute(routed);
   return { host, address: address(), runtimes, server, serverAheadMs: serverAheadMs() };
 }
 

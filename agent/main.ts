@@ -66,7 +66,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const starting = renderReply(environment, "starting", []);
   const lock = await lockStateDir(config.stateDir, environment.tempDir, starting);
   try {
-    await live(inputs, ports, { life, lock });
+    await runUntilStopped(inputs, ports, { life, lock });
   } finally {
     life.abort();
     end.abort();
@@ -84,7 +84,7 @@ function renderReply(
 }
 
 /** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
-async function live(
+async function runUntilStopped(
   inputs: AgentInputs,
   ports: AgentPorts,
   { life, lock }: { readonly life: AbortController; readonly lock: StateDirLock },
@@ -117,12 +117,12 @@ async function live(
   const onAnswer = (verb: string, status: number) => apiRequests.add({ verb, code: String(status) });
   const connection = await connectWithRetry(
     () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
-    { clock, log, signal, onTrouble: (trouble) => state.takeConnectTrouble(trouble) },
+    { clock, log, signal, onTrouble: (problem) => state.setConnectProblem(problem) },
   );
   if (connection !== undefined) {
-    state.takeConnectTrouble(undefined);
+    state.setConnectProblem(undefined);
     const used = path();
-    const onRenewal = (trouble: MetalbridgeError | undefined) => state.takeCredential({ trouble });
+    const onRenewal = (problem: MetalbridgeError | undefined) => state.setCredential({ problem });
     if (used !== undefined)
       renewCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
     await startSession(agent, connection);
@@ -132,7 +132,7 @@ async function live(
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
   await agent.runner.stop();
-  await Promise.all([agent.keptHost.settled(), agent.gate.settled()]);
+  await Promise.all([agent.cachedHost.settled(), agent.gate.settled()]);
   agent.gate.close();
   if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));

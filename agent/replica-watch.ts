@@ -29,25 +29,25 @@ export interface ReplicaWatch {
   readonly isSynced: () => boolean;
   /** Since the watch last received anything. */
   readonly ageMs: () => number | undefined;
-  readonly troubles: () => readonly HostProblem[];
+  readonly problems: () => readonly HostProblem[];
 }
 
 export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
   const { clock, log, signal, onSynced } = options;
   let replicas: Reflector<InferenceReplica> | undefined;
   let watching: AbortController | undefined;
-  let trouble: MetalbridgeError | undefined;
+  let problem: MetalbridgeError | undefined;
   return {
     begin: () => {
       watching = new AbortController();
       replicas = watchReplicas(options, AbortSignal.any([signal, watching.signal]), {
         onSynced: () => {
-          trouble = undefined;
+          problem = undefined;
           onSynced();
         },
         onTrouble: (error) => {
-          if (trouble?.code !== error.code) log.warn({ code: error.code }, error.message);
-          trouble = error;
+          if (problem?.code !== error.code) log.warn({ code: error.code }, error.message);
+          problem = error;
         },
       });
     },
@@ -61,10 +61,10 @@ export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
       const signMs = replicas?.lastSignMs();
       return signMs === undefined ? undefined : clock.monotonicMs() - signMs;
     },
-    troubles: () =>
-      replicas?.isSynced() === true || trouble === undefined
+    problems: () =>
+      replicas?.isSynced() === true || problem === undefined
         ? []
-        : [{ code: trouble.code, message: trouble.message }],
+        : [{ code: problem.code, message: problem.message }],
   };
 }
 

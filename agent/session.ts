@@ -27,10 +27,10 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
   const { inputs, state, runner, peers, store } = agent;
   const { config, clock, log, signal } = inputs;
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const askRoute =
+  const readRoute =
     config.addresses.length > 0 ? undefined : createRouteReader(() => connection.server, clock);
-  const [routed, instanceId] = await Promise.all([askRoute?.(), readOwnId(agent)]);
-  state.takeRoute(routed);
+  const [routed, instanceId] = await Promise.all([readRoute?.(), readOwnInstanceId(agent)]);
+  state.setRoute(routed);
   const remote = remoteAccessOf(agent, client);
   /** On the address that engines are served on, which the Host allows. */
   const serveHost = (): void => {
@@ -47,7 +47,7 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
     cluster.wake();
     store.reconnect();
   };
-  const look = createPauseWatch({
+  const checkPause = createPauseWatch({
     clock,
     log,
     onPause: (pause) => {
@@ -59,12 +59,12 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
     clock,
     log,
     signal,
-    askRoute,
+    askRoute: readRoute,
     onLook: (everyMs) => {
-      look(everyMs);
+      checkPause(everyMs);
       agent.addressesUp.look();
     },
-    onRouted: (address) => state.takeRoute(address),
+    onRouted: (address) => state.setRoute(address),
     address: () => addressOf(agent.address()),
     onChange: () => {
       reconnect();
@@ -133,7 +133,7 @@ function joinCluster(
     isNameOurs: registration.isNameOurs,
     isSynced: replicas.isSynced,
     watchAgeMs: replicas.ageMs,
-    troubles: () => [...registration.troubles(), ...replicas.troubles()],
+    problems: () => [...registration.problems(), ...replicas.problems()],
     report: registration.report,
     /** After a sleep: cached state may be long out of date, and connections may be dead. */
     wake: () => {
@@ -146,14 +146,14 @@ function joinCluster(
   };
 }
 
-function takeHost({ inputs, state, keptHost, models, store }: Agent, host: Host | undefined): void {
-  state.takeHost(host);
-  keptHost.save(host);
+function takeHost({ inputs, state, cachedHost, models, store }: Agent, host: Host | undefined): void {
+  state.setHost(host);
+  cachedHost.save(host);
   if (host !== undefined) models.take(host);
   store.setQuota(state.quotaBytes() ?? inputs.config.disk.quota);
 }
 
-async function readOwnId({ inputs, observer }: Agent): Promise<string> {
+async function readOwnInstanceId({ inputs, observer }: Agent): Promise<string> {
   const machineId = await observer.machineId();
   const { id, wasCopied } = await readInstanceId(inputs.config.stateDir, machineId);
   if (wasCopied)

@@ -13,13 +13,13 @@ export interface ClusterSession {
   readonly isNameOurs: () => boolean;
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
-  readonly troubles: () => readonly HostProblem[];
+  readonly problems: () => readonly HostProblem[];
   /** Writes the Host's status soon if it changed. */
   readonly report: () => void;
 }
 
 type ClusterState =
-  | { readonly at: "connecting"; readonly trouble: MetalbridgeError | undefined }
+  | { readonly at: "connecting"; readonly problem: MetalbridgeError | undefined }
   | { readonly at: "connected"; readonly session: ClusterSession };
 
 type Credential = NonNullable<ObservedHost["credential"]>;
@@ -31,7 +31,7 @@ export class AgentState {
   #routed: string | undefined;
   #machine: MachineReadings | "unread" | "unreadable" = "unread";
   #credential: Credential | undefined;
-  #cluster: ClusterState = { at: "connecting", trouble: undefined };
+  #cluster: ClusterState = { at: "connecting", problem: undefined };
 
   /** `host` is the Host as last seen, which applies until it is read again. */
   constructor(configured: readonly string[], addressesUp: AddressesUp, host: Host | undefined) {
@@ -40,26 +40,26 @@ export class AgentState {
     this.#host = host;
   }
 
-  takeHost(host: Host | undefined): void {
+  setHost(host: Host | undefined): void {
     this.#host = host;
   }
 
   /** The local address of the route to the API server; a lost route is not a new one. */
-  takeRoute(address: string | undefined): void {
+  setRoute(address: string | undefined): void {
     this.#routed = address ?? this.#routed;
   }
 
-  takeReadings(machine: MachineReadings | "unreadable"): void {
+  setReadings(machine: MachineReadings | "unreadable"): void {
     this.#machine = machine;
   }
 
-  takeCredential(credential: Credential): void {
+  setCredential(credential: Credential): void {
     this.#credential = credential;
   }
 
   /** Undefined: the kubeconfig could be loaded. */
-  takeConnectTrouble(trouble: MetalbridgeError | undefined): void {
-    this.#cluster = { at: "connecting", trouble };
+  setConnectProblem(problem: MetalbridgeError | undefined): void {
+    this.#cluster = { at: "connecting", problem };
   }
 
   connected(session: ClusterSession): void {
@@ -128,20 +128,20 @@ export class AgentState {
   /** Why the agent is not ready, most basic reason first. */
   problems(address: AddressAnswer): readonly HostProblem[] {
     if (this.#cluster.at === "connecting") {
-      const { trouble } = this.#cluster;
-      return trouble === undefined
+      const { problem } = this.#cluster;
+      return problem === undefined
         ? [{ code: "Starting", message: "there is no connection to the API server yet" }]
-        : [{ code: trouble.code, message: trouble.message }];
+        : [{ code: problem.code, message: problem.message }];
     }
     const { session } = this.#cluster;
-    const troubles = session.troubles();
-    if (troubles.length > 0) return troubles;
+    const problems = session.problems();
+    if (problems.length > 0) return problems;
     const runtimes = this.machine()?.runtimes;
-    const trouble =
+    const problem =
       this.#host === undefined || runtimes === undefined
         ? undefined
         : hostProblemOf(this.#host, { address, runtimes });
-    if (trouble !== undefined) return [trouble];
+    if (problem !== undefined) return [problem];
     if (session.isSynced()) return [];
     return [{ code: "Starting", message: "the replicas have not been listed yet" }];
   }

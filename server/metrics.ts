@@ -2,7 +2,6 @@
 
 import type { Density, DensitySite } from "../fitness/density/density.ts";
 import { round } from "../fitness/scoring/units.ts";
-import type { Moment } from "../src/capacity/placement/claims.ts";
 import {
   type Labels,
   type MetricFamily,
@@ -11,6 +10,7 @@ import {
 } from "../src/http/metrics/family.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import type { Tally } from "../src/http/metrics/tally.ts";
+import type { Moment } from "../src/util/moment.ts";
 
 export interface ServerFacts {
   readonly density: Density;

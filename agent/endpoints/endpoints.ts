@@ -64,7 +64,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
-      if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
+      if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !isRetryable(outcome.failure)) return outcome;
       await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
     }
   };
@@ -77,9 +77,9 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
       patience.abort();
       patience = new AbortController();
     },
-    state: (replica, wanted) => {
+    state: (replica, desired) => {
       const slice = slices.get(keyOf(replica));
-      if (slice !== undefined) return stateOfSlice(slice, wanted);
+      if (slice !== undefined) return stateOfSlice(slice, desired);
       return reflector.isSynced() ? "missing" : "unknown";
     },
     announce: (replica, endpoint) =>
@@ -136,7 +136,7 @@ function notOurs(): EndpointResult {
 }
 
 /** A refusal is final; every other failure is worth a quick retry. */
-function mayPass({ kind }: ApiFailure): boolean {
+function isRetryable({ kind }: ApiFailure): boolean {
   return kind !== "invalid" && kind !== "forbidden" && kind !== "notFound";
 }
 

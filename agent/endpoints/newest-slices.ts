@@ -13,7 +13,7 @@ export interface NewestSlices {
 
 export function createNewestSlices(): NewestSlices {
   let slices = new Map<string, EndpointSlice>();
-  const keep = (key: string, slice: EndpointSlice): void => {
+  const storeIfNewer = (key: string, slice: EndpointSlice): void => {
     const known = slices.get(key);
     const isOther = known?.metadata.uid !== slice.metadata.uid;
     if (known === undefined || isOther || version(slice) >= version(known)) slices.set(key, slice);
@@ -22,9 +22,9 @@ export function createNewestSlices(): NewestSlices {
     get: (key) => slices.get(key),
     seen: (key, slice) => {
       if (slice === undefined) slices.delete(key);
-      else keep(key, slice);
+      else storeIfNewer(key, slice);
     },
-    written: keep,
+    written: storeIfNewer,
     gone: (key) => slices.delete(key),
     listed: (all) => {
       const before = slices;

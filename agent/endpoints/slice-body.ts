@@ -27,20 +27,20 @@ export function withdrawnBody(slice: EndpointSlice): EndpointSlice {
 }
 
 /** What the slice says about the replica. */
-export function stateOfSlice(slice: EndpointSlice, wanted: EndpointAddress | undefined): SliceState {
+export function stateOfSlice(slice: EndpointSlice, desired: EndpointAddress | undefined): SliceState {
   const endpoint = slice.endpoints?.[0];
   if (endpoint === undefined) return "unwritten";
   // Every reader of slices treats an absent value as ready.
   if (endpoint.conditions?.ready === false) return "withdrawn";
-  const isAsWanted =
-    wanted !== undefined &&
+  const isAsDesired =
+    desired !== undefined &&
     slice.endpoints?.length === 1 &&
     endpoint.addresses.length === 1 &&
-    endpoint.addresses[0] === wanted.address &&
+    endpoint.addresses[0] === desired.address &&
     slice.ports?.length === 1 &&
-    slice.ports[0]?.port === wanted.port &&
+    slice.ports[0]?.port === desired.port &&
     slice.ports[0]?.name === PORT_NAME;
-  return isAsWanted ? "ready" : "stale";
+  return isAsDesired ? "ready" : "stale";
 }
 
 /** Why the slice may not hold the address; undefined when it may. */

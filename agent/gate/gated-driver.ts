@@ -7,7 +7,7 @@ import { checkGate, isGated } from "../../src/engines/registry.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
 import type {
-  Ending,
+  StopMode,
   Instance,
   InstanceContext,
   InstanceState,
@@ -130,7 +130,7 @@ class GatedInstance implements Instance {
   readonly #behind: Behind;
   readonly handle: Instance["handle"];
   /** What the engine is asked once the gate knows. */
-  #asked: Ending | undefined;
+  #asked: StopMode | undefined;
   #refused: Promise<void> = Promise.resolve();
   #stopByMs = Number.POSITIVE_INFINITY;
 

@@ -12,7 +12,7 @@ export interface ExitRecord {
 }
 
 /** What was asked of an instance: to stop by a deadline, or to end at once. The second replaces the first, never the other way round. */
-export type Ending = "stopping" | "killing";
+export type StopMode = "stopping" | "killing";
 
 /**
  * starting: it is being launched; with `isLoading` its process runs, and a shared daemon brings the model into memory, which may
@@ -20,9 +20,9 @@ export type Ending = "stopping" | "killing";
  * still run. gone: nothing is left. An exit is "unknown" where nothing recorded the exit status.
  */
 export type InstanceState =
-  | { readonly at: "starting"; readonly isLoading?: true; readonly ending?: Ending }
-  | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
-  | { readonly at: "ended"; readonly exit: ExitRecord | "unknown"; readonly ending?: Ending }
+  | { readonly at: "starting"; readonly isLoading?: true; readonly ending?: StopMode }
+  | { readonly at: "running"; readonly pid?: number; readonly ending?: StopMode }
+  | { readonly at: "ended"; readonly exit: ExitRecord | "unknown"; readonly ending?: StopMode }
   | { readonly at: "gone"; readonly exit: ExitRecord | "unknown" };
 
 /** Where an instance answers: always loopback, so that a lost network is not a hung engine. */

@@ -67,7 +67,7 @@ test("nothing starts before a reading of the memory has succeeded, and no level 
   let pressure: MemoryReading["pressure"] = "Unknown";
   const { clock, watch, start, woken, end } = setup(async () => ({ pressure }));
   await start();
-  expect(watch.judgement()).toBeUndefined();
+  expect(watch.assessment()).toBeUndefined();
   expect(watch.mayStart("a")).toMatchObject({
     at: "held",
     because: expect.stringContaining("not been read"),
@@ -75,7 +75,7 @@ test("nothing starts before a reading of the memory has succeeded, and no level 
   pressure = "Normal";
   clock.advance(5_000);
   await vi.waitFor(() => expect(woken()).toBe(2), 60_000);
-  expect(watch.judgement()).toMatchObject({ level: "Normal" });
+  expect(watch.assessment()).toMatchObject({ level: "Normal" });
   pressure = "Unknown";
   clock.advance(5_000);
   await vi.waitFor(() => expect(woken()).toBe(3), 60_000);

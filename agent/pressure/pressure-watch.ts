@@ -40,11 +40,11 @@ export interface PressureWatch {
   /** The last reading; undefined before the first. */
   readonly latest: () => TimedReading | undefined;
   /** Undefined before the first reading that succeeded. */
-  readonly judgement: () => MemoryAssessment | undefined;
+  readonly assessment: () => MemoryAssessment | undefined;
   readonly mayStart: (uid: string) => StartPermission;
 }
 
-const YES: StartPermission = { at: "yes" };
+const ALLOWED: StartPermission = { at: "yes" };
 const NOT_READ: StartPermission = { at: "held", because: "the machine's memory has not been read yet" };
 
 export function createPressureWatch(options: PressureWatchOptions): PressureWatch {
@@ -79,7 +79,7 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     isKnown ||= seen.pressure !== "Unknown" || plan.level !== "Normal";
     if (plan.level !== (before?.level ?? "Normal"))
       log.warn({ level: plan.level, because: plan.because }, "memory pressure changed");
-    obey(plan, before, runner);
+    applyPlan(plan, before, runner);
     runner.memoryRead();
     cancel = clock.after(msToAlignedTime(now, plan.readAgainMs), () => void watch(governed));
   };
@@ -87,18 +87,18 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     start: watch,
     read,
     latest: () => latest,
-    judgement: () =>
+    assessment: () =>
       plan !== undefined && isKnown ? { level: plan.level, because: plan.because } : undefined,
     mayStart: (uid) => {
       if (plan === undefined || !isKnown) return NOT_READ;
       const { starts } = plan;
-      if (starts.at === "all" || (starts.at === "one" && starts.id === uid)) return YES;
+      if (starts.at === "all" || (starts.at === "one" && starts.id === uid)) return ALLOWED;
       return { at: "held", because: starts.because };
     },
   };
 }
 
-function obey(plan: GovernorPlan, before: GovernorPlan | undefined, runner: Governed["runner"]): void {
+function applyPlan(plan: GovernorPlan, before: GovernorPlan | undefined, runner: Governed["runner"]): void {
   const { eviction, starts } = plan;
   if (eviction !== undefined) runner.evict(eviction.id, eviction.how, eviction.because);
   if (starts.at === "one") runner.readmit(starts.id);

@@ -50,11 +50,11 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   await bench.createReplica("late-0-a", small("high"));
   const held = await bench.untilPhase("late-0-a", "Waiting");
   expect(held.status).toMatchObject({ reason: "MemoryPressure" });
-  expect(first.watch.judgement()).toMatchObject({ level: "Critical" });
+  expect(first.watch.assessment()).toMatchObject({ level: "Critical" });
 
   await first.end();
   const second = await onMac(bench, mac);
-  await vi.waitFor(() => expect(second.watch.judgement()?.level).toBe("Critical"), { timeout: 60_000 });
+  await vi.waitFor(() => expect(second.watch.assessment()?.level).toBe("Critical"), { timeout: 60_000 });
   expect((await bench.replica("low-0-a"))?.status?.phase).toBe("Evicted");
   expect((await bench.replica("kept-0-a"))?.status?.pid).toBe(kept.status?.pid);
 

@@ -16,10 +16,10 @@ export interface CachedHost {
 
 export function openCachedHost(stateDir: string, hostName: string, log: Log): CachedHost {
   const path = join(stateDir, "host.json");
-  let kept: string | undefined;
+  let lastSaved: string | undefined;
   let writing: Promise<unknown> = Promise.resolve();
   const failed = (err: unknown): void => {
-    kept = undefined;
+    lastSaved = undefined;
     log.warn({ err }, "cannot save the Host to disk");
   };
   return {
@@ -34,9 +34,9 @@ export function openCachedHost(stateDir: string, hostName: string, log: Log): Ca
       }
     },
     save: (host) => {
-      const text = host === undefined ? "" : JSON.stringify(wordOf(host));
-      if (text === kept) return;
-      kept = text;
+      const text = host === undefined ? "" : JSON.stringify(savedPart(host));
+      if (text === lastSaved) return;
+      lastSaved = text;
       const write = async (): Promise<void> => {
         if (text === "") rmSync(path, { force: true });
         else await writeFileAtomic(path, text);
@@ -48,6 +48,6 @@ export function openCachedHost(stateDir: string, hostName: string, log: Log): Ca
 }
 
 /** The agent owns status, and changes of all other metadata do not matter here. */
-function wordOf({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
+function savedPart({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
   return { apiVersion, kind, metadata: { name, uid }, spec };
 }

@@ -13,7 +13,7 @@ const seen: ObservedHost = {
   claimedBytes: 8 * GIB,
   disk: { totalBytes: 1000 * GIB, freeBytes: 400 * GIB, storeBytes: 20 * GIB },
   diskReserveBytes: 5 * GIB,
-  runtimes: { found: [{ name: "llamacpp", version: "b1" }], troubles: [] },
+  runtimes: { found: [{ name: "llamacpp", version: "b1" }], problems: [] },
   models: [],
   isWorking: true,
 };
@@ -178,14 +178,14 @@ test("an unregistered address is reported with the command that registers it", (
 
 test("an engine that cannot be used is named with what to do, and so is its absence", () => {
   const message = "/bin/llama-server is version 1, which lacks --metrics; upgrade the engine on the host";
-  const old = { found: [], troubles: [{ runtime: "llamacpp", code: "RuntimeTooOld", message }] } as const;
+  const old = { found: [], problems: [{ runtime: "llamacpp", code: "RuntimeTooOld", message }] } as const;
   const body = hostStatusBody(host(), { ...seen, runtimes: old }, "2026-01-01T00:00:00.000Z");
   expect(condition(body, "RuntimesUsable")).toMatchObject({
     status: "False",
     reason: "RuntimeTooOld",
     message,
   });
-  const none = hostStatusBody(host(), { ...seen, runtimes: { found: [], troubles: [] } }, "now");
+  const none = hostStatusBody(host(), { ...seen, runtimes: { found: [], problems: [] } }, "now");
   expect(condition(none, "RuntimesUsable")).toMatchObject({ status: "False", reason: "RuntimeNotInstalled" });
   expect(condition(none, "RuntimesUsable")?.message).toContain("brew install llama.cpp");
 });

@@ -45,7 +45,7 @@ export interface ObservedHost {
   readonly address: AddressAnswer;
   readonly memory: MemoryReading & { readonly wiredBytes?: number | undefined };
   /** Absent before the governor's first reading. */
-  readonly judgement?: MemoryAssessment | undefined;
+  readonly assessment?: MemoryAssessment | undefined;
   readonly gpuBudgetBytes: number | undefined;
   /** Measured on this host, or one like it. */
   readonly compute?: HostCompute | undefined;
@@ -69,7 +69,7 @@ export interface ObservedHost {
   readonly machineConditions?: readonly ConditionUpdate[];
   /** Whether the agent's token could be renewed when it was due; absent before. */
   readonly credential?:
-    | { readonly trouble: { readonly code: ErrorCode; readonly message: string } | undefined }
+    | { readonly problem: { readonly code: ErrorCode; readonly message: string } | undefined }
     | undefined;
   /** True once replicas were listed and engines adopted. */
   readonly isWorking: boolean;
@@ -84,7 +84,7 @@ export interface RuntimeProblem {
 
 export interface FoundRuntimes {
   readonly found: readonly HostRuntime[];
-  readonly troubles: readonly RuntimeProblem[];
+  readonly problems: readonly RuntimeProblem[];
 }
 
 const MIB = 2 ** 20;
@@ -111,7 +111,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   ];
   const conditions = updates.reduce<Condition[]>(
     (list, update) =>
-      setCondition(list, { ...update, observedGeneration: generation }, keptSince(own, update, nowIso)),
+      setCondition(list, { ...update, observedGeneration: generation }, transitionTime(own, update, nowIso)),
     own,
   );
   const status: HostStatus = {
@@ -124,18 +124,21 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
   if (seen.remote !== undefined) status.remote = seen.remote;
-  Object.assign(status, seen.installed === undefined ? installedBefore(before) : bounded(seen.installed));
+  Object.assign(
+    status,
+    seen.installed === undefined ? previousInstalled(before) : limitInstalled(seen.installed),
+  );
   const { prefetches = [], verifyRequest, verifyDamaged } = seen;
   if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;
   if (verifyDamaged !== undefined)
-    status.verifyDamaged = within(
+    status.verifyDamaged = limitItems(
       verifyDamaged,
       { items: DAMAGED_MAX, length: DAMAGED_LENGTH_MAX },
       (source) => source.length,
     );
   if (prefetches.length > 0) {
-    const most = { items: PREFETCH_STATES_MAX, length: PREFETCH_LENGTH_MAX };
-    status.prefetch = { models: within(prefetches, most, ({ source }) => source.length) };
+    const limits = { items: PREFETCH_STATES_MAX, length: PREFETCH_LENGTH_MAX };
+    status.prefetch = { models: limitItems(prefetches, limits, ({ source }) => source.length) };
   }
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
@@ -173,33 +176,33 @@ function ownConditions({ status }: Host): Condition[] {
 /** Models in use come first, then the last used. */
 function listed(models: readonly HostModel[]): HostModel[] {
   const rank = ({ inUse = false, lastUsedAt = "" }: HostModel): string => `${inUse ? 1 : 0} ${lastUsedAt}`;
-  const most = { items: HOST_MODELS_MAX, length: SOURCES_LENGTH_MAX };
-  const fits = within(models, most, ({ source }) => source.length);
+  const limits = { items: HOST_MODELS_MAX, length: SOURCES_LENGTH_MAX };
+  const fits = limitItems(models, limits, ({ source }) => source.length);
   if (fits.length === models.length) return fits;
   const byUse = [...models].sort((a, b) => (rank(a) < rank(b) ? 1 : -1));
-  return within(byUse, most, ({ source }) => source.length);
+  return limitItems(byUse, limits, ({ source }) => source.length);
 }
 
 /** The first items, as many as the schema takes: with one more every status write fails. */
-function within<T>(
+function limitItems<T>(
   items: readonly T[],
-  most: { readonly items: number; readonly length: number },
+  limits: { readonly items: number; readonly length: number },
   lengthOf: (item: T) => number,
 ): T[] {
   let length = 0;
   return items
     .filter((item) => {
-      const fits = length + lengthOf(item) <= most.length;
+      const fits = length + lengthOf(item) <= limits.length;
       if (fits) length += lengthOf(item);
       return fits;
     })
-    .slice(0, most.items);
+    .slice(0, limits.items);
 }
 
 type InstalledStatus = Pick<HostStatus, "installed" | "installedLeftOut">;
 
 /** Not read yet since the agent started: no reason to withdraw them and publish them again. */
-function installedBefore({ installed, installedLeftOut }: HostStatus = {}): InstalledStatus {
+function previousInstalled({ installed, installedLeftOut }: HostStatus = {}): InstalledStatus {
   return {
     installed,
     installedLeftOut,
@@ -207,7 +210,7 @@ function installedBefore({ installed, installedLeftOut }: HostStatus = {}): Inst
 }
 
 /** A name that was cut would be another model's: it is left out. */
-function bounded(found: readonly HostInstalled[]): InstalledStatus {
+function limitInstalled(found: readonly HostInstalled[]): InstalledStatus {
   const installed = found.filter(({ source }) => source.length <= INSTALLED_NAME_MAX).slice(0, INSTALLED_MAX);
   const leftOut = found.length - installed.length;
   return {
@@ -216,7 +219,7 @@ function bounded(found: readonly HostInstalled[]): InstalledStatus {
   };
 }
 
-function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: string): string {
+function transitionTime(own: readonly Condition[], update: ConditionUpdate, nowIso: string): string {
   const known = getCondition(own, update.type);
   return known?.status === update.status ? known.lastTransitionTime : nowIso;
 }
@@ -231,22 +234,22 @@ export function hostProblemOf(
     const remedy = code === "AddressNotRegistered" ? registering(host, address.register) : undefined;
     return { code, message: describeError(new MetalbridgeError(code, why, remedy)) };
   }
-  return runtimes.found.length > 0 ? undefined : runtimeTrouble(runtimes.troubles);
+  return runtimes.found.length > 0 ? undefined : runtimeProblemOf(runtimes.problems);
 }
 
-function runtimeTrouble(troubles: readonly RuntimeProblem[]): { code: ErrorCode; message: string } {
-  const [first] = troubles;
+function runtimeProblemOf(problems: readonly RuntimeProblem[]): { code: ErrorCode; message: string } {
+  const [first] = problems;
   if (first === undefined) {
     const code = "RuntimeNotInstalled";
     return { code, message: explain(code, "no engine was found on this host") };
   }
-  return { code: first.code, message: truncate(troubles.map(({ message }) => message).join("; "), 1_000) };
+  return { code: first.code, message: truncate(problems.map(({ message }) => message).join("; "), 1_000) };
 }
 
 function readiness(host: Host, seen: ObservedHost): ConditionUpdate {
-  const trouble = hostProblemOf(host, seen);
-  if (trouble !== undefined)
-    return { type: "Ready", status: "False", reason: trouble.code, message: trouble.message };
+  const problem = hostProblemOf(host, seen);
+  if (problem !== undefined)
+    return { type: "Ready", status: "False", reason: problem.code, message: problem.message };
   const { address, isWorking } = seen;
   if (!isWorking) {
     return {
@@ -277,7 +280,7 @@ function registering({ metadata: { name }, spec }: Host, address: string): Remed
 function memoryPressure(seen: ObservedHost): ConditionUpdate {
   const type = "MemoryPressure";
   const pressure = pressureOf(seen);
-  const because = seen.judgement?.because ?? "the system says so";
+  const because = seen.assessment?.because ?? "the system says so";
   switch (pressure) {
     case "Normal":
       return { type, status: "False", reason: "Normal", message: "memory is available" };
@@ -310,10 +313,10 @@ function memoryPressure(seen: ObservedHost): ConditionUpdate {
 /** The governor's level if it sees pressure, else the system's. */
 export function pressureOf({
   memory,
-  judgement,
-}: Pick<ObservedHost, "memory" | "judgement">): MemoryReading["pressure"] {
-  if (judgement === undefined || judgement.level === "Normal") return memory.pressure;
-  return judgement.level;
+  assessment,
+}: Pick<ObservedHost, "memory" | "assessment">): MemoryReading["pressure"] {
+  if (assessment === undefined || assessment.level === "Normal") return memory.pressure;
+  return assessment.level;
 }
 
 function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate {
@@ -328,20 +331,20 @@ function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate
 
 function credentialRenewed({ credential }: ObservedHost): readonly ConditionUpdate[] {
   if (credential === undefined) return [];
-  const { trouble } = credential;
+  const { problem } = credential;
   const type = CREDENTIAL_RENEWED;
-  return trouble === undefined
+  return problem === undefined
     ? [{ type, status: "True", reason: "Renewed", message: "the agent renewed its token" }]
-    : [{ type, status: "False", reason: trouble.code, message: truncate(trouble.message, 1_000) }];
+    : [{ type, status: "False", reason: problem.code, message: truncate(problem.message, 1_000) }];
 }
 
-function runtimesUsable({ runtimes: { found, troubles } }: ObservedHost): ConditionUpdate {
+function runtimesUsable({ runtimes: { found, problems } }: ObservedHost): ConditionUpdate {
   const type = RUNTIMES_USABLE;
-  if (found.length > 0 && troubles.length === 0) {
+  if (found.length > 0 && problems.length === 0) {
     const names = found.map(({ name, version = "" }) => `${name} ${version}`.trim()).join(", ");
     return { type, status: "True", reason: "RuntimesFound", message: names };
   }
-  const { code: reason, message } = runtimeTrouble(troubles);
+  const { code: reason, message } = runtimeProblemOf(problems);
   return { type, status: "False", reason, message };
 }
 

@@ -42,7 +42,7 @@ function observerOf({ memory, disk }: Machine, overrides: Partial<HostObserverOp
     claimedBytes: () => 0,
     isWorking: () => true,
     mayCollect: () => true,
-    judgement: () => undefined,
+    assessment: () => undefined,
     onReadings: () => {},
     ...overrides,
   });
@@ -56,7 +56,7 @@ test("metrics show the pressure that status reports: the governor's where it see
   const readings: (MachineReadings | "unreadable")[] = [];
   const observer = observerOf(
     { memory: calm, disk: roomy },
-    { judgement: () => judgement, onReadings: (found) => readings.push(found) },
+    { assessment: () => judgement, onReadings: (found) => readings.push(found) },
   );
   await observer.observe();
   expect(readings).toHaveLength(1);
@@ -104,8 +104,8 @@ test("models of other programs are read seldom, and status does not wait for the
   const { port } = server.address() as AddressInfo;
   const ollama = agentConfigSchema.shape.ollama.parse({ address: `127.0.0.1:${port}` });
   const clock = createSteppedClock();
-  const elsewhere = { modelRoots: [folder.path], ollama, reportInstalled: true };
-  const observer = observerOf({ memory: calm, disk: roomy }, { clock, elsewhere });
+  const otherPrograms = { modelRoots: [folder.path], ollama, reportInstalled: true };
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, otherPrograms });
   try {
     expect((await observer.observe()).installed).toBeUndefined();
     const found = { source: "tiny.gguf", runtime: "llamacpp", sizeBytes: 5 };
@@ -275,8 +275,8 @@ function farmHost(folder: string, roots: readonly string[] = []) {
     /** As of a minute later; what is installed meanwhile has to be seen by then. */
     runtimesLater: async () => {
       clock.advance(60_000);
-      const { found, troubles } = (await observer.observe()).runtimes;
-      expect(troubles).toEqual([]);
+      const { found, problems } = (await observer.observe()).runtimes;
+      expect(problems).toEqual([]);
       return found.map(({ name, version }) => `${name} ${version}`);
     },
   };

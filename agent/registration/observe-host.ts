@@ -27,13 +27,13 @@ export interface HostObserverOptions {
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
   /** What the pressure governor makes of the readings. */
-  readonly judgement: () => MemoryAssessment | undefined;
+  readonly assessment: () => MemoryAssessment | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Where other programs may keep models; absent: not searched. */
-  readonly elsewhere?: Parameters<typeof installedElsewhere>[0];
+  readonly otherPrograms?: Parameters<typeof installedElsewhere>[0];
   /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
   /** At each observation; "unreadable" once the second begins and none has succeeded. */
@@ -79,15 +79,15 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   let info: HostSystemInfo = {};
   const readInfo = cacheUntilStale(
     clock,
-    () => (isWhole(info) ? Number.POSITIVE_INFINITY : INFO_RETRY_MS),
+    () => (isComplete(info) ? Number.POSITIVE_INFINITY : INFO_RETRY_MS),
     async () => {
       info = { ...info, ...defined(await reader.info()) };
       return info;
     },
   );
   const names = [...drivers.map(({ runtime }) => runtime), ...KNOWN_PROGRAMS.map(({ name }) => name)];
-  const runtimesMs = ({ found, troubles }: FoundRuntimes) =>
-    troubles.length > 0 || !names.every((name) => found.some((one) => one.name === name))
+  const runtimesMs = ({ found, problems }: FoundRuntimes) =>
+    problems.length > 0 || !names.every((name) => found.some((one) => one.name === name))
       ? CORRECTION_MS
       : RUNTIMES_MS;
   const runtimes = cacheUntilStale(clock, runtimesMs, createDetector(drivers, log));
@@ -114,15 +114,15 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       const memory = await reading("the memory", reader.memory());
       const gpuBudgetBytes = await reading("the GPU budget", budget());
       const diskReading = await reading("the disk of the model store", disk());
-      const judgement = options.judgement();
-      const judged = { ...memory, pressure: pressureOf({ memory, judgement }) };
+      const assessment = options.assessment();
+      const assessed = { ...memory, pressure: pressureOf({ memory, assessment }) };
       const found = await reading("the installed engines", runtimes());
       hasRead = true;
-      options.onReadings({ memory: judged, gpuBudgetBytes, disk: diskReading, runtimes: found });
+      options.onReadings({ memory: assessed, gpuBudgetBytes, disk: diskReading, runtimes: found });
       return {
         info: { ...(await reading("the machine", readInfo())), agentVersion: options.agentVersion },
         memory: { ...memory, wiredBytes: await reading("the wired memory", wired()) },
-        judgement,
+        assessment,
         gpuBudgetBytes,
         compute: options.memory.compute,
         address: options.address(),
@@ -170,13 +170,13 @@ function rememberedFor<T>(ms: number, clock: Clock, read: () => Promise<T>): () 
 }
 
 /** What was found last: nothing waits for large folders, or for a server that hangs. */
-function inBackground({ elsewhere, clock, log }: HostObserverOptions): () => ObservedHost["installed"] {
+function inBackground({ otherPrograms, clock, log }: HostObserverOptions): () => ObservedHost["installed"] {
   let last: ObservedHost["installed"];
   const read = cacheUntilStale(
     clock,
     () => INSTALLED_MS,
     async () => {
-      if (elsewhere !== undefined) last = await installedElsewhere(elsewhere);
+      if (otherPrograms !== undefined) last = await installedElsewhere(otherPrograms);
     },
   );
   return () => {
@@ -186,8 +186,8 @@ function inBackground({ elsewhere, clock, log }: HostObserverOptions): () => Obs
 }
 
 /** Reads again when it is stale, or was forgotten. */
-function forgettable<T>(clock: Clock, ask: () => Promise<T>) {
-  const fresh = () => cacheUntilStale(clock, () => STORE_MS, ask);
+function forgettable<T>(clock: Clock, load: () => Promise<T>) {
+  const fresh = () => cacheUntilStale(clock, () => STORE_MS, load);
   let read = fresh();
   return {
     read: () => read(),
@@ -209,7 +209,7 @@ async function readTidyDisk({
   return store.disk().catch(() => undefined);
 }
 
-function isWhole(info: HostSystemInfo): boolean {
+function isComplete(info: HostSystemInfo): boolean {
   const { machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime } = info;
   const expected = [machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime];
   return !expected.includes(undefined) && hasGpus(info);
@@ -228,24 +228,27 @@ function gpuBudget({
   reader,
   clock,
 }: HostObserverOptions): () => Promise<number | undefined> {
-  const devices = keptBudget(clock, () => readDeviceBudget(drivers));
-  const system = keptBudget(clock, () => reader.gpuBudgetBytes());
+  const devices = cachedBudget(clock, () => readDeviceBudget(drivers));
+  const system = cachedBudget(clock, () => reader.gpuBudgetBytes());
   return async () => memory.budget ?? ((await devices()) || (await system()));
 }
 
 /** The last reading that succeeded; one that failed (undefined) is repeated with the next beat, then later each time. */
-function keptBudget(clock: Clock, ask: () => Promise<number | undefined>): () => Promise<number | undefined> {
-  let good: number | undefined;
+function cachedBudget(
+  clock: Clock,
+  load: () => Promise<number | undefined>,
+): () => Promise<number | undefined> {
+  let lastGood: number | undefined;
   let retryMs = BUDGET_RETRY_MS;
   const ageMs = (bytes: number | undefined): number => {
     const waitMs = retryMs;
     retryMs = bytes === undefined ? Math.min(BUDGET_MS, retryMs * 2) : BUDGET_RETRY_MS;
     return bytes === undefined ? waitMs : BUDGET_MS;
   };
-  const read = cacheUntilStale(clock, ageMs, ask);
+  const read = cacheUntilStale(clock, ageMs, load);
   return async () => {
-    good = (await read()) ?? good;
-    return good;
+    lastGood = (await read()) ?? lastGood;
+    return lastGood;
   };
 }
 
@@ -273,10 +276,10 @@ function acrossDevices(devices: readonly EngineDevice[]): number {
 
 /** A problem is logged when it is new, not at each reading. */
 function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promise<FoundRuntimes> {
-  let said: string | undefined;
+  let lastLogged: string | undefined;
   return async () => {
     const found: HostRuntime[] = [];
-    const troubles: RuntimeProblem[] = [];
+    const problems: RuntimeProblem[] = [];
     for (const { runtime, detect } of drivers) {
       try {
         const detected = await detect();
@@ -285,12 +288,12 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
         found.push({ name: runtime, version, path }, ...programs);
       } catch (error) {
         if (!(error instanceof MetalbridgeError)) throw error;
-        troubles.push({ runtime, code: error.code, message: describeError(error) });
+        problems.push({ runtime, code: error.code, message: describeError(error) });
       }
     }
-    const text = troubles.map(({ message }) => message).join("; ");
-    if (text !== (said ?? "")) log.warn({ troubles }, "engine found but not usable");
-    said = text;
-    return { found, troubles };
+    const text = problems.map(({ message }) => message).join("; ");
+    if (text !== (lastLogged ?? "")) log.warn({ problems }, "engine found but not usable");
+    lastLogged = text;
+    return { found, problems };
   };
 }

@@ -114,8 +114,8 @@ function checkHost(hostName: string, register: boolean, host: Host | undefined):
 function checkAddress(hostName: string, { address, host, runtimes }: PreflightObservation): PreflightCheck {
   if (address.at === "up") return { what: "address", text: `engines will listen on ${address.address}` };
   const known = host ?? hostSchema.parse({ metadata: { name: hostName } });
-  const trouble = hostProblemOf(known, { address, runtimes });
-  return { what: "address", code: address.code, text: trouble?.message ?? address.why };
+  const problem = hostProblemOf(known, { address, runtimes });
+  return { what: "address", code: address.code, text: problem?.message ?? address.why };
 }
 
 function checkEngine({ runtimes, host, address }: PreflightObservation): PreflightCheck {
@@ -137,9 +137,9 @@ async function missingRights(
   hostName: string,
   creates: boolean,
 ): Promise<readonly string[]> {
-  const wanted = creates ? [...RIGHTS, ["metalbridge.dev", "hosts", "create"] as const] : RIGHTS;
+  const required = creates ? [...RIGHTS, ["metalbridge.dev", "hosts", "create"] as const] : RIGHTS;
   const answers = await Promise.all(
-    wanted.flatMap(([group, path, verbs, namespace]) =>
+    required.flatMap(([group, path, verbs, namespace]) =>
       verbs.split(" ").map(async (verb) => {
         const [resource = "", subresource] = path.split("/");
         const resourceAttributes = {

@@ -20,7 +20,7 @@ const seen: ObservedHost = {
   claimedBytes: 0,
   disk: undefined,
   diskReserveBytes: 0,
-  runtimes: { found: [], troubles: [] },
+  runtimes: { found: [], problems: [] },
   models: [],
   isWorking: true,
 };
@@ -53,7 +53,7 @@ test("a Host is not made before its address is known, and then with that", async
   });
   registration.start({ onNameOurs: () => {}, onNameTaken: () => {}, onAnswered: () => {} });
   const made = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", "jsonpath={.spec}"]);
-  const codes = () => registration.troubles().map(({ code }) => code);
+  const codes = () => registration.problems().map(({ code }) => code);
   await vi.waitFor(async () => expect([codes(), await made()]).toEqual([["AddressUnknown"], ""]), patiently);
   clock.advance(5_000);
   await vi.waitFor(() => expect(codes()).toEqual(["AddressUnknown"]), patiently);
@@ -77,7 +77,7 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
   const clock = createSteppedClock();
   let trouble: Error | undefined;
   const address = testAddress();
-  const runtimes = { found: [{ name: "llamacpp", version: "b1" }], troubles: [] };
+  const runtimes = { found: [{ name: "llamacpp", version: "b1" }], problems: [] };
   const registration = createRegistration({
     connection,
     clock,
@@ -106,11 +106,11 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
     async () => expect(await ready()).toMatch(/^Unknown .*disk of the model store/),
     patiently,
   );
-  expect(registration.troubles()).toMatchObject([{ code: "ObservationFailed" }]);
+  expect(registration.problems()).toMatchObject([{ code: "ObservationFailed" }]);
   const runtime = ["get", "host", hostName, "-o", "jsonpath={.status.runtimes[*].name}"];
   expect(await kubectl(runtime)).toBe("llamacpp");
   trouble = undefined;
   clock.advance(5_000);
   await vi.waitFor(async () => expect(await ready()).toMatch(/^True /), patiently);
-  expect(registration.troubles()).toEqual([]);
+  expect(registration.problems()).toEqual([]);
 });

@@ -53,7 +53,7 @@ export interface HostRegistration {
   /** The watch of the Host; undefined before the start. */
   readonly hosts: () => WatchedReflector | undefined;
   /** What keeps this host from being registered; empty if nothing does. */
-  readonly troubles: () => readonly HostProblem[];
+  readonly problems: () => readonly HostProblem[];
   /** Writes the status soon if it changed. */
   readonly report: () => void;
   /** After a sleep: renews the Lease, rereads the Host and writes its status. */
@@ -75,14 +75,14 @@ export function createRegistration(options: RegistrationOptions): HostRegistrati
     start: (events) => registrar.start(events),
     isNameOurs: () => registrar.isOurs,
     hosts: () => registrar.hosts,
-    troubles: () => [...registrar.troubles.values()],
+    problems: () => [...registrar.problems.values()],
     report: () => registrar.reportIn(SOON_MS),
     wake: () => registrar.wake(),
   };
 }
 
 class Registrar {
-  readonly troubles = new Map<string, HostProblem>([
+  readonly problems = new Map<string, HostProblem>([
     ["registered", { code: STARTING, message: "the Host object has not been read yet" }],
     ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
   ]);
@@ -92,7 +92,7 @@ class Registrar {
   /** The holder of the name, until the Host has an Event about it. */
   #unreportedHolder: string | undefined;
   /** Reason of the Ready condition that was last logged and recorded. */
-  #saidReady = "AgentReady";
+  #lastReadyReason = "AgentReady";
   #wasSeen = false;
   /** When the last observation succeeded; at first, when this agent could begin. */
   #observedAtMs: number;
@@ -117,10 +117,10 @@ class Registrar {
       fieldSelector: `metadata.name=${hostName}`,
       onChange: (_, host) => this.#onHost(host),
       onSynced: () => {
-        this.#settle("host");
+        this.#clearProblem("host");
         if (this.#host === undefined) this.#onHost(undefined);
       },
-      onTrouble: (failure) => this.#trouble("host", explainFailure(failure)),
+      onTrouble: (failure) => this.#setProblem("host", explainFailure(failure)),
     });
     this.#lease = keepLease({
       ...shared,
@@ -134,7 +134,7 @@ class Registrar {
         this.#onTaken(holder);
         onNameTaken();
       },
-      onTrouble: (failure) => this.#trouble("lease", leaseError(failure)),
+      onTrouble: (failure) => this.#setProblem("lease", leaseErrorOf(failure)),
     });
     signal.addEventListener("abort", () => this.#stop(), { once: true });
   }
@@ -162,7 +162,7 @@ class Registrar {
       return;
     }
     this.#wasSeen = true;
-    this.#settle("registered");
+    this.#clearProblem("registered");
     this.#recordHolder();
     if (isNew) this.reportIn(0);
   }
@@ -174,7 +174,7 @@ class Registrar {
       this.#register(create());
       return;
     }
-    this.#trouble(
+    this.#setProblem(
       "registered",
       new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
         summary: "register it",
@@ -188,7 +188,7 @@ class Registrar {
     if (addresses.length > 0) return void this.#create(addresses);
     const why =
       "the Host is not created yet: no address is configured, and there is no route to the API server";
-    this.#trouble("registered", new MetalbridgeError("AddressUnknown", why));
+    this.#setProblem("registered", new MetalbridgeError("AddressUnknown", why));
     this.#registerLater();
   }
 
@@ -209,12 +209,12 @@ class Registrar {
     } as unknown as Host);
     if (made.ok) return log.info({ host: hostName, addresses }, "host registered");
     if (made.error.kind === "alreadyExists" || signal.aborted) return;
-    this.#trouble("registered", explainFailure(made.error));
+    this.#setProblem("registered", explainFailure(made.error));
     this.#registerLater();
   }
 
   #onHeld(onNameOurs: () => void): void {
-    this.#settle("lease");
+    this.#clearProblem("lease");
     if (this.isOurs) return;
     this.isOurs = true;
     onNameOurs();
@@ -223,7 +223,7 @@ class Registrar {
 
   #onTaken(holder: string): void {
     const { hostName } = this.#options;
-    this.#trouble(
+    this.#setProblem(
       "lease",
       new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
     );
@@ -251,10 +251,10 @@ class Registrar {
   }
 
   /** The verdict of the condition Ready, when it changes: in the log and as an Event, as /readyz says it too. */
-  #sayReady({ status }: Host): void {
+  #reportReady({ status }: Host): void {
     const ready = getCondition(status?.conditions, "Ready");
-    if (ready === undefined || ready.reason === STARTING || ready.reason === this.#saidReady) return;
-    this.#saidReady = ready.reason;
+    if (ready === undefined || ready.reason === STARTING || ready.reason === this.#lastReadyReason) return;
+    this.#lastReadyReason = ready.reason;
     const { reason, message } = ready;
     const isReady = ready.status === "True";
     if (isReady) this.#options.log.info({ code: reason }, message);
@@ -285,14 +285,14 @@ class Registrar {
       seen instanceof MetalbridgeError
         ? unknownHostBody(host, seen, nowIso)
         : hostStatusBody(host, seen, nowIso);
-    this.#sayReady(body);
+    this.#reportReady(body);
     const applied = await client.apply(HOSTS, body, {
       manager: MANAGER_AGENT,
       subresource: "status",
       current: host,
     });
-    if (!applied.ok) return this.#trouble("status", explainFailure(applied.error));
-    this.#settle("status");
+    if (!applied.ok) return this.#setProblem("status", explainFailure(applied.error));
+    this.#clearProblem("status");
     if (applied.value.sent && this.#host?.metadata.uid === applied.value.object.metadata.uid)
       this.#host = applied.value.object;
   }
@@ -303,7 +303,7 @@ class Registrar {
     try {
       const seen = await observe();
       this.#observedAtMs = clock.monotonicMs();
-      this.#settle("observation");
+      this.#clearProblem("observation");
       return seen;
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
@@ -312,7 +312,7 @@ class Registrar {
         log.warn({ err: error }, "cannot observe this machine");
         return undefined;
       }
-      this.#trouble("observation", error);
+      this.#setProblem("observation", error);
       return error;
     }
   }
@@ -322,16 +322,16 @@ class Registrar {
     this.#cancelCreate?.();
   }
 
-  #trouble(about: string, error: MetalbridgeError): void {
-    const known = this.troubles.get(about);
+  #setProblem(about: string, error: MetalbridgeError): void {
+    const known = this.problems.get(about);
     const message = describeError(error);
-    this.troubles.set(about, { code: error.code, message });
+    this.problems.set(about, { code: error.code, message });
     if (known?.code !== error.code) this.#options.log.warn({ code: error.code, about }, message);
   }
 
-  #settle(about: string): void {
-    const known = this.troubles.get(about);
-    this.troubles.delete(about);
+  #clearProblem(about: string): void {
+    const known = this.problems.get(about);
+    this.problems.delete(about);
     if (known !== undefined && known.code !== STARTING) {
       this.#options.log.info({ about, code: known.code }, "recovered");
     }
@@ -339,7 +339,7 @@ class Registrar {
 }
 
 /** A missing namespace looks like a missing Lease: the parts of Metalbridge in the cluster are not installed. */
-function leaseError(failure: ApiFailure): MetalbridgeError {
+function leaseErrorOf(failure: ApiFailure): MetalbridgeError {
   if (failure.kind !== "notFound") return explainFailure(failure);
   return new MetalbridgeError("CrdsNotInstalled", `the namespace ${NAMESPACE_HOSTS} is missing`);
 }

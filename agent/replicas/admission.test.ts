@@ -15,8 +15,8 @@ function setup(budget: number | undefined = 100, available: () => number | undef
 
 test("what is asked for at the same time is still admitted one after the other", async () => {
   const { admission } = setup();
-  const wish = { claimBytes: 40, previousPort: undefined };
-  const answers = await Promise.all(["a", "b", "c"].map((uid) => admission.reserve(uid, wish)));
+  const request = { claimBytes: 40, previousPort: undefined };
+  const answers = await Promise.all(["a", "b", "c"].map((uid) => admission.reserve(uid, request)));
   const given = answers.filter((answer) => answer !== "refused");
   expect(given).toHaveLength(2);
   expect(new Set(given.map(({ port }) => port)).size).toBe(2);
@@ -61,10 +61,10 @@ test("a replica's port stays its own while it is stopped, and is free when it is
 test("within the budget, what other programs hold is still not given away", async () => {
   let available = 30;
   const { admission } = setup(100, () => available);
-  const wish = { claimBytes: 40, previousPort: undefined };
-  expect(await admission.reserve("a", wish)).toBe("refused");
+  const request = { claimBytes: 40, previousPort: undefined };
+  expect(await admission.reserve("a", request)).toBe("refused");
   available = 40;
-  expect(await admission.reserve("a", wish)).toMatchObject({ claimBytes: 40 });
+  expect(await admission.reserve("a", request)).toMatchObject({ claimBytes: 40 });
 });
 
 test("nothing is admitted while the budget is unknown", async () => {

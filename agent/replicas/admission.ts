@@ -12,12 +12,12 @@ export interface MemoryAdmission {
   /** "refused" when the sum no longer fits; the next plan says so with the figures. Throws when no port is free. */
   readonly reserve: (
     uid: string,
-    wish: { readonly claimBytes: number; readonly previousPort: number | undefined },
+    request: { readonly claimBytes: number; readonly previousPort: number | undefined },
   ) => Promise<Reservation | "refused">;
-  readonly of: (uid: string) => Reservation | undefined;
+  readonly get: (uid: string) => Reservation | undefined;
   readonly release: (uid: string) => void;
   /** A replica's port stays its own while it is stopped. */
-  readonly keepPort: (uid: string, port: number) => void;
+  readonly retainPort: (uid: string, port: number) => void;
   readonly forget: (uid: string) => void;
   readonly othersBytes: (uid: string) => number;
   readonly totalBytes: () => number;
@@ -34,19 +34,19 @@ export function createMemoryAdmission(ports: {
   readonly portRange: readonly [number, number];
   readonly onFreed: () => void;
 }): MemoryAdmission {
-  const held = new Map<string, Reservation>();
-  const kept = new Map<string, number>();
+  const reserved = new Map<string, Reservation>();
+  const retainedPorts = new Map<string, number>();
   let last: Promise<unknown> = Promise.resolve();
 
   const sum = (except: string | undefined): number => {
     let bytes = ports.unclaimed?.() ?? 0;
-    for (const [uid, { claimBytes }] of held) if (uid !== except) bytes += claimBytes;
+    for (const [uid, { claimBytes }] of reserved) if (uid !== except) bytes += claimBytes;
     return bytes;
   };
-  const takenBy = (uid: string): Set<number> => {
+  const portsTakenByOthers = (uid: string): Set<number> => {
     const taken = new Set<number>();
-    for (const [other, { port }] of held) if (other !== uid) taken.add(port);
-    for (const [other, port] of kept) if (other !== uid) taken.add(port);
+    for (const [other, { port }] of reserved) if (other !== uid) taken.add(port);
+    for (const [other, port] of retainedPorts) if (other !== uid) taken.add(port);
     return taken;
   };
   const admit: MemoryAdmission["reserve"] = async (uid, { claimBytes, previousPort }) => {
@@ -57,34 +57,34 @@ export function createMemoryAdmission(ports: {
     const port = await chooseEnginePort({
       address,
       range: ports.portRange,
-      taken: takenBy(uid),
+      taken: portsTakenByOthers(uid),
       previous: previousPort,
     });
     const reservation = { claimBytes, port };
-    held.set(uid, reservation);
-    kept.set(uid, port);
+    reserved.set(uid, reservation);
+    retainedPorts.set(uid, port);
     return reservation;
   };
   return {
     adopt: (uid, reservation) => {
-      const before = held.get(uid)?.claimBytes ?? 0;
-      held.set(uid, reservation);
-      kept.set(uid, reservation.port);
+      const before = reserved.get(uid)?.claimBytes ?? 0;
+      reserved.set(uid, reservation);
+      retainedPorts.set(uid, reservation.port);
       if (reservation.claimBytes < before) ports.onFreed();
     },
-    reserve: (uid, wish) => {
-      const turn = last.then(() => admit(uid, wish));
+    reserve: (uid, request) => {
+      const turn = last.then(() => admit(uid, request));
       last = turn.catch(() => undefined);
       return turn;
     },
-    of: (uid) => held.get(uid),
+    get: (uid) => reserved.get(uid),
     release: (uid) => {
-      if (held.delete(uid)) ports.onFreed();
+      if (reserved.delete(uid)) ports.onFreed();
     },
-    keepPort: (uid, port) => kept.set(uid, port),
+    retainPort: (uid, port) => retainedPorts.set(uid, port),
     forget: (uid) => {
-      kept.delete(uid);
-      if (held.delete(uid)) ports.onFreed();
+      retainedPorts.delete(uid);
+      if (reserved.delete(uid)) ports.onFreed();
     },
     othersBytes: (uid) => sum(uid),
     totalBytes: () => sum(undefined),

@@ -1,7 +1,9 @@
-/** What the parts of the runner share. */
+/** Dependencies and state that the parts of the runner share. */
+
+import type { Moment } from "../../src/util/moment.ts";
 import type { Log } from "../../src/util/ports.ts";
 import type { MemoryAdmission } from "./admission.ts";
-import type { Moment, ObservedReplica } from "./observed.ts";
+import type { ObservedReplica } from "./observed.ts";
 import type { ReplicaCluster, ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
 import type { HostCounts } from "./state/counts.ts";
@@ -21,14 +23,12 @@ export interface RunnerContext {
   readonly signal: AbortSignal;
   /** Undefined before the first connection. */
   readonly cluster: () => ReplicaCluster | undefined;
-  /** The address this host serves on now. */
+  /** The address that this host serves on now. */
   readonly address: () => string | undefined;
   readonly wasListed: () => boolean;
-  /** Set once the agent was asked to stop its engines when it exits. */
-  readonly agentEnds: () => ObservedReplica["agentEnds"];
+  /** Set once the agent must stop its engines because it is about to exit. */
+  readonly agentStop: () => ObservedReplica["agentStop"];
   readonly enqueue: (uid: string) => void;
-  /** When an engine last freed memory, on the monotonic clock. */
-  readonly freedAt: () => number;
   readonly moment: () => Moment;
   readonly random: () => number;
 }

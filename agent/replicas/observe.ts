@@ -1,4 +1,4 @@
-/** From a replica's state and the host to the one value that the planner reads. Writes nothing: `refresh` has brought it up to date. */
+/** Builds the planner's input from a replica's state and the host. Writes nothing: `refresh` has brought the state up to date. */
 
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -10,11 +10,11 @@ import { NO_WORKLOAD, UNPROBED } from "./state/probing.ts";
 import { footprintOf, type LiveRun, liveRunOf, runOf, servedOf } from "./state/run.ts";
 import { type ReplicaState, refOf, replicaOf, replicaRuntime } from "./state/state.ts";
 
-/** What the API server wants of it, as far as this process can know. */
-export function desiredStateOf({ wish }: ReplicaState, context: RunnerContext): DesiredState {
-  if (wish.at === "gone") return "absent";
-  if (wish.at === "unknown") return context.wasListed() ? "absent" : "unknown";
-  return desiredOf(wish.replica, wish.drainBy?.at);
+/** The desired state, as far as this process knows it. */
+export function desiredStateOf({ desired }: ReplicaState, context: RunnerContext): DesiredState {
+  if (desired.at === "deleted") return "absent";
+  if (desired.at === "unknown") return context.wasListed() ? "absent" : "unknown";
+  return desiredOf(desired.replica, desired.drainBy?.at);
 }
 
 /** The planner's view of a replica; `drainBy` is the deadline of its drain on the monotonic clock. */
@@ -28,13 +28,7 @@ function desiredOf({ metadata, spec }: InferenceReplica, drainBy: number | undef
     drainSeconds: spec.drainSeconds,
     isDeleting: metadata.deletionTimestamp !== undefined,
     hasFinalizer: metadata.finalizers?.includes(FINALIZER_ENGINE) ?? false,
-    drain:
-      spec.drain === undefined
-        ? undefined
-        : {
-            reason: spec.drain.reason,
-            deadlineAt: drainBy,
-          },
+    drain: spec.drain && { reason: spec.drain.reason, deadlineAt: drainBy },
     probes: { failures: spec.probes.failureThreshold, startMs },
   };
 }
@@ -42,20 +36,18 @@ function desiredOf({ metadata, spec }: InferenceReplica, drainBy: number | undef
 export function observeReplica(state: ReplicaState, context: RunnerContext): ObservedReplica {
   const run = runOf(state);
   const { engine, weights } = state;
-  const available = availableFor(state.uid, context);
-  const agentEnds = context.agentEnds();
   const live = liveRunOf(state);
   const served = servedOf(live);
   const { health, request, route } = live?.probing ?? UNPROBED;
   const { work, idleSince, generated, measured = NOTHING_GENERATED } = served?.workload ?? NO_WORKLOAD;
   return {
     run: run?.instance.state() ?? (engine.at === "unreadable" ? engine : { at: "none" }),
-    record: run === undefined ? undefined : run.record,
+    record: run?.record,
     model: weights,
     memory: {
       budgetBytes: context.ports.memoryBudget() ?? "unknown",
       othersBytes: context.admission.othersBytes(state.uid),
-      availableBytes: available,
+      availableBytes: availableFor(state.uid, context),
     },
     pressure: pressureOn(state, context),
     launch: engine.at === "none" ? engine.launch : { at: "untried" },
@@ -74,73 +66,53 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
     generated: generated === undefined ? undefined : { read: generated, measured },
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
-    ...(agentEnds === undefined ? {} : { agentEnds }),
+    agentStop: context.agentStop(),
   };
 }
 
-/** Only the gate reads keys and certificates again while an engine runs. */
+/** Only the gate rereads keys and certificates while an engine runs. */
 function canRotate(state: ReplicaState, { instance }: LiveRun): boolean {
   const { auth, tls } = replicaOf(state)?.spec.template ?? {};
   return instance.filesChanged !== undefined && (auth ?? tls) !== undefined;
 }
 
-/** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */
+/** An engine does not move because an address flaps, or because a new agent has not read it yet; an address that is down is no endpoint. */
 function observeAddress(
   run: LiveRun | undefined,
   { ports, timings, address }: RunnerContext,
 ): Pick<ObservedReplica, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
-  if (run?.elsewhereSince === undefined)
+  if (run?.addressMismatchSince === undefined)
     return { hasAddress: address() !== undefined, isBoundElsewhere: false, isCutOff: false };
   const isCutOff = ports.isAddressUp?.(run.file.address) === false;
-  const movesAt = run.elsewhereSince + (isCutOff ? timings.cutOffMs : timings.movedMs);
+  const movesAt = run.addressMismatchSince + (isCutOff ? timings.cutOffMs : timings.movedMs);
   const movesInMs = movesAt - ports.clock.monotonicMs();
   return { hasAddress: false, isBoundElsewhere: movesInMs <= 0, isCutOff, movesInMs: Math.max(1, movesInMs) };
 }
 
-/** As the API server last acknowledged it. */
+/** The slice's state that the API server last acknowledged. */
 export function currentSlice(state: ReplicaState, context: RunnerContext): SliceState {
   const ref = refOf(state);
   if (ref === undefined || isSuperseded(state, context)) return "missing";
   return context.cluster()?.endpoints.state(ref, runOf(state)?.file) ?? "unknown";
 }
 
-/** A new replica of the same name owns the slice now; the old one must not write it. */
+/** True if a new replica of the same name owns the slice: the old one must not write it. */
 function isSuperseded(state: ReplicaState, context: RunnerContext): boolean {
-  if (state.wish.at !== "gone") return false;
+  if (state.desired.at !== "deleted") return false;
   const ref = refOf(state);
   for (const other of context.states.values()) {
-    if (other === state || other.wish.at === "gone") continue;
+    if (other === state || other.desired.at === "deleted") continue;
     const { metadata } = replicaOf(other) ?? {};
     if (metadata?.name === ref?.name && metadata?.namespace === ref?.namespace) return true;
   }
   return false;
 }
 
+/** A serving engine disproves an earlier terminal failure. */
 function crashesOf(state: ReplicaState): Crashes {
   const { history, backoffUntil } = state.past;
-  const { recordedRunId, lastExit } = history;
-  const terminal = terminalOf(state);
-  return {
-    restarts: history.restarts,
-    inARow: history.crashesInARow,
-    recordedRunId,
-    backoffUntil,
-    lastExit: lastExit === undefined ? undefined : exitOf(lastExit),
-    terminal,
-  };
-}
-
-/** A serving engine disproves an earlier terminal failure. */
-function terminalOf(state: ReplicaState): Crashes["terminal"] {
-  const failed = state.past.history.terminal;
-  if (failed === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
-  const { runtimeVersion, weights } = failed;
-  return { runtimeVersion, weights };
-}
-
-function exitOf(
-  exit: NonNullable<ReplicaState["past"]["history"]["lastExit"]>,
-): NonNullable<Crashes["lastExit"]> {
-  const { code, signal, ...rest } = exit;
-  return { ...rest, ...(code === undefined ? {} : { code }), ...(signal === undefined ? {} : { signal }) };
+  const { restarts, recordedRunId, lastExit } = history;
+  const wasReady = runOf(state)?.file.readyAtMs !== undefined;
+  const terminal = wasReady ? undefined : history.terminal;
+  return { restarts, recordedRunId, backoffUntil, lastExit, terminal };
 }

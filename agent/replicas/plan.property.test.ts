@@ -25,7 +25,7 @@ function pass(world: World, forMs: number): void {
 }
 
 function heal(world: World): void {
-  if (world.agentEnds !== undefined) world.restartAgent();
+  if (world.agentStop !== undefined) world.restartAgent();
   Object.assign(world, {
     isApiUp: true,
     isListed: true,

@@ -1,5 +1,5 @@
 /** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
-import { type EndStep, endSilentStart, planEnded } from "./end/plan.ts";
+import { type EndStep, planEnded, planStalledStart } from "./end/plan.ts";
 import type { Desired, DesiredState, ObservedReplica } from "./observed.ts";
 import { reservationOf } from "./prepare/need.ts";
 import { type PrepareStep, planPrepare } from "./prepare/plan.ts";
@@ -20,51 +20,51 @@ const EVICTION_DRAIN_SECONDS = 2;
 
 /** Decides the next steps of one replica. */
 export function planReplica(
-  wanted: DesiredState,
+  desired: DesiredState,
   observed: ObservedReplica,
   now: number,
   timings: Timings = defaultTimings,
 ): Plan {
-  if (wanted === "unknown" && observed.agentEnds === undefined) return leaveAlone();
-  const stop = stopWanted(wanted, observed);
+  if (desired === "unknown" && observed.agentStop === undefined) return awaitFirstList();
+  const stop = stopGoalOf(desired, observed);
   if (stop !== undefined) return planStop(stop, observed, now, timings);
-  if (typeof wanted === "string") return leaveAlone();
-  return planServe(wanted, observed, now, timings);
+  if (typeof desired === "string") return awaitFirstList();
+  return planServe(desired, observed, now, timings);
 }
 
 /** Why the replica should stop, and by when; undefined if it should serve. */
-function stopWanted(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
-  const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
-  return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
+function stopGoalOf(desired: DesiredState, observed: ObservedReplica): StopGoal | undefined {
+  const goal = replicaStop(desired, observed) ?? agentStop(desired, observed);
+  return goal !== undefined && observed.agentStop === "immediate" ? { ...goal, drainSeconds: 0 } : goal;
 }
 
 /** The engine would keep serving if the agent kept running. */
-function agentStop(wanted: DesiredState, { agentEnds, record }: ObservedReplica): StopGoal | undefined {
-  if (agentEnds === undefined) return undefined;
-  const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
+function agentStop(desired: DesiredState, { agentStop, record }: ObservedReplica): StopGoal | undefined {
+  if (agentStop === undefined) return undefined;
+  const known = typeof desired === "string" ? record?.drainSeconds : desired.drainSeconds;
   return { why: "agentStopped", drainSeconds: known ?? DEFAULT_DRAIN_SECONDS, hasFinalizer: false };
 }
 
-function ownStop(wanted: DesiredState, observed: ObservedReplica): StopGoal | undefined {
-  if (wanted === "unknown") return undefined;
-  if (wanted === "absent") {
+function replicaStop(desired: DesiredState, observed: ObservedReplica): StopGoal | undefined {
+  if (desired === "unknown") return undefined;
+  if (desired === "absent") {
     const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
     return { why: "unwanted", drainSeconds, hasFinalizer: false };
   }
-  const { probes } = wanted;
+  const { probes } = desired;
   const common = {
-    drainSeconds: wanted.drainSeconds,
-    hasFinalizer: wanted.hasFinalizer,
+    drainSeconds: desired.drainSeconds,
+    hasFinalizer: desired.hasFinalizer,
     probes,
   };
-  const cap = wanted.drain?.deadlineAt;
-  if (wanted.isDeleting)
+  const cap = desired.drain?.deadlineAt;
+  if (desired.isDeleting)
     return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
-  if (wanted.drain !== undefined) {
+  if (desired.drain !== undefined) {
     return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
   }
   if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
-  if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
+  if (isOtherRevision(desired, observed)) return { why: "revision", ...common };
   if (observed.isBoundElsewhere && observed.run.at === "running")
     return { why: "moved", ...common, isCutOff: observed.isCutOff };
   return undefined;
@@ -104,7 +104,7 @@ function planServe(desired: Desired, observed: ObservedReplica, now: number, tim
         phase: "Starting",
         reason: "EngineStarting",
         message: "starting the engine",
-        steps: endSilentStart(observed, now, timings),
+        steps: planStalledStart(observed, now, timings),
         recheckAfterMs: timings.shimMs,
       };
     case "running":
@@ -130,7 +130,7 @@ function withClaim(desired: Desired, observed: ObservedReplica, plan: Plan): Pla
   return { ...plan, steps: [adjust, ...plan.steps] };
 }
 
-function leaveAlone(): Plan {
+function awaitFirstList(): Plan {
   return {
     phase: "Pending",
     reason: "AwaitingFirstList",

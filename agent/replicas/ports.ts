@@ -27,7 +27,7 @@ export interface Endpoints {
    * As the API server last acknowledged it, by response or watch; `wanted` distinguishes ready from stale. No
    * I/O.
    */
-  readonly state: (replica: ObjectRef, wanted: EndpointAddress | undefined) => SliceState;
+  readonly state: (replica: ObjectRef, desired: EndpointAddress | undefined) => SliceState;
   readonly announce: (replica: ObjectRef, endpoint: EndpointAddress) => Promise<EndpointResult>;
   readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
 }
@@ -35,8 +35,6 @@ export interface Endpoints {
 export interface MachineMemory {
   /** The last reading, with the monotonic time at which it began; undefined before the first. No I/O. */
   readonly latest: () => { readonly at: number; readonly availableBytes?: number } | undefined;
-  /** Reads now; concurrent calls share one reading. */
-  readonly read: () => Promise<unknown>;
 }
 
 /** What the runner reads from the cluster and writes to it, once the agent has a connection. */

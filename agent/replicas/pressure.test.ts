@@ -12,7 +12,7 @@ import { createMemoryAdmission } from "./admission.ts";
 import type { RunnerContext } from "./context.ts";
 import type { MachineMemory } from "./ports.ts";
 import { openState } from "./prepare/adopt.ts";
-import { availableToStart, clearEviction, evict, governedEngines } from "./pressure.ts";
+import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
 import type { EngineFile } from "./state/engine-record.ts";
 import { type HistoryExit, writeHistory } from "./state/history.ts";
 import { beginRun, newEngineRun } from "./state/run.ts";
@@ -24,13 +24,11 @@ const UID = "u1";
 let stateDir = "";
 let wallMs = 0;
 let monotonicMs = 0;
-let freedAt = 0;
 
 beforeEach(() => {
   stateDir = mkdtempSync(join(tmpdir(), "metalbridge-pressure-"));
   wallMs = Date.parse("2026-05-01T12:00:00Z");
   monotonicMs = 50_000;
-  freedAt = 0;
 });
 
 afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
@@ -53,12 +51,11 @@ function openAgent(memory?: MachineMemory) {
     states: new Map(),
     signal: new AbortController().signal,
     enqueue: () => {},
-    freedAt: () => freedAt,
     moment: () => ({ wallMs, monotonicMs }),
   } as unknown as RunnerContext;
   const state = openState(UID, context);
   const replica = { metadata: { name: "chat-0", uid: UID }, spec: { memory: { claimBytes: 100 } } };
-  setDesiredObject(state, "seen", replica as InferenceReplica, context.moment());
+  setDesiredObject(state, "current", replica as InferenceReplica, context.moment());
   return { state, context };
 }
 
@@ -127,47 +124,9 @@ test("a kill by the system was as long ago as it was, whatever the wall clock is
   }
 });
 
-/** A machine whose reading shows what was available when it began. */
-function machine(availableNow: () => number) {
-  let last = { at: monotonicMs, availableBytes: availableNow() };
-  let readings = 0;
-  const read = async (): Promise<void> => {
-    readings += 1;
-    last = { at: monotonicMs, availableBytes: availableNow() };
-  };
-  return { memory: { latest: () => last, read }, readings: () => readings };
-}
-
-test("a start is refused only on a fresh reading of the machine's memory", async () => {
-  let available = 40;
-  const { memory, readings } = machine(() => available);
-  const { state, context } = openAgent(memory);
-  expect(await availableToStart(state, context)).toBe(40);
-  expect(readings()).toBe(0);
-  pass(5_000);
-  available = 160;
-  expect(await availableToStart(state, context)).toBe(160);
-  expect(readings()).toBe(1);
-  available = 0;
-  pass(5_000);
-  expect(await availableToStart(state, context)).toBe(160);
-  expect(readings()).toBe(1);
-});
-
-test("a reading from before an engine's exit is repeated, however young it is", async () => {
-  let available = 40;
-  const { memory } = machine(() => available);
-  const { state, context } = openAgent(memory);
-  pass(10);
-  freedAt = monotonicMs;
-  pass(10);
-  available = 140;
-  expect(await availableToStart(state, context)).toBe(140);
-});
-
-test("an engine that was not ready when the reading began still counts with its claim", async () => {
-  const { memory } = machine(() => 500);
-  const { state, context } = openAgent(memory);
+test("an engine that was not ready when the reading began still counts with its claim", () => {
+  let readAt = monotonicMs;
+  const { state, context } = openAgent({ latest: () => ({ at: readAt, availableBytes: 500 }) });
   const other = openState("u2", context);
   context.states.set("u1", state);
   context.states.set("u2", other);
@@ -175,7 +134,8 @@ test("an engine that was not ready when the reading began still counts with its 
   pass(500);
   const file = { claimBytes: 450, readyAtMs: wallMs } as EngineFile;
   beginRun(other, newEngineRun({} as Instance, file, undefined, context.moment()), false);
-  expect(await availableToStart(state, context)).toBe(50);
+  expect(availableFor(UID, context)).toBe(50);
   pass(2_000);
-  expect(await availableToStart(state, context)).toBe(500);
+  readAt = monotonicMs;
+  expect(availableFor(UID, context)).toBe(500);
 });

@@ -5,13 +5,13 @@ import { noteSlice } from "./evidence/exposure.ts";
 import { currentSlice } from "./observe.ts";
 import { readopt } from "./prepare/adopt.ts";
 import { resolveModel, watchCorrection, watchWeights } from "./prepare/fetch.ts";
-import { noteElsewhere, noteEnded, runOf, setSlice } from "./state/run.ts";
+import { noteAddressMismatch, noteEnded, runOf, setSlice } from "./state/run.ts";
 import { type ReplicaState, replicaOf, replicaRuntime } from "./state/state.ts";
 
 /** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
 export async function refreshFromDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
   if (state.engine.at === "unreadable") await readopt(state, context);
-  if (state.engine.at === "none" && replicaOf(state) !== undefined && state.wish.at !== "gone") {
+  if (state.engine.at === "none" && replicaOf(state) !== undefined && state.desired.at !== "deleted") {
     const runtime = replicaRuntime(state);
     const isUnknown = context.runtimes.state(runtime).at === "unknown";
     await Promise.all([
@@ -20,7 +20,7 @@ export async function refreshFromDisk(state: ReplicaState, context: RunnerContex
     ]);
   }
   const now = context.ports.clock.monotonicMs();
-  noteAddress(state, context, now);
+  updateAddressMismatch(state, context, now);
   const wasReady = runOf(state)?.file.readyAtMs !== undefined;
   const { state: _, ...slice } = noteSlice(state.slice, currentSlice(state, context), wasReady, now);
   setSlice(state, slice);
@@ -29,18 +29,18 @@ export async function refreshFromDisk(state: ReplicaState, context: RunnerContex
   noteEnded(state);
 }
 
-function noteAddress(
+function updateAddressMismatch(
   state: ReplicaState,
-  { address: addressNow, wasListed }: RunnerContext,
+  { address: currentAddress, wasListed }: RunnerContext,
   now: number,
 ): void {
   const run = runOf(state);
   if (run === undefined) return;
-  const address = addressNow();
-  const isElsewhere =
+  const address = currentAddress();
+  const isMismatched =
     run.instance.state().at === "running" &&
     address !== undefined &&
     run.file.address !== address &&
     wasListed();
-  noteElsewhere(state, isElsewhere, now);
+  noteAddressMismatch(state, isMismatched, now);
 }

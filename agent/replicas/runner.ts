@@ -24,27 +24,27 @@ import { readEngines } from "./serve/engine-gauges.ts";
 import { createHostCounts } from "./state/counts.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
-import { whenRecordWritten } from "./state/keep-record.ts";
 import { forgetPause, runOf } from "./state/run.ts";
+import { whenRecordWritten } from "./state/save-record.ts";
 import {
+  markDeleted,
   newerOf,
   type ReplicaState,
   refOf,
   replicaOf,
   setDesiredObject,
-  setGone,
-  setShown,
+  setPublished,
 } from "./state/state.ts";
-import { endEngines } from "./stop/end-engines.ts";
+import { stopAllEngines } from "./stop/end-engines.ts";
 import { defaultTimings } from "./timings.ts";
 
-/** Plans that may follow one another at once, before other keys get their turn. */
-const ROUNDS = 12;
+/** Maximum number of plans in a row for one key before other keys get their turn. */
+const MAX_ROUNDS = 12;
 const SOON_MS = 50;
 const CONCURRENCY = 64;
 const API_WRITES = ["announce", "withdraw", "status", "finalizer"];
 
-/** Starts nothing on creation: `adopt` comes first, then what the watch shows. */
+/** Creation starts nothing: call `adopt` first, then report what the watch shows. */
 export function createReplicaRunner(ports: ReplicaRunnerPorts): ReplicaRunner {
   return new Runner(ports);
 }
@@ -56,10 +56,9 @@ class Runner implements ReplicaRunner {
   readonly #passes = new Set<Promise<unknown>>();
   #cluster: ReplicaCluster | undefined;
   #wasListed = false;
-  /** Until engines were adopted nothing is planned, so nothing is done either. */
+  /** Until engines are adopted nothing is planned, and therefore nothing is applied. */
   #isSupervising = false;
-  #freedAt = Number.NEGATIVE_INFINITY;
-  #agentEnds: ObservedReplica["agentEnds"];
+  #agentStop: ObservedReplica["agentStop"];
 
   constructor(ports: ReplicaRunnerPorts) {
     const { clock, log } = ports;
@@ -80,10 +79,7 @@ class Runner implements ReplicaRunner {
         available: (uid) => availableFor(uid, this.#context),
         address: () => this.#context.address(),
         portRange: ports.portRange,
-        onFreed: () => {
-          this.#freedAt = clock.monotonicMs();
-          this.#enqueueWaiting();
-        },
+        onFreed: () => this.#enqueueWaiting(),
       }),
       runtimes: createRuntimes({ drivers: ports.drivers, clock, log }),
       desiredFiles: openDesiredFiles(ports.stateDir, log),
@@ -92,16 +88,15 @@ class Runner implements ReplicaRunner {
       cluster: () => this.#cluster,
       address: () => ports.address(this.addressesInUse()),
       wasListed: () => this.#wasListed,
-      agentEnds: () => this.#agentEnds,
+      agentStop: () => this.#agentStop,
       enqueue: (uid) => this.enqueue(uid),
-      freedAt: () => this.#freedAt,
       moment: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
       random: ports.random ?? Math.random,
     };
   }
 
   async adopt(): Promise<void> {
-    // Asked beside the adoption, so that the first start does not wait for it.
+    // Detected concurrently with the adoption, so that the first start does not wait for it.
     const { runtimes, ports, desiredFiles } = this.#context;
     for (const runtime of ports.drivers.keys()) void runtimes.detect(runtime);
     mkdirSync(join(ports.stateDir, ENGINES_FOLDER), { recursive: true, mode: 0o700 });
@@ -113,8 +108,8 @@ class Runner implements ReplicaRunner {
 
   connect(cluster: ReplicaCluster): void {
     this.#cluster = cluster;
-    // They failed because there was no connection: their backoff must not outlast it.
-    for (const { jobs } of this.#context.states.values()) jobs.forgive(API_WRITES);
+    // These jobs failed for lack of a connection: their backoff must not outlast the outage.
+    for (const { jobs } of this.#context.states.values()) jobs.clearBackoff(API_WRITES);
     this.enqueueAll();
   }
 
@@ -122,39 +117,36 @@ class Runner implements ReplicaRunner {
     const known = this.#context.states.get(uid);
     if (replica === undefined) {
       if (known === undefined) return;
-      setGone(known);
+      markDeleted(known);
       known.jobs.cancel("fetch");
       this.enqueue(uid);
       return;
     }
     const state = known ?? openState(uid, this.#context);
-    this.#take(state, state.wish.at === "kept" ? replica : newerOf(replicaOf(state), replica));
+    this.#accept(state, state.desired.at === "cached" ? replica : newerOf(replicaOf(state), replica));
     this.enqueue(uid);
   }
 
-  /** May be older than what was known: etcd was restored, or our own last write has not reached the watch yet. */
+  /** The list may be older than the known objects: etcd was restored, or our own last write has not reached the watch yet. */
   listed(replicas: readonly InferenceReplica[]): void {
     const { states, desiredFiles } = this.#context;
-    this.#note(replicas);
+    this.#noteListed(replicas);
     for (const replica of replicas) desiredFiles.save(replica.metadata.uid ?? "", replica);
-    // The API server answers: writes that failed while it was away need not wait out their backoff.
-    for (const { jobs } of states.values()) jobs.forgive(API_WRITES);
+    // The API server answers: writes that failed during its outage need not wait out their backoff.
+    for (const { jobs } of states.values()) jobs.clearBackoff(API_WRITES);
     this.enqueueAll();
   }
 
-  /** In memory only. */
-  #note(replicas: readonly InferenceReplica[]): void {
+  /** Changes only memory. */
+  #noteListed(replicas: readonly InferenceReplica[]): void {
     const { states } = this.#context;
-    const there = new Map(replicas.map((replica) => [replica.metadata.uid ?? "", replica]));
+    const listed = new Map(replicas.map((replica) => [replica.metadata.uid ?? "", replica]));
     this.#wasListed = true;
-    for (const [uid, state] of states) if (!there.has(uid)) setGone(state);
-    for (const [uid, replica] of there)
-      setDesiredObject(
-        states.get(uid) ?? openState(uid, this.#context),
-        "seen",
-        replica,
-        this.#context.moment(),
-      );
+    for (const [uid, state] of states) if (!listed.has(uid)) markDeleted(state);
+    for (const [uid, replica] of listed) {
+      const state = states.get(uid) ?? openState(uid, this.#context);
+      setDesiredObject(state, "current", replica, this.#context.moment());
+    }
   }
 
   enqueue(uid: string): void {
@@ -166,8 +158,8 @@ class Runner implements ReplicaRunner {
     for (const [uid, state] of this.#context.states) {
       const ref = refOf(state);
       if (ref === undefined || keyOf(ref) !== key) continue;
-      // It may be accepted now: the addresses that the slice allows are part of it.
-      state.jobs.forgive(["announce"]);
+      // The announcement may be accepted now: the addresses that the slice allows are part of the slice.
+      state.jobs.clearBackoff(["announce"]);
       this.enqueue(uid);
     }
   }
@@ -193,7 +185,7 @@ class Runner implements ReplicaRunner {
   }
 
   hasInspectedAll(): boolean {
-    return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
+    return [...this.#context.states.values()].every(({ published }) => published.plan !== undefined);
   }
 
   counts(): ReturnType<ReplicaRunner["counts"]> {
@@ -216,8 +208,8 @@ class Runner implements ReplicaRunner {
   }
 
   memoryRead(): void {
-    for (const [uid, { shown }] of this.#context.states)
-      if (shown.plan?.reason === "InsufficientMemory") this.enqueue(uid);
+    for (const [uid, { published }] of this.#context.states)
+      if (published.plan?.reason === "InsufficientMemory") this.enqueue(uid);
   }
 
   weightsDamaged(sha256: string, note: string): void {
@@ -237,18 +229,17 @@ class Runner implements ReplicaRunner {
   }
 
   addressesInUse(): readonly string[] {
-    return [...this.#context.states.values()]
-      .flatMap((state) => {
-        const run = runOf(state);
-        const at = run?.instance.state().at;
-        return run === undefined || (at !== "starting" && at !== "running") ? [] : [run.file.address];
-      })
-      .filter((address) => address !== "");
+    return [...this.#context.states.values()].flatMap((state) => {
+      const run = runOf(state);
+      const at = run?.instance.state().at;
+      const address = at === "starting" || at === "running" ? run?.file.address : undefined;
+      return address ? [address] : [];
+    });
   }
 
   async inspect(replicas: readonly InferenceReplica[]): Promise<void> {
     await adoptAll(this.#context);
-    this.#note(replicas);
+    this.#noteListed(replicas);
   }
 
   async describePlans(): Promise<string> {
@@ -260,8 +251,8 @@ class Runner implements ReplicaRunner {
   }
 
   endEngines(atOnce: AbortSignal): Promise<void> {
-    return endEngines(this.#context, atOnce, (how) => {
-      this.#agentEnds = how;
+    return stopAllEngines(this.#context, atOnce, (how) => {
+      this.#agentStop = how;
       this.enqueueAll();
     });
   }
@@ -274,18 +265,18 @@ class Runner implements ReplicaRunner {
     for (const state of this.#context.states.values()) runOf(state)?.instance.close();
   }
 
-  #take(state: ReplicaState, replica: InferenceReplica): void {
-    setDesiredObject(state, "seen", replica, this.#context.moment());
+  #accept(state: ReplicaState, replica: InferenceReplica): void {
+    setDesiredObject(state, "current", replica, this.#context.moment());
     this.#context.desiredFiles.save(state.uid, replica);
   }
 
   async #pass(uid: string): Promise<Recheck | undefined> {
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const state = this.#context.states.get(uid);
       if (state === undefined || this.#end.signal.aborted) return undefined;
       const { observed, plan } = await this.#plan(state);
       if (this.#end.signal.aborted) return undefined;
-      setShown(state, { plan, observed });
+      setPublished(state, { plan, observed });
       const isChanged = await applyReplicaSteps(plan.steps, state, this.#context);
       if (isChanged) continue;
       report(state, plan, observed, this.#context);
@@ -298,13 +289,8 @@ class Runner implements ReplicaRunner {
     const { timings, ports } = this.#context;
     await refreshFromDisk(state, this.#context);
     const observed = observeReplica(state, this.#context);
-    const plan = planReplica(
-      desiredStateOf(state, this.#context),
-      observed,
-      ports.clock.monotonicMs(),
-      timings,
-    );
-    return { observed, plan };
+    const desired = desiredStateOf(state, this.#context);
+    return { observed, plan: planReplica(desired, observed, ports.clock.monotonicMs(), timings) };
   }
 
   #track<T>(pass: Promise<T>): Promise<T> {
@@ -313,9 +299,9 @@ class Runner implements ReplicaRunner {
     return pass;
   }
 
-  /** Memory was freed: waiting replicas are planned again. */
+  /** Memory was freed: plans waiting replicas again. */
   #enqueueWaiting(): void {
-    for (const [uid, { shown }] of this.#context.states)
-      if (shown.plan?.phase === "Waiting") this.enqueue(uid);
+    for (const [uid, { published }] of this.#context.states)
+      if (published.plan?.phase === "Waiting") this.enqueue(uid);
   }
 }

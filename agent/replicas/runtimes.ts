@@ -19,9 +19,9 @@ export function createRuntimes(ports: {
 }): Runtimes {
   const { drivers } = ports;
   const states = new Map<string, RuntimeState>();
-  const asking = new Map<string, Promise<void>>();
+  const detections = new Map<string, Promise<void>>();
 
-  const ask = async (runtime: string, driver: EngineDriver): Promise<void> => {
+  const detectAndStore = async (runtime: string, driver: EngineDriver): Promise<void> => {
     const next = await detectOnce(driver, ports.clock);
     const before = states.get(runtime);
     if (before?.at !== next.at) ports.log.info({ runtime, state: next }, "runtime state changed");
@@ -36,15 +36,16 @@ export function createRuntimes(ports: {
     detect: (runtime) => {
       const driver = drivers.get(runtime);
       if (driver === undefined) return Promise.resolve();
-      const current = asking.get(runtime) ?? ask(runtime, driver).finally(() => asking.delete(runtime));
-      asking.set(runtime, current);
+      const current =
+        detections.get(runtime) ?? detectAndStore(runtime, driver).finally(() => detections.delete(runtime));
+      detections.set(runtime, current);
       return current;
     },
   };
 }
 
 async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeState> {
-  const checked = (code: ErrorCode, message: string): RuntimeState => ({
+  const missing = (code: ErrorCode, message: string): RuntimeState => ({
     at: "missing",
     code,
     message,
@@ -59,9 +60,9 @@ async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeSt
         "RuntimeNotInstalled",
         `${driver.runtime} is not installed on this host, or not where the agent looks`,
       );
-    return checked(error.code, describeError(error));
+    return missing(error.code, describeError(error));
   } catch (error) {
-    if (error instanceof MetalbridgeError) return checked(error.code, describeError(error));
-    return checked("RuntimeBroken", `cannot detect ${driver.runtime}: ${String(error)}`);
+    if (error instanceof MetalbridgeError) return missing(error.code, describeError(error));
+    return missing("RuntimeBroken", `cannot detect ${driver.runtime}: ${String(error)}`);
   }
 }

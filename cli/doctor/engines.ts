@@ -52,7 +52,7 @@ export function foundRuntimesOf(engines: readonly FoundEngine[]): FoundRuntimes 
     found: engines
       .filter(({ trouble }) => trouble === undefined)
       .map(({ runtime, path, version }) => ({ name: runtime, path, ...(version && { version }) })),
-    troubles: engines.flatMap(({ runtime, trouble }) =>
+    problems: engines.flatMap(({ runtime, trouble }) =>
       trouble === undefined ? [] : [{ runtime, ...trouble }],
     ),
   };

@@ -1,6 +1,6 @@
 /** What the cluster's machines are, hold and score: fed by watches, read by routes and metrics. Time is an argument. Pure. */
 
-import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { type Fit, type FitIndex, type MachineClass, type Summary, summarize } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";

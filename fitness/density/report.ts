@@ -1,5 +1,5 @@
 /** The state of the cluster's machines as Markdown, for people and agents: status, issues, figures, density. Pure. */
-import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import { round } from "../scoring/units.ts";
 import type { Density } from "./density.ts";
 import { type CostRow, cost, groupSites, type NodeRow, nodeRow, rank } from "./views.ts";

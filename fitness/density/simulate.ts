@@ -1,5 +1,5 @@
 /** What would happen if a model were placed now: beside what each machine already holds. Pure. */
-import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel } from "../scoring/score.ts";

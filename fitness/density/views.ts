@@ -1,5 +1,5 @@
 /** What the routes answer, from the state: the shapes of the density API with more fields, never fewer. Pure. */
-import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import { categoryOf } from "../catalog/category.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";

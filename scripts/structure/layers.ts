@@ -18,7 +18,7 @@ const FITNESS = "fitness/";
 const PURE_IN_REPLICAS = [
   ...["plan.ts", "observed.ts", "step.ts", "timings.ts", "evidence/"],
   ...["prepare/plan.ts", "prepare/need.ts", "prepare/corrections.ts", "end/plan.ts"],
-  ...["serve/plan.ts", "serve/trouble.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
+  ...["serve/plan.ts", "serve/failure.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
   ...["report/status.ts", "report/transitions.ts", "state/probing.ts"],
 ];
 
@@ -57,7 +57,15 @@ export const LAYERS: readonly Layer[] = [
   })),
   ...PURE_IN_REPLICAS.map((part) => ({
     folder: `agent/replicas/${part}`,
-    imports: ["src/api/", "src/models/", "src/engines/", "src/capacity/", "src/util/", "agent/"],
+    imports: [
+      "src/api/",
+      "src/models/",
+      "src/engines/",
+      "src/capacity/",
+      "src/util/",
+      "src/macos/living-process.ts",
+      "agent/",
+    ],
     isPure: true,
   })),
   { folder: "agent/pressure/governor/", imports: PURE_CORE, isPure: true },

@@ -4,8 +4,8 @@ import type { Density } from "../../fitness/density/density.ts";
 import { createLlmfitRest, type LlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ClusterWatches } from "../cluster.ts";
 

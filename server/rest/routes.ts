@@ -22,7 +22,7 @@ import {
 } from "../../fitness/density/views.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";
-import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../src/util/moment.ts";
 import * as schemas from "./schemas.ts";
 
 export interface RouteInput {

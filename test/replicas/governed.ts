@@ -31,7 +31,7 @@ export async function startGoverned(
   const watch = createPressureWatch({ reader, clock: systemClock, log: quietLog, limits: quick, signal });
   const agent = await start({
     memory: watch,
-    memoryLevel: () => watch.judgement()?.level,
+    memoryLevel: () => watch.assessment()?.level,
     mayStart: watch.mayStart,
   });
   await watch.start({ runner: agent.runner, mayEvict: () => true });

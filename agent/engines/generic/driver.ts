@@ -53,7 +53,7 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
         env: { ...env, ...variables },
         record,
         tty: tty === true ? tty : undefined,
-        kept: { program },
+        stored: { program },
         target: { host: program.host, port, own: program },
       });
     },

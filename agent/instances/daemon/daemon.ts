@@ -65,7 +65,7 @@ export class Daemon {
       const state = before?.state();
       if (before !== undefined && state !== undefined && state.at !== "gone") {
         if (state.ending === undefined) return before;
-        await this.#gone(before);
+        await this.#untilGone(before);
       }
       before?.close();
       this.#process = undefined;
@@ -195,21 +195,21 @@ export class Daemon {
   }
 
   /** Resolves once it does. */
-  async untilAnswering(process: Instance): Promise<void> {
+  async waitUntilAnswering(process: Instance): Promise<void> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + START_MS;
     const api = this.spec.api(process.target);
     while (!(await isFulfilled(api.loaded()))) {
       const { at } = process.state();
       if (at === "ended" || at === "gone" || clock.monotonicMs() > until) {
-        const words = (await process.logTail(400).catch(() => "")).trim().split("\n").at(-1);
-        throw new MetalbridgeError("EngineStartFailed", `${this.spec.name} does not answer: ${words}`);
+        const lastLine = (await process.logTail(400).catch(() => "")).trim().split("\n").at(-1);
+        throw new MetalbridgeError("EngineStartFailed", `${this.spec.name} does not answer: ${lastLine}`);
       }
       await new Promise<void>((resolve) => void clock.after(RETRY_MS, resolve));
     }
   }
 
-  #gone(process: Instance): Promise<void> {
+  #untilGone(process: Instance): Promise<void> {
     return new Promise((resolve) => {
       const check = (): void => {
         if (process.state().at !== "gone") return;

@@ -83,7 +83,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
     during: (spec, work) => {
       const daemon = daemonOf(spec);
       return daemon.use(async (process) => {
-        await daemon.untilAnswering(process);
+        await daemon.waitUntilAnswering(process);
         return work(process.target);
       });
     },

@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type {
-  Ending,
+  StopMode,
   ExitRecord,
   Instance,
   InstanceContext,
@@ -21,7 +21,7 @@ const OVERDUE_RETRY_MS = 1_000;
  * How long others keep a daemon alive that answers and does not unload a model whose time is up. Until the memory is free
  * nothing else of the host is evicted.
  */
-const STUCK_MS = 15_000;
+const MAX_STUCK_MS = 15_000;
 
 export class DaemonReference implements Instance, DaemonUser {
   readonly target: InstanceTarget;
@@ -34,7 +34,7 @@ export class DaemonReference implements Instance, DaemonUser {
   readonly #prepare: ModelReference["prepare"];
   readonly #api: DaemonApi;
   #isLoaded = false;
-  #ending: Ending | undefined;
+  #ending: StopMode | undefined;
   #deadline = Number.POSITIVE_INFINITY;
   /** Set once the daemon no longer has the model on this replica's account. */
   #exit: ExitRecord | "unknown" | undefined;
@@ -101,7 +101,7 @@ export class DaemonReference implements Instance, DaemonUser {
       (error: unknown) => {
         if (this.#ending !== undefined) return;
         if (error instanceof MetalbridgeError) this.#refused(error);
-        else this.#later(() => this.load());
+        else this.#retry(() => this.load());
       },
     );
   }
@@ -165,7 +165,7 @@ export class DaemonReference implements Instance, DaemonUser {
     const { code, message } = error;
     this.#endWith({ because: { code, message } }).then(
       () => this.#place.onChange(),
-      () => this.#later(() => this.#refused(error)),
+      () => this.#retry(() => this.#refused(error)),
     );
   }
 
@@ -175,14 +175,14 @@ export class DaemonReference implements Instance, DaemonUser {
     this.#endWith({ code: 0 }).then(
       () => this.#leave(),
       () => {
-        if (!this.isOverdue()) return this.#later(() => this.#unload());
+        if (!this.isOverdue()) return this.#retry(() => this.#unload());
         if (this.#daemon.spec.found === undefined) {
           // One that failed says nothing about the models of others: their own probes do.
           const now = this.#clock.monotonicMs();
           this.#overdueSince ??= now;
-          const isStuck = now - this.#overdueSince >= STUCK_MS;
+          const isStuck = now - this.#overdueSince >= MAX_STUCK_MS;
           if (!isStuck && this.#isNeededByOthers())
-            return this.#later(() => this.#unload(), OVERDUE_RETRY_MS);
+            return this.#retry(() => this.#unload(), OVERDUE_RETRY_MS);
           this.#process?.endNow();
           return;
         }
@@ -225,7 +225,7 @@ export class DaemonReference implements Instance, DaemonUser {
     this.#place.onChange();
   }
 
-  #later(again: () => void, inMs = RETRY_MS): void {
+  #retry(again: () => void, inMs = RETRY_MS): void {
     this.#cancel?.();
     this.#cancel = this.#clock.after(inMs, again);
   }

@@ -18,10 +18,10 @@ export interface PortChoice {
 export async function chooseEnginePort({ range, taken, previous, address }: PortChoice): Promise<number> {
   const [first, last] = range;
   const hosts = address === undefined || isLoopbackHost(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
-  const isWanted = (port: number) => port >= first && port <= last && !taken.has(port);
-  if (previous !== undefined && isWanted(previous) && (await isFree(previous, hosts))) return previous;
+  const isAllowed = (port: number) => port >= first && port <= last && !taken.has(port);
+  if (previous !== undefined && isAllowed(previous) && (await isFree(previous, hosts))) return previous;
   for (let port = first; port <= last; port += 1) {
-    if (port !== previous && isWanted(port) && (await isFree(port, hosts))) return port;
+    if (port !== previous && isAllowed(port) && (await isFree(port, hosts))) return port;
   }
   throw new MetalbridgeError("PortsExhausted", `no port from ${first} to ${last} is free`);
 }

@@ -18,7 +18,7 @@ export function makeFifos(paths: readonly string[]): Promise<void> {
 export interface HeldFifo {
   readonly isHeld: () => boolean;
   /** Opens it again, in case the end was not delivered. */
-  readonly askAgain: () => void;
+  readonly recheck: () => void;
   readonly close: () => void;
 }
 
@@ -26,25 +26,25 @@ export interface HeldFifo {
  * Reads once, then watches; calls `onNews` on a message or on the end. A missing FIFO counts as not held.
  * Throws when the FIFO exists but cannot be opened.
  */
-export function holdFifo(dir: string, name: string, onNews: () => void): HeldFifo {
+export function holdFifo(dir: string, name: string, onChange: () => void): HeldFifo {
   const path = join(dir, name);
   const fd = openReader(path);
-  let held = fd !== undefined && isHeldOrClose(fd);
+  let isHeldNow = fd !== undefined && isHeldOrClose(fd);
   let socket: Socket | undefined;
   const end = () => {
-    if (!held) return;
-    held = false;
+    if (!isHeldNow) return;
+    isHeldNow = false;
     socket?.destroy();
-    onNews();
+    onChange();
   };
-  if (fd !== undefined && held) socket = listen(fd, onNews, end);
+  if (fd !== undefined && isHeldNow) socket = listen(fd, onChange, end);
   return {
-    isHeld: () => held,
-    askAgain: () => {
-      if (held && isReleased(path)) end();
+    isHeld: () => isHeldNow,
+    recheck: () => {
+      if (isHeldNow && isReleased(path)) end();
     },
     close: () => {
-      held = false;
+      isHeldNow = false;
       socket?.destroy();
     },
   };
@@ -86,21 +86,21 @@ function isHeld(fd: number): boolean {
 
 /** Keeps the descriptor open only where there is something to watch. */
 function isHeldOrClose(fd: number): boolean {
-  let held = false;
+  let isHeldNow = false;
   try {
-    held = isHeld(fd);
-    return held;
+    isHeldNow = isHeld(fd);
+    return isHeldNow;
   } finally {
-    if (!held) closeSync(fd);
+    if (!isHeldNow) closeSync(fd);
   }
 }
 
 function isReleased(path: string): boolean {
   const fd = openReader(path);
   if (fd === undefined) return false;
-  const held = isHeldOrClose(fd);
-  if (held) closeSync(fd);
-  return !held;
+  const isHeldNow = isHeldOrClose(fd);
+  if (isHeldNow) closeSync(fd);
+  return !isHeldNow;
 }
 
 /** Both ends of a FIFO, opened in the order that never blocks. */

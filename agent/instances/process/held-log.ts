@@ -5,7 +5,7 @@ import { copyFrom } from "../run-files/log-rotation.ts";
 
 export interface HeldLog {
   /** Moves what was written since the file lost its name to the end of the log that lies there now. */
-  readonly carry: (largest: number) => void;
+  readonly moveToCurrent: (largest: number) => void;
   readonly close: () => void;
 }
 
@@ -15,11 +15,11 @@ export function holdLog(dir: string): HeldLog | undefined {
   let fd: number | undefined = openLog(path);
   if (fd === undefined) return undefined;
   return {
-    carry: (largest) => {
+    moveToCurrent: (largest) => {
       if (fd === undefined) return;
       const { nlink, size } = fstatSync(fd);
       if (nlink > 0 || size === 0) return;
-      const copiedTo = copyFrom(fd, path, { from: Math.max(0, size - largest), most: largest }, "a");
+      const copiedTo = copyFrom(fd, path, { from: Math.max(0, size - largest), maxBytes: largest }, "a");
       // Without a folder it waits, but only until the log reaches its maximum size: a removed file
       // fills the disk unseen.
       if (copiedTo !== undefined || size > largest) ftruncateSync(fd, 0);

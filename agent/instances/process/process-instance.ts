@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { Ending, Instance, InstanceContext, InstanceState, InstanceTarget } from "../instance.ts";
+import type { StopMode, Instance, InstanceContext, InstanceState, InstanceTarget } from "../instance.ts";
 import type { EngineCommand, EngineProcess, EngineProcesses } from "./engine-process.ts";
 
 /** A signal that has had no effect is sent again after this long. */
@@ -14,7 +14,7 @@ const SECOND_TERM_SHARE = 1 / 3;
 export interface ProcessLaunch extends EngineCommand {
   readonly target: InstanceTarget;
   /** What the driver needs in engine.json to adopt it. */
-  readonly kept?: Readonly<Record<string, unknown>>;
+  readonly stored?: Readonly<Record<string, unknown>>;
 }
 
 export interface ProcessInstances {
@@ -32,8 +32,8 @@ interface FootprintPorts {
 
 export function createProcessInstances(processes: EngineProcesses, ports: FootprintPorts): ProcessInstances {
   return {
-    open: async (place, { target, kept, ...command }) => {
-      const handle = { argv: command.argv, tty: command.tty === true ? true : undefined, ...kept };
+    open: async (place, { target, stored, ...command }) => {
+      const handle = { argv: command.argv, tty: command.tty === true ? true : undefined, ...stored };
       const record = { ...command.record, ...handle };
       let instance: ProcessInstance | undefined;
       const process = await processes.startEngine(place.dir, { ...command, record }, () => {
@@ -65,8 +65,8 @@ class ProcessInstance implements Instance {
   readonly #place: InstanceContext;
   readonly #clock: Clock;
   readonly #readFootprint: (pid: number) => Promise<number | undefined>;
-  #ending: Ending | undefined;
-  #askedAt = 0;
+  #ending: StopMode | undefined;
+  #stopRequestedAt = 0;
   #deadline = Number.POSITIVE_INFINITY;
   #terms = 0;
   #cancel: (() => void) | undefined;
@@ -96,7 +96,7 @@ class ProcessInstance implements Instance {
 
   stopBy(deadlineMs: number): void {
     if (this.#ending === "killing" || deadlineMs >= this.#deadline) return;
-    if (this.#ending === undefined) this.#askedAt = this.#clock.monotonicMs();
+    if (this.#ending === undefined) this.#stopRequestedAt = this.#clock.monotonicMs();
     this.#ending = "stopping";
     this.#deadline = deadlineMs;
     this.proceed();
@@ -168,7 +168,7 @@ class ProcessInstance implements Instance {
   }
 
   #terminate(now: number): number {
-    const secondAt = this.#askedAt + (this.#deadline - this.#askedAt) * SECOND_TERM_SHARE;
+    const secondAt = this.#stopRequestedAt + (this.#deadline - this.#stopRequestedAt) * SECOND_TERM_SHARE;
     const isDue = this.#terms === 0 || (this.#terms === 1 && now >= secondAt);
     if (isDue) {
       this.#terms += 1;

@@ -45,7 +45,7 @@ class WatchedEngine implements EngineProcess {
   #state: ProcessState = { at: "starting" };
   #isSessionEmpty = false;
   /** The start time that the main process's pid had when it was last asked for. */
-  #mainNow: string | undefined | "unknown" = "unknown";
+  #mainStartTime: string | undefined | "unknown" = "unknown";
   /** This process has seen the shim alive, so the session's number cannot have gone to a stranger since. */
   readonly #isWatched: boolean;
   #isKilling = false;
@@ -71,9 +71,9 @@ class WatchedEngine implements EngineProcess {
   /** The FIFOs were asked before the files are read: an end in between is then seen as an end, not as a missing file. */
   async open(): Promise<boolean> {
     this.#files = readRunFiles(this.dir);
-    if (!this.#main.isHeld()) await this.#lookForSession();
+    if (!this.#main.isHeld()) await this.#findSession();
     this.#files = readRunFiles(this.dir);
-    await this.#askForMain();
+    await this.#checkMain();
     const first = this.#classify();
     if (first === "never started") {
       this.close();
@@ -157,7 +157,7 @@ class WatchedEngine implements EngineProcess {
     const next: ProcessState = seen === "never started" ? { at: "gone", exit: "unknown" } : seen;
     if (isSameState(this.#state, next)) return;
     this.#state = next;
-    this.#carryLog();
+    this.#moveLog();
     if (next.at === "gone") this.close();
     this.#onChange(next);
   }
@@ -167,9 +167,9 @@ class WatchedEngine implements EngineProcess {
     this.#files = { ...this.#files, ...readRunFiles(this.dir) };
   }
 
-  #carryLog(): void {
+  #moveLog(): void {
     try {
-      this.#log?.carry(this.#logLimits.maxBytes);
+      this.#log?.moveToCurrent(this.#logLimits.maxBytes);
     } catch (error) {
       this.#ports.log.warn({ err: error, dir: this.dir }, "a removed log could not be read");
     }
@@ -194,16 +194,16 @@ class WatchedEngine implements EngineProcess {
     return !this.#main.isHeld() && this.#files.exit === undefined;
   }
 
-  async #askForMain(): Promise<void> {
+  async #checkMain(): Promise<void> {
     const { main } = this.#files;
     if (main !== undefined && this.#isDoubtful())
-      this.#mainNow = await this.#ports.identity.startTime(main.pid);
+      this.#mainStartTime = await this.#ports.identity.startTime(main.pid);
   }
 
   /** Unknown counts as alive: an engine is given up only when it was seen to be gone. */
   #isMainAlive(): boolean {
     const { main } = this.#files;
-    return main !== undefined && (this.#mainNow === "unknown" || this.#mainNow === main.startTime);
+    return main !== undefined && (this.#mainStartTime === "unknown" || this.#mainStartTime === main.startTime);
   }
 
   /** While a FIFO is held, its end will tell; otherwise the rest of the session has to be asked for. */
@@ -226,14 +226,14 @@ class WatchedEngine implements EngineProcess {
   async #recheck(): Promise<void> {
     this.#reread();
     if (this.#isKilling) await killLeftovers(this.#ports.identity, this.dir, this.#files, this.#isWatched);
-    if (!this.#main.isHeld()) await this.#lookForSession();
-    await this.#askForMain();
+    if (!this.#main.isHeld()) await this.#findSession();
+    await this.#checkMain();
     if (this.#isClosed) return;
     this.#read();
     this.#scheduleRecheck();
   }
 
-  async #lookForSession(): Promise<void> {
+  async #findSession(): Promise<void> {
     const members = await findSessionProcesses(this.#ports.identity, this.dir, this.#files, this.#isWatched);
     this.#isSessionEmpty = members !== "unknown" && members.length === 0;
   }
@@ -247,12 +247,12 @@ class WatchedEngine implements EngineProcess {
    * rotates the log. A terminal rotates its own.
    */
   #check(living: Living): void {
-    this.#main.askAgain();
-    this.#alive.askAgain();
+    this.#main.recheck();
+    this.#alive.recheck();
     const main = this.#files.main;
     const isRunning = main !== undefined && living.get(main.pid)?.startTime === main.startTime;
     if (!isRunning && (this.#state.at === "running" || this.#state.at === "starting")) this.#settle();
-    this.#carryLog();
+    this.#moveLog();
     if (this.innerPid() === undefined) rotateLog(this.dir, this.#logLimits);
   }
 }

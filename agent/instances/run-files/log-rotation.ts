@@ -15,7 +15,7 @@ const CHUNK_BYTES = 1 << 20;
 /**
  * A log is checked every few seconds, so it usually exceeds its limit a little: that alone must lose nothing.
  */
-const MAX_KEPT = 2;
+const MAX_COPY_FACTOR = 2;
 
 export interface RotationLimits {
   /** Rotate above this size; no kept file is larger than twice this. */
@@ -41,9 +41,9 @@ export function rotateLog(
   try {
     const { size } = fstatSync(fd);
     if (size <= limits.maxBytes) return { rotated: false, lostBytes: 0 };
-    const most = MAX_KEPT * limits.maxBytes;
-    const from = size > most ? size - limits.maxBytes : 0;
-    const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), { from, most }) : undefined;
+    const maxBytes = MAX_COPY_FACTOR * limits.maxBytes;
+    const from = size > maxBytes ? size - limits.maxBytes : 0;
+    const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), { from, maxBytes }) : undefined;
     const written = fstatSync(fd).size;
     ftruncateSync(fd, 0);
     if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true, recursive: true });
@@ -71,7 +71,7 @@ function openLog(path: string): number | undefined {
 export function copyFrom(
   log: number,
   path: string,
-  { from, most }: { readonly from: number; readonly most: number },
+  { from, maxBytes }: { readonly from: number; readonly maxBytes: number },
   flags: "w" | "a" = "w",
 ): number | undefined {
   const buffer = new Uint8Array(CHUNK_BYTES);
@@ -80,7 +80,7 @@ export function copyFrom(
     copy = openSync(path, flags, 0o600);
     let position = from;
     for (;;) {
-      const bytes = readSync(log, buffer, 0, Math.min(buffer.length, from + most - position), position);
+      const bytes = readSync(log, buffer, 0, Math.min(buffer.length, from + maxBytes - position), position);
       if (bytes === 0) return position;
       writeAll(copy, buffer.subarray(0, bytes));
       position += bytes;

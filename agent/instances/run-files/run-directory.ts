@@ -76,12 +76,12 @@ export function readInner(dir: string): Pick<RunFiles, "inner"> {
 
 /** Writes the marks as the shim does; answers false where they are there. */
 export function restoreMarks(dir: string, { session, main }: RunFiles): boolean {
-  const lost = [
+  const marks = [
     ["session", session],
     ["pid", main],
   ] as const;
   let isChanged = false;
-  for (const [name, mark] of lost) {
+  for (const [name, mark] of marks) {
     const path = join(dir, name);
     if (mark === undefined || existsSync(path)) continue;
     isChanged = true;

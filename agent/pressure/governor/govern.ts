@@ -30,7 +30,7 @@ export function govern(
   input: GovernorInput,
   limits: GovernorLimits = defaultLimits,
 ): GovernorPlan {
-  const { state: seen, sign } = take(before, input, limits);
+  const { state: seen, sign } = countReading(before, input, limits);
   const eviction = chooseEviction(seen, sign, input, limits);
   const { starts, state } = admit(seen, input, limits);
   return {
@@ -44,7 +44,7 @@ export function govern(
 }
 
 /** Counts a reading once. */
-function take(
+function countReading(
   before: GovernorState,
   input: GovernorInput,
   limits: GovernorLimits,
@@ -113,7 +113,7 @@ function admit(
   const recovering = { ...state, isRecovering };
   if (returning !== undefined && now - returning.at < limits.returnGapMs) {
     // It is allowed for its whole turn: to reserve, to start, and to retry the start.
-    return { state: recovering, starts: letIn(returning.id, absent.length) };
+    return { state: recovering, starts: admitOne(returning.id, absent.length) };
   }
   const next = engines.some(isMoving) ? undefined : chooseNext(absent, returning?.id, reading, now, limits);
   if (next === undefined) {
@@ -123,23 +123,23 @@ function admit(
   }
   return {
     state: { ...recovering, returning: { id: next.id, at: now } },
-    starts: letIn(next.id, absent.length),
+    starts: admitOne(next.id, absent.length),
   };
 }
 
 /** An engine that had its turn and is still not back lets the others go first. */
 function chooseNext(
   absent: readonly GovernedEngine[],
-  hadItsTurn: string | undefined,
+  previousId: string | undefined,
   reading: GovernorInput["reading"],
   now: number,
   limits: GovernorLimits,
 ): GovernedEngine | undefined {
-  const others = absent.filter(({ id }) => id !== hadItsTurn);
+  const others = absent.filter(({ id }) => id !== previousId);
   return chooseReadmission(others, reading, now, limits) ?? chooseReadmission(absent, reading, now, limits);
 }
 
-function letIn(id: string, count: number): StartPolicy {
+function admitOne(id: string, count: number): StartPolicy {
   return { at: "one", id, because: `memory has recovered: one of ${count} that are away returns at a time` };
 }
 

@@ -2,8 +2,8 @@
 
 import type { RunnerContext } from "../context.ts";
 import type { Stop } from "../observed.ts";
-import { keepRecord } from "../state/keep-record.ts";
-import { noteStopAsked, runOf, setStop } from "../state/run.ts";
+import { noteStopRequested, runOf, setStop } from "../state/run.ts";
+import { saveRecord } from "../state/save-record.ts";
 import type { ReplicaState } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { forgetRun, recordExit } from "./exits.ts";
@@ -61,7 +61,7 @@ export async function persistStop(
 ): Promise<StepOutcome> {
   if (runOf(state) === undefined) return "later";
   setStop(state, stop, context.moment());
-  await keepRecord(state);
+  await saveRecord(state);
   return "changed";
 }
 
@@ -73,7 +73,7 @@ function stopBy(
   const run = runOf(state);
   if (run === undefined) return;
   const now = context.ports.clock.monotonicMs();
-  noteStopAsked(state, now);
+  noteStopRequested(state, now);
   state.log.info({ inMs: deadlineAt - now, because }, "engine asked to stop");
   run.instance.stopBy(deadlineAt);
 }

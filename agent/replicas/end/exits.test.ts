@@ -19,7 +19,7 @@ import { openState } from "../prepare/adopt.ts";
 import { governedEngines } from "../pressure.ts";
 import { refreshFromDisk } from "../refresh.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { keepHistory } from "../state/history.ts";
+import { saveHistory } from "../state/history.ts";
 import { beginRun, endRun, newEngineRun } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 import { defaultTimings, type Timings } from "../timings.ts";
@@ -71,7 +71,7 @@ async function ended(ending: Ending) {
       driver: () => ({ classifyExit, ownLines }),
       state: () => ({ at: "present", version: "1", checkedAt: MOMENT.monotonicMs }),
     },
-    ...{ signal: new AbortController().signal, wasListed: () => true, agentEnds: () => undefined },
+    ...{ signal: new AbortController().signal, wasListed: () => true, agentStop: () => undefined },
   } as unknown as RunnerContext;
   const state = openState("u1", context);
   const file = { runId: randomUUID(), runtime: "llamacpp", startedAtMs: MOMENT.wallMs - 9_000, port: 21_000 };
@@ -94,7 +94,7 @@ async function ended(ending: Ending) {
 test("an eviction that is noted while the log is read stays", async () => {
   const eviction = { atMs: MOMENT.wallMs, how: "evict", because: "critical memory pressure" } as const;
   const meanwhile = (state: ReplicaState) =>
-    keepHistory(state, { ...state.past.history, eviction, evictedAtMs: [MOMENT.wallMs] });
+    saveHistory(state, { ...state.past.history, eviction, evictedAtMs: [MOMENT.wallMs] });
   const { history } = await ended({ exit: { signal: "SIGKILL" }, wasReady: true, meanwhile });
   expect(history).toMatchObject({ eviction, evictedAtMs: [MOMENT.wallMs], restarts: 1 });
 });

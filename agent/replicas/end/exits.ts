@@ -11,9 +11,9 @@ import { isTerminal } from "../evidence/terminal-failures.ts";
 import { reportPhase } from "../report/report.ts";
 import { countDrain } from "../state/counts.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { type HistoryExit, keepHistory, noteExit, setPast } from "../state/history.ts";
-import { whenRecordWritten } from "../state/keep-record.ts";
+import { type HistoryExit, noteExit, saveHistory, setPast } from "../state/history.ts";
 import { type EngineRun, endRun, runOf } from "../state/run.ts";
+import { whenRecordWritten } from "../state/save-record.ts";
 import { attemptedWeights, type ReplicaState } from "../state/state.ts";
 import { forgetWeights } from "../state/weights.ts";
 import { crashBackoffMs, isForced } from "./plan.ts";
@@ -54,7 +54,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const { port, ...kept } = history;
   noteExit(state, lastExit, clock.monotonicMs());
   setPast(state, { backoffUntil: clock.monotonicMs() + delayMs });
-  keepHistory(state, {
+  saveHistory(state, {
     ...kept,
     // A port that another process took is not used again.
     ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
@@ -108,7 +108,7 @@ function endedBecause(because: string | undefined): string {
 export async function forgetRun(state: ReplicaState, context: RunnerContext): Promise<void> {
   await whenRecordWritten(state);
   const run = runOf(state);
-  if (run !== undefined) noteDrain(run, context);
+  if (run !== undefined) recordDrain(run, context);
   run?.instance.close();
   removeEngineFile(state.dir);
   endRun(state);
@@ -117,13 +117,17 @@ export async function forgetRun(state: ReplicaState, context: RunnerContext): Pr
 }
 
 /** Counts a requested stop, from the request until no process was left. */
-function noteDrain(run: EngineRun, context: RunnerContext): void {
+function recordDrain(run: EngineRun, context: RunnerContext): void {
   const { record } = run;
-  const askedAt = run.at === "draining" || run.at === "ended" ? run.stopAskedAt : undefined;
+  const requestedAt = run.at === "draining" || run.at === "ended" ? run.stopRequestedAt : undefined;
   const { stop } = record;
   if (stop === undefined || isForced(stop.why)) return;
   const outcome =
-    askedAt === undefined ? "ended" : askedAt >= drainEndsAt(stop, context.timings) ? "deadline" : "quiet";
+    requestedAt === undefined
+      ? "ended"
+      : requestedAt >= drainEndsAt(stop, context.timings)
+        ? "deadline"
+        : "quiet";
   countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
 }
 

@@ -1,7 +1,8 @@
 /** Engines that are ending: asked to stop, killed because they serve no requests, or exited. */
 import { backoffMs } from "../../../src/util/backoff.ts";
+import type { StopMode } from "../../instances/instance.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
-import type { Ending, ForcedStop, ObservedReplica, Stop, StopReason } from "../observed.ts";
+import type { ForcedStop, ObservedReplica, Stop, StopReason } from "../observed.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 
@@ -22,7 +23,7 @@ export type EndStep = Because &
 type Plan = ReplicaPlan<EndStep | Withdraw>;
 
 /** What the instance was asked to do; undefined while it was asked nothing. */
-export function endingOf({ run }: ObservedReplica): Ending | undefined {
+export function endingOf({ run }: ObservedReplica): StopMode | undefined {
   return "ending" in run ? run.ending : undefined;
 }
 
@@ -106,14 +107,18 @@ export function isForced(why: StopReason): why is ForcedStop {
 }
 
 /** Kills a launch that never became a running engine, with every process that it may have started. */
-export function endSilentStart(observed: ObservedReplica, now: number, timings: Timings): readonly EndStep[] {
+export function planStalledStart(
+  observed: ObservedReplica,
+  now: number,
+  timings: Timings,
+): readonly EndStep[] {
   const since = observed.record?.startedAt;
   if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
   return [{ do: "endNow", because: "the start timed out without a running engine" }];
 }
 
 /** Kills what an engine that has exited left running. */
-export function endLeftovers(observed: ObservedReplica): readonly EndStep[] {
+export function planLeftovers(observed: ObservedReplica): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
   return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
 }
@@ -129,7 +134,7 @@ export function planEnded(observed: ObservedReplica, timings: Timings): Plan {
     steps.push({ do: "recordExit", because: "status must show the exit and the last log lines" });
   const isGone = run.at === "gone";
   if (isGone) steps.push({ do: "forgetRun", because: "no process of the engine is left" });
-  else steps.push(...endLeftovers(observed));
+  else steps.push(...planLeftovers(observed));
   const exit = isRecorded ? crashes.lastExit : undefined;
   return {
     phase: "Backoff",

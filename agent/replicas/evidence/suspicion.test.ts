@@ -19,7 +19,7 @@ describe("a line in the log", () => {
   });
 
   it("is one again after a cleared one, but not at each request that fails", () => {
-    const cleared: Suspicion = { at: "cleared", line: LINE, askedAt: 100 };
+    const cleared: Suspicion = { at: "cleared", line: LINE, probedAt: 100 };
     expect(raiseSuspicion(cleared, LINE, 159, 60)).toBe(cleared);
     expect(raiseSuspicion(cleared, LINE, 160, 60)).toEqual(suspected);
   });
@@ -27,13 +27,13 @@ describe("a line in the log", () => {
 
 describe("a real request", () => {
   it("settles a suspicion when its answer is clear", () => {
-    expect(judgeSuspicion(suspected, "ok", 7)).toEqual({ at: "cleared", line: LINE, askedAt: 7 });
+    expect(judgeSuspicion(suspected, "ok", 7)).toEqual({ at: "cleared", line: LINE, probedAt: 7 });
     expect(judgeSuspicion(suspected, { failed: "HTTP 500" }, 7)).toEqual({
       at: "confirmed",
       line: LINE,
       message: "HTTP 500",
     });
-    expect(judgeSuspicion(suspected, "unclear", 7)).toEqual({ at: "suspected", line: LINE, askedAt: 7 });
+    expect(judgeSuspicion(suspected, "unclear", 7)).toEqual({ at: "suspected", line: LINE, probedAt: 7 });
   });
 
   it.each<[string, string, boolean]>([

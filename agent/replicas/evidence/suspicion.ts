@@ -3,10 +3,10 @@ import { hasProgressed, type Work } from "./work.ts";
 
 export type Suspicion =
   | { readonly at: "none" }
-  /** `askedAt`: the last request neither proved nor disproved it. */
-  | { readonly at: "suspected"; readonly line: string; readonly askedAt?: number }
+  /** `probedAt`: the last request neither proved nor disproved it. */
+  | { readonly at: "suspected"; readonly line: string; readonly probedAt?: number }
   | { readonly at: "confirmed"; readonly line: string; readonly message: string }
-  | { readonly at: "cleared"; readonly line: string; readonly askedAt: number };
+  | { readonly at: "cleared"; readonly line: string; readonly probedAt: number };
 
 /** A new line counts only while no suspicion is open: an engine that fails requests logs one in every scan. */
 export function raiseSuspicion(
@@ -23,7 +23,7 @@ export function raiseSuspicion(
     case "confirmed":
       return before;
     case "cleared":
-      return now < before.askedAt + everyMs ? before : { at: "suspected", line };
+      return now < before.probedAt + everyMs ? before : { at: "suspected", line };
     default:
       return before satisfies never;
   }
@@ -40,10 +40,10 @@ const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
  */
 export function assessReply(
   answer: ProofReply,
-  asked: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
+  probe: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
 ): ProofReply | "unclear" {
   if (answer === "ok") return answer;
-  const isClear = asked.isLate ? madeNoProgress(asked) : FAILED_ANSWER.test(answer.failed);
+  const isClear = probe.isLate ? madeNoProgress(probe) : FAILED_ANSWER.test(answer.failed);
   return isClear ? answer : "unclear";
 }
 
@@ -57,7 +57,7 @@ function madeNoProgress({ at, before, after }: { at: number; before: Work; after
 export function judgeSuspicion(before: Suspicion, answer: ProofReply | "unclear", now: number): Suspicion {
   if (before.at !== "suspected") return before;
   const { line } = before;
-  if (answer === "ok") return { at: "cleared", line, askedAt: now };
-  if (answer === "unclear") return { at: "suspected", line, askedAt: now };
+  if (answer === "ok") return { at: "cleared", line, probedAt: now };
+  if (answer === "unclear") return { at: "suspected", line, probedAt: now };
   return { at: "confirmed", line, message: answer.failed };
 }

@@ -1,6 +1,7 @@
 /** Which failures a retry can cure and which need a change of what was asked for. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
-import type { ModelState, RuntimeState, TerminalFailure } from "../observed.ts";
+import type { ModelState, RuntimeState } from "../observed.ts";
+import type { TerminalFailure } from "../state/history.ts";
 
 const TERMINAL: ReadonlySet<string> = new Set<string>([
   "EngineFlagRefused",

@@ -9,7 +9,7 @@ import { isTerminal } from "../evidence/terminal-failures.ts";
 import type { Launch } from "../observed.ts";
 import { prepareSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { keepHistory, setPast } from "../state/history.ts";
+import { saveHistory, setPast } from "../state/history.ts";
 import { beginRun, newEngineRun, noteNoRun } from "../state/run.ts";
 import { type ReplicaState, replicaOf, replicaRuntime } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
@@ -50,11 +50,11 @@ function detect(state: ReplicaState, context: RunnerContext): void {
 /** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
 async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: number): Promise<boolean> {
   try {
-    const got = await context.admission.reserve(state.uid, {
+    const reservation = await context.admission.reserve(state.uid, {
       claimBytes,
       previousPort: state.past.history.port,
     });
-    return got !== "refused";
+    return reservation !== "refused";
   } catch (error) {
     launchFailed(state, context, error);
     return false;
@@ -63,7 +63,7 @@ async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: 
 
 /** Starts the engine on what was reserved. engine.json is synced to disk before anything runs, so no crash loses the claim. */
 async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
-  const reserved = context.admission.of(state.uid);
+  const reserved = context.admission.get(state.uid);
   if (reserved === undefined || state.engine.at !== "none") return;
   try {
     await startReserved(state, context, reserved);
@@ -125,7 +125,7 @@ async function startReserved(
   state.log.info({ port: reserved.port }, "engine started");
   // After the start, because users wait for the start; forgetting the port is harmless.
   if (state.past.history.port !== reserved.port)
-    keepHistory(state, { ...state.past.history, port: reserved.port });
+    saveHistory(state, { ...state.past.history, port: reserved.port });
 }
 
 /** Error codes of a full, read-only or foreign state folder. */

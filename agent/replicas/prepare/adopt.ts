@@ -14,7 +14,7 @@ import { createChangeMonitor, createReplicaLog } from "../state/replica-log.ts";
 import {
   beginRun,
   NEVER_ANNOUNCED,
-  NOTHING_RUNS,
+  NO_ENGINE,
   newEngineRun,
   noteNoRun,
   noteUnreadableRun,
@@ -42,8 +42,8 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     }),
     counts: createReplicaCounts(),
     repeated: createChangeMonitor(log),
-    wish: { at: "unknown" },
-    engine: NOTHING_RUNS,
+    desired: { at: "unknown" },
+    engine: NO_ENGINE,
     weights: { at: "unknown" },
     slice: NEVER_ANNOUNCED,
     past: {
@@ -54,10 +54,10 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
       fetchFailures: 0,
       launchFailures: 0,
     },
-    shown: {},
-    written: Promise.resolve(),
+    published: {},
+    recordWritten: Promise.resolve(),
   };
-  if (history.port !== undefined) context.admission.keepPort(uid, history.port);
+  if (history.port !== undefined) context.admission.retainPort(uid, history.port);
   context.states.set(uid, state);
   return state;
 }
@@ -69,8 +69,8 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
   const found = [...uids].map((uid) => {
     const state = openState(uid, context);
     const replica = desired.get(uid);
-    if (replica !== undefined) setDesiredObject(state, "kept", replica, context.moment());
-    return { state, file: takeRecord(state, context) };
+    if (replica !== undefined) setDesiredObject(state, "cached", replica, context.moment());
+    return { state, file: readRecord(state, context) };
   });
   await Promise.all(found.map(({ state, file }) => adoptInstance(state, file, context)));
 }
@@ -85,7 +85,7 @@ function foldersIn(folder: string): readonly string[] {
 /** Adopts what is running in a folder that could not be read, or in which a start has just failed. */
 export async function readopt(state: ReplicaState, context: RunnerContext): Promise<void> {
   noteNoRun(state);
-  await adoptInstance(state, takeRecord(state, context), context);
+  await adoptInstance(state, readRecord(state, context), context);
 }
 
 async function adoptInstance(
@@ -130,15 +130,15 @@ async function adopt(
 ): Promise<Instance | undefined> {
   const place = instanceContextOf(state, context);
   const template = replicaOf(state)?.spec.template;
-  const trace = {
+  const previous = {
     port: file?.port ?? state.past.history.port ?? 0,
     service: file?.service ?? template?.serviceName ?? "",
     record: file ?? {},
   };
   const driver = context.runtimes.driver(file?.runtime ?? template?.runtime ?? "");
   return (
-    (await driver?.adopt(place, trace)) ??
-    context.ports.processes.adopt(place, { host: "127.0.0.1", port: trace.port })
+    (await driver?.adopt(place, previous)) ??
+    context.ports.processes.adopt(place, { host: "127.0.0.1", port: previous.port })
   );
 }
 
@@ -150,7 +150,7 @@ export function instanceContextOf(
   return { dir, log, onChange: () => enqueue(uid) };
 }
 
-function takeRecord(state: ReplicaState, context: RunnerContext): EngineFile | undefined {
+function readRecord(state: ReplicaState, context: RunnerContext): EngineFile | undefined {
   try {
     const file = readEngineFile(state.dir);
     if (file === undefined || file === "unreadable") return undefined;

@@ -3,9 +3,7 @@
 import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ggufSchema } from "../../../src/api/fields/gguf.ts";
-import { API_VERSION } from "../../../src/api/group.ts";
 import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
-import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
@@ -14,8 +12,9 @@ import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
 import type { ModelState, OwnClaim } from "../observed.ts";
+import { recordReplicaEvent } from "../report/events.ts";
 import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
-import { keepHistory, setPast } from "../state/history.ts";
+import { saveHistory, setPast } from "../state/history.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import {
@@ -61,12 +60,12 @@ function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readon
 
 /** What was found for `weightsOf` the template, in its order; undefined where one is missing. */
 function filesOf(
-  { draft: wanted }: ReplicaTemplate,
+  { draft: requested }: ReplicaTemplate,
   stored: readonly (StoredModel | undefined)[],
 ): WeightFiles | undefined {
   const [model, ...others] = stored.filter((one) => one !== undefined);
   if (model === undefined || others.length < stored.length - 1) return undefined;
-  const draft = wanted === undefined ? undefined : others.shift();
+  const draft = requested === undefined ? undefined : others.shift();
   return { model, draft, loraAdapters: others };
 }
 
@@ -94,14 +93,14 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   const { namespace = "" } = replica.metadata;
   try {
     const stored = await Promise.all(
-      weightsOf(template).map((wanted) =>
-        storeOf(wanted, state, context).resolve(requestFor(wanted, namespace), state.uid),
+      weightsOf(template).map((requested) =>
+        storeOf(requested, state, context).resolve(requestFor(requested, namespace), state.uid),
       ),
     );
     holdContents(state, context, ...stored);
     const files = filesOf(template, stored);
     if (files === undefined) setWeights(state, { at: "absent" });
-    else await keepModel(state, context, files);
+    else await storeWeights(state, context, files);
   } catch (error) {
     setWeights(state, failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) }));
   }
@@ -112,23 +111,23 @@ export function startModelFetch(state: ReplicaState, context: RunnerContext): bo
   if (state.jobs.isRunning("fetch")) return false;
   setWeights(state, { at: "fetching", bytes: 0 });
   state.jobs.run("fetch", async (signal) => {
-    let tried: FailedAttempt = { isOnHost: false };
-    const onTry = (next: FailedAttempt) => {
-      tried = next;
+    let attempt: FailedAttempt = { isOnHost: false };
+    const onAttempt = (next: FailedAttempt) => {
+      attempt = next;
     };
     try {
-      await fetchAll(state, context, { signal, onTry });
+      await fetchAll(state, context, { signal, onAttempt });
       setPast(state, { fetchFailures: 0 });
       // What failed may have been rotten: the same checksum, from bytes that are new.
       const { terminal, ...history } = state.past.history;
-      if (terminal !== undefined) keepHistory(state, history);
+      if (terminal !== undefined) saveHistory(state, history);
     } catch (error) {
       if (signal.aborted) forgetWeights(state);
       else
         setWeights(
           state,
           failed(state, error, context, {
-            ...tried,
+            ...attempt,
             roomBytes: await storeRoomBytes(context.ports.store),
           }),
         );
@@ -149,29 +148,35 @@ export async function storeRoomBytes(store: Pick<ModelStore, "disk">): Promise<n
 async function fetchAll(
   state: ReplicaState,
   context: RunnerContext,
-  { signal, onTry }: { readonly signal: AbortSignal; readonly onTry: (tried: FailedAttempt) => void },
+  {
+    signal,
+    onAttempt,
+  }: { readonly signal: AbortSignal; readonly onAttempt: (attempt: FailedAttempt) => void },
 ): Promise<void> {
   const replica = replicaOf(state);
   if (replica === undefined) return;
   const { template } = replica.spec;
   const namespace = replica.metadata.namespace ?? "";
   const onProgress = watchProgress(state, context);
-  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
-    const name = wanted.secretRef?.name;
-    onTry({ isOnHost: isOnHost(wanted) });
+  const fetchOne = async (requested: ReplicaModel): Promise<StoredModel> => {
+    const name = requested.secretRef?.name;
+    onAttempt({ isOnHost: isOnHost(requested) });
     const { version, ...secret } = await readSourceSecret(context.cluster()?.client, namespace, name);
-    if (name !== undefined) onTry({ isOnHost: isOnHost(wanted), secret: { name, version } });
+    if (name !== undefined) onAttempt({ isOnHost: isOnHost(requested), secret: { name, version } });
     const options = { signal, onProgress, owner: state.uid, tenant: namespace };
-    return storeOf(wanted, state, context).fetch({ ...requestFor(wanted, namespace), ...secret }, options);
+    return storeOf(requested, state, context).fetch(
+      { ...requestFor(requested, namespace), ...secret },
+      options,
+    );
   };
   const stored: StoredModel[] = [];
-  for (const wanted of weightsOf(template)) {
-    stored.push(await fetchOne(wanted));
+  for (const requested of weightsOf(template)) {
+    stored.push(await fetchOne(requested));
     // The next download may need room, and must not take it from these.
     holdContents(state, context, ...stored);
   }
   const files = filesOf(template, stored);
-  if (files !== undefined) await keepModel(state, context, files);
+  if (files !== undefined) await storeWeights(state, context, files);
 }
 
 /** Who brings weights to this host: the engine, for a source that nothing else can read; otherwise the store. */
@@ -204,10 +209,10 @@ function failed(
   state: ReplicaState,
   error: unknown,
   context: RunnerContext,
-  tried: FailedAttempt,
+  attempt: FailedAttempt,
 ): WeightsState {
   const { ports, timings } = context;
-  const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, tried) };
+  const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, attempt) };
   // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
     return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + timings.correctionMs };
@@ -216,7 +221,7 @@ function failed(
   if (error instanceof MetalbridgeError)
     state.log.warn({ code: found.code, message: error.message }, "weights not available");
   else state.log.error({ err: error }, "fetching failed unexpectedly");
-  const delayMs = retryDelayMs(found.code, state.past.fetchFailures, tried, {
+  const delayMs = retryDelayMs(found.code, state.past.fetchFailures, attempt, {
     timings,
     random: context.random(),
   });
@@ -295,7 +300,7 @@ export function holdContents(
 }
 
 /** Sets `state.weights`. A header that cannot be read is a finding, not a failure. */
-export async function keepModel(
+export async function storeWeights(
   state: ReplicaState,
   context: RunnerContext,
   files: WeightFiles,
@@ -372,7 +377,7 @@ export function watchWeights(state: ReplicaState): void {
 /** A running engine keeps what it has open; the next start looks for the weights again. True where the replica uses this content. */
 export function noteDamage(
   state: ReplicaState,
-  { cluster }: RunnerContext,
+  context: RunnerContext,
   sha256: string,
   note: string,
 ): boolean {
@@ -383,12 +388,7 @@ export function noteDamage(
   if (!isUsed) return false;
   noteDamaged(state);
   state.log.warn({ code: "WeightsDamaged", sha256 }, note);
-  const ref = refOf(state);
-  if (ref !== undefined)
-    cluster()?.recorder(
-      { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
-      { type: "Warning", reason: "WeightsDamaged", action: "Verify", note },
-    );
+  recordReplicaEvent(state, context, { type: "Warning", reason: "WeightsDamaged", action: "Verify", note });
   return true;
 }
 

@@ -23,7 +23,7 @@ export function memoryNeedOf(
 export function reservationOf(desired: Desired, observed: ObservedReplica, record: RunRecord): number {
   const { footprint, model } = observed;
   const need = memoryNeedOf(desired, observed);
-  const wanted = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
+  const neededBytes = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
   const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
-  return mayShrink ? wanted : Math.max(wanted, record.claimBytes);
+  return mayShrink ? neededBytes : Math.max(neededBytes, record.claimBytes);
 }

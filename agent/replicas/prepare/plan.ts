@@ -58,12 +58,12 @@ function runtimeMissing(observed: ObservedReplica, now: number, timings: Timings
       };
     case "missing": {
       const wait = runtime.checkedAt + timings.correctionMs - now;
-      const again: PrepareStep = { do: "detectRuntime", because: "it may have been installed since" };
+      const redetect: PrepareStep = { do: "detectRuntime", because: "it may have been installed since" };
       return {
         phase: "Waiting",
         reason: runtime.code,
         message: runtime.message,
-        steps: wait <= 0 ? [again] : [],
+        steps: wait <= 0 ? [redetect] : [],
         recheckAfterMs: wait <= 0 ? timings.correctionMs : wait,
       };
     }
@@ -199,7 +199,7 @@ export function planAdmission(
   if (need.at === "unknown") return waiting(need.code, need.message, timings);
   return (
     memoryMissing(need.bytes, observed, timings) ??
-    heldByPressure(observed, timings) ??
+    blockedByPressure(observed, timings) ??
     launchFailed(observed, now, timings) ??
     start(need.bytes, timings)
   );
@@ -240,7 +240,7 @@ function memoryTaken(needBytes: number, observed: ObservedReplica, timings: Timi
 }
 
 /** A replica that fits the budget may still not start while the machine is short of memory. */
-function heldByPressure({ pressure }: ObservedReplica, timings: Timings): Plan | undefined {
+function blockedByPressure({ pressure }: ObservedReplica, timings: Timings): Plan | undefined {
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
 

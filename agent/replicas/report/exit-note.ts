@@ -21,17 +21,17 @@ const LINE_BYTES = 140;
  * Equal exits are one Event, although the log lines of each name different pids and times.
  */
 export function exitNote(message: string, end: ExitDetails): Pick<EventInput, "note" | "sameAs"> {
-  const how = howItEnded(end);
-  const tail = ` (${how}; ${lastWords(end.logTail)})`;
-  return { note: truncateBytes(message, NOTE_BYTES - Buffer.byteLength(tail)) + tail, sameAs: how };
+  const description = exitDescription(end);
+  const tail = ` (${description}; ${logEnding(end.logTail)})`;
+  return { note: truncateBytes(message, NOTE_BYTES - Buffer.byteLength(tail)) + tail, sameAs: description };
 }
 
-function howItEnded({ code, signal }: ExitDetails): string {
+function exitDescription({ code, signal }: ExitDetails): string {
   if (signal !== undefined) return `signal ${signal}`;
   return code === undefined ? "exit status unknown" : `exit code ${code}`;
 }
 
-function lastWords(logTail: string): string {
+function logEnding(logTail: string): string {
   const lines = lastRun(logTail).split("\n").map(clean);
   const last = lines.filter((line) => line !== "").slice(-LINES);
   if (last.length === 0) return "its log is empty";

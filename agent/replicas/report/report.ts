@@ -10,37 +10,38 @@ import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ObservedReplica } from "../observed.ts";
-import { keepHistory } from "../state/history.ts";
+import { saveHistory } from "../state/history.ts";
 import { runOf } from "../state/run.ts";
-import { type ReplicaState, replicaOf, setFromResponse, setShown } from "../state/state.ts";
+import { type ReplicaState, replicaOf, setFromResponse, setPublished } from "../state/state.ts";
 import type { ReplicaPlan } from "../step.ts";
+import { recordReplicaEvent } from "./events.ts";
 import { exitNote } from "./exit-note.ts";
 import { isSameStatus, replicaStatus } from "./status.ts";
 import { addTransition, isTransition } from "./transitions.ts";
 
-const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
+const WARNING_PHASES: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
 
 type Phase = Pick<ReplicaPlan, "phase" | "reason" | "message">;
 
-/** Writes what has changed, without waiting for it. */
+/** Starts writing what has changed, and does not wait for the write. */
 export function report(
   state: ReplicaState,
   plan: ReplicaPlan,
   observed: ObservedReplica,
   context: RunnerContext,
 ): void {
-  const { wish } = state;
-  if (wish.at !== "kept" && wish.at !== "seen") return;
+  const { desired } = state;
+  if (desired.at !== "cached" && desired.at !== "current") return;
   reportPhase(state, plan, context);
-  if (wish.at === "kept") return;
-  if (isSameStatus(wantedStatus(state, plan, observed, context), wish.replica.status)) return;
+  if (desired.at === "cached") return;
+  if (isSameStatus(desiredStatus(state, plan, observed, context), desired.replica.status)) return;
   state.jobs.run("status", () => writeStatus(state, observed, context), { isSilent: true });
 }
 
-/** Keeps a phase for the next status, and records its Event: it may have passed before a status is written. */
+/** Saves a phase for the next status and records its Event: a phase may last less time than writing a status takes. */
 export function reportPhase(state: ReplicaState, plan: Phase, context: RunnerContext): void {
   noteTransition(state, plan, context);
-  if (state.wish.at === "seen") recordEvent(state, state.wish.replica, plan, context);
+  if (state.desired.at === "current") recordEvent(state, state.desired.replica, plan, context);
 }
 
 /** Writes the newest status, and again if it has changed meanwhile. */
@@ -49,13 +50,13 @@ async function writeStatus(
   observed: ObservedReplica,
   context: RunnerContext,
 ): Promise<boolean> {
-  const { plan } = state.shown;
+  const { plan } = state.published;
   const desired = replicaOf(state);
   const { client } = context.cluster() ?? {};
   if (client === undefined) return false;
-  if (desired === undefined || plan === undefined || state.wish.at === "gone") return true;
+  if (desired === undefined || plan === undefined || state.desired.at === "deleted") return true;
   const { name, namespace = "" } = desired.metadata;
-  const status = wantedStatus(state, plan, state.shown.observed ?? observed, context);
+  const status = desiredStatus(state, plan, state.published.observed ?? observed, context);
   const object = {
     apiVersion: API_VERSION,
     kind: INFERENCE_REPLICAS.kind,
@@ -71,13 +72,13 @@ async function writeStatus(
   }
   state.repeated.resolved("write the status");
   if (status.progress !== desired.status?.progress)
-    setShown(state, { progressWrittenAt: context.ports.clock.monotonicMs() });
+    setPublished(state, { progressWrittenAt: context.ports.clock.monotonicMs() });
   setFromResponse(state, answer.value.object, context.moment());
-  if (state.shown.plan !== plan) context.enqueue(state.uid);
+  if (state.published.plan !== plan) context.enqueue(state.uid);
   return true;
 }
 
-function wantedStatus(
+function desiredStatus(
   state: ReplicaState,
   plan: ReplicaPlan,
   observed: ObservedReplica,
@@ -85,7 +86,7 @@ function wantedStatus(
 ): InferenceReplicaStatus {
   const desired = replicaOf(state);
   const file = runOf(state)?.file;
-  const { progressWrittenAt } = state.shown;
+  const { progressWrittenAt } = state.published;
   const { wallMs, monotonicMs } = context.moment();
   const { nextTryAt } = plan;
   return replicaStatus(
@@ -94,10 +95,10 @@ function wantedStatus(
     desired?.status,
     {
       generation: desired?.metadata.generation ?? 0,
-      startedAtIso: file === undefined ? undefined : isoSeconds(file.startedAtMs),
+      startedAtIso: file && isoSeconds(file.startedAtMs),
       readyAtIso: file?.readyAtMs === undefined ? undefined : isoSeconds(file.readyAtMs),
-      contextPerSlot: file?.contextPerSlot === undefined ? undefined : file.contextPerSlot,
-      // Rounded up: at that time the retry has started.
+      contextPerSlot: file?.contextPerSlot,
+      // Rounded up, so that the retry has started by that time.
       nextTryIso: nextTryAt === undefined ? undefined : isoSeconds(nextTryAt - monotonicMs + wallMs + 999),
       progressWrittenAt,
       transitions: state.past.history.transitions,
@@ -112,24 +113,16 @@ function recordEvent(
   plan: Phase,
   context: RunnerContext,
 ): void {
-  const before = state.shown.event ?? replica.status;
+  const before = state.published.event ?? replica.status;
   if (!isTransition(before, plan)) return;
-  setShown(state, { event: { phase: plan.phase, reason: plan.reason } });
-  const { uid } = state;
-  state.log.info({ phase: plan.phase, reason: plan.reason, message: plan.message }, "phase changed");
-  const { name, namespace = "" } = replica.metadata;
-  context.cluster()?.recorder(
-    { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, name, namespace, uid },
-    {
-      type: TROUBLE.has(plan.phase) ? "Warning" : "Normal",
-      reason: plan.reason,
-      action: plan.phase,
-      ...noteOf(state, plan),
-    },
-  );
+  setPublished(state, { event: { phase: plan.phase, reason: plan.reason } });
+  const { phase, reason, message } = plan;
+  state.log.info({ phase, reason, message }, "phase changed");
+  const type = WARNING_PHASES.has(phase) ? "Warning" : "Normal";
+  recordReplicaEvent(state, context, { type, reason, action: phase, ...noteOf(state, plan) });
 }
 
-/** If the plan repeats how the engine last exited, adds what is known of that. */
+/** If the plan reports the engine's last exit, adds the details of that exit. */
 function noteOf({ past: { history } }: ReplicaState, { reason, message }: Phase) {
   const { lastExit } = history;
   return lastExit !== undefined && lastExit.reason === reason && lastExit.message === message
@@ -137,13 +130,13 @@ function noteOf({ past: { history } }: ReplicaState, { reason, message }: Phase)
     : { note: message };
 }
 
-/** Also while the API server is unreachable: that outage may outlast the agent. */
+/** Saved to disk even while the API server is unreachable, because that outage may outlast the agent. */
 function noteTransition(state: ReplicaState, plan: Phase, context: RunnerContext): void {
   const { history } = state.past;
-  // If the state folder was lost, what the API server shows is all that is left.
+  // If the state folder was lost, only the API server still has the transitions.
   const known =
     history.transitions.length > 0 ? history.transitions : (replicaOf(state)?.status?.transitions ?? []);
   const next = addTransition(known, plan, isoSeconds(context.ports.clock.nowMs()));
   if (next === known) return;
-  keepHistory(state, { ...history, transitions: [...next] });
+  saveHistory(state, { ...history, transitions: [...next] });
 }

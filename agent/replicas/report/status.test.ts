@@ -22,7 +22,7 @@ function statusAt(
   previous?: InferenceReplicaStatus,
   progressWrittenAt?: number,
 ): InferenceReplicaStatus {
-  const facts = { generation: 3, progressWrittenAt };
+  const facts = { transitions: [], generation: 3, progressWrittenAt };
   return replicaStatus(plan, fetching(bytes), previous, facts, {
     now,
     iso: `2026-01-01T00:00:${10 + now / 1_000}Z`,
@@ -61,8 +61,12 @@ test("a restarted agent removes nothing from status that it has not inspected", 
   const before: InferenceReplicaStatus = { model: { sizeBytes: 7 } };
   const unlooked: ObservedReplica = { ...nothingKnown(), model: { at: "unknown" } };
   const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
-  expect(replicaStatus(plan, unlooked, before, { generation: 1 }, time).model).toEqual({ sizeBytes: 7 });
-  expect(replicaStatus(plan, nothingKnown(), before, { generation: 1 }, time).model).toBeUndefined();
+  expect(replicaStatus(plan, unlooked, before, { transitions: [], generation: 1 }, time).model).toEqual({
+    sizeBytes: 7,
+  });
+  expect(
+    replicaStatus(plan, nothingKnown(), before, { transitions: [], generation: 1 }, time).model,
+  ).toBeUndefined();
 });
 
 test("a footprint is shown when it has moved by more than five percent, and is that of the process that runs", () => {
@@ -77,7 +81,7 @@ test("a footprint is shown when it has moved by more than five percent, and is t
     };
     const previous = before === undefined ? undefined : { pid, memory: { footprintBytes: before } };
     const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
-    return replicaStatus(plan, observed, previous, { generation: 1 }, time).memory;
+    return replicaStatus(plan, observed, previous, { transitions: [], generation: 1 }, time).memory;
   };
   expect(shown(undefined)).toEqual({ claimBytes: 9 });
   expect(shown(1_000)).toEqual({ claimBytes: 9, footprintBytes: 1_000 });
@@ -95,7 +99,7 @@ test("a replica's transitions are published with the next write, and cause none"
     transitions: [{ at: "2026-01-01T00:00:00Z", phase: "Ready", reason: "Serving" }],
   } as const;
   const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
-  const before = replicaStatus(plan, nothingKnown(), undefined, { generation: 1 }, time);
+  const before = replicaStatus(plan, nothingKnown(), undefined, { transitions: [], generation: 1 }, time);
   const next = replicaStatus(plan, nothingKnown(), before, facts, time);
   expect(next.transitions).toEqual(facts.transitions);
   expect(isSameStatus(next, before)).toBe(true);
@@ -109,7 +113,7 @@ test("the next try is one absolute time, kept while only the second around it di
       held,
       nothingKnown(),
       previous,
-      { generation: 1, nextTryIso },
+      { transitions: [], generation: 1, nextTryIso },
       { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 },
     );
   const first = status("2026-01-01T00:03:10Z");

@@ -1,4 +1,4 @@
-/** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
+/** The status that the agent applies for a replica. Small fluctuations are not published. Pure. */
 
 import { setCondition } from "../../../src/api/conditions.ts";
 import { createTrimmer } from "../../../src/api/crd/fit.ts";
@@ -8,7 +8,8 @@ import {
   type ReplicaTransition,
 } from "../../../src/api/inference-replica.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
-import type { ObservedExit, ObservedReplica } from "../observed.ts";
+import type { ObservedReplica } from "../observed.ts";
+import type { HistoryExit } from "../state/history.ts";
 import type { ReplicaPlan } from "../step.ts";
 
 const PROGRESS_SHARE = 0.05;
@@ -17,20 +18,20 @@ const fitStatus = createTrimmer(inferenceReplicaStatusSchema);
 const FOOTPRINT_SHARE = 0.05;
 const SAME_TIME_MS = 1_000;
 
-/** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
+/** What status shows in addition to the plan and the observation: wall times and figures of the engine. */
 export interface ReplicaStatusFacts {
   readonly generation: number;
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
   readonly contextPerSlot?: number;
-  /** `nextTryAt` of the plan as people read it. */
+  /** `nextTryAt` of the plan as wall time. */
   readonly nextTryIso?: string;
-  readonly transitions?: readonly ReplicaTransition[];
+  readonly transitions: readonly ReplicaTransition[];
   /** When progress was last written, on the clock of `now`. */
   readonly progressWrittenAt?: number;
 }
 
-/** The complete status to apply. `previous` is what the API server holds; equal means nothing to send. */
+/** The complete status to apply. `previous` is the status on the API server. */
 export function replicaStatus(
   plan: ReplicaPlan,
   observed: ObservedReplica,
@@ -41,7 +42,6 @@ export function replicaStatus(
   const { run, record, crashes, model } = observed;
   const { message } = plan;
   const isLive = run.at === "running" || run.at === "starting";
-  const progress = progressOf(observed, previous, facts, time);
   const conditions = setCondition(
     previous?.conditions?.filter((condition) => condition.type === "Ready"),
     {
@@ -53,30 +53,32 @@ export function replicaStatus(
     },
     time.iso,
   );
-  return fitStatus({
+  const lastExit = crashes.lastExit && omitMessage(crashes.lastExit);
+  const status: InferenceReplicaStatus = {
     phase: plan.phase,
     reason: plan.reason,
     message,
     observedGeneration: facts.generation,
-    ...defined("progress", progress),
-    ...defined("port", record?.port),
-    ...defined("pid", run.at === "running" ? run.pid : undefined),
-    ...defined("startedAt", isLive ? facts.startedAtIso : undefined),
-    ...defined("readyAt", isLive ? facts.readyAtIso : undefined),
-    ...defined("nextTryAt", steadyTime(facts.nextTryIso, previous?.nextTryAt)),
+    progress: progressOf(observed, previous, facts, time),
+    port: record?.port,
+    pid: run.at === "running" ? run.pid : undefined,
+    startedAt: isLive ? facts.startedAtIso : undefined,
+    readyAt: isLive ? facts.readyAtIso : undefined,
+    nextTryAt: steadyTime(facts.nextTryIso, previous?.nextTryAt),
     restarts: crashes.restarts,
-    ...defined("contextPerSlot", isLive ? facts.contextPerSlot : undefined),
-    ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
-    ...defined("memory", memoryOf(observed, previous)),
-    ...defined("model", modelOf(model, previous)),
-    ...defined("transitions", transitionsOf(facts)),
+    contextPerSlot: isLive ? facts.contextPerSlot : undefined,
+    lastExit,
+    memory: memoryOf(observed, previous),
+    model: modelOf(model, previous),
+    transitions: facts.transitions.length === 0 ? undefined : [...facts.transitions],
     conditions,
-  });
+  };
+  return fitStatus(status);
 }
 
 /**
- * True when `current` already says all that `next` says; conditions of other writers do not count. Nor do transitions:
- * a phase that began and ended between two writes is published with the next one, and causes none.
+ * True if nothing has to be written. Conditions of other writers are ignored, and so are transitions: a phase that began
+ * and ended between two writes is published with the next write and does not cause one.
  */
 export function isSameStatus(
   next: InferenceReplicaStatus,
@@ -86,7 +88,7 @@ export function isSameStatus(
   return isDeepEqual(next, { ...current, conditions: own, transitions: next.transitions });
 }
 
-/** Progress is published at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
+/** Progress is published at most every 5 s and every 5 %, so that a download does not wake every watcher all the time. */
 function progressOf(
   { model }: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
@@ -96,11 +98,8 @@ function progressOf(
   if (model.at !== "fetching" || (model.bytes === 0 && model.totalBytes === undefined)) return undefined;
   const next = {
     bytes: model.bytes,
-    ...defined("totalBytes", model.totalBytes),
-    ...defined(
-      "bytesPerSecond",
-      model.bytesPerSecond === undefined ? undefined : Math.round(model.bytesPerSecond),
-    ),
+    totalBytes: model.totalBytes,
+    bytesPerSecond: model.bytesPerSecond && Math.round(model.bytesPerSecond),
   };
   const before = previous?.progress;
   if (before === undefined || facts.progressWrittenAt === undefined) return next;
@@ -111,30 +110,20 @@ function progressOf(
   return isFarEnough && isLateEnough ? next : before;
 }
 
-/** A new agent that has not inspected the model yet keeps what status says of it. */
+/** A new agent that has not inspected the model yet keeps the published value. */
 function modelOf(
   model: ObservedReplica["model"],
   previous: InferenceReplicaStatus | undefined,
 ): InferenceReplicaStatus["model"] {
   if (model.at === "unknown") return previous?.model;
   return model.at === "stored"
-    ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256), ...defined("gguf", model.gguf) }
+    ? { sizeBytes: model.sizeBytes, sha256: model.sha256, gguf: model.gguf }
     : undefined;
 }
 
-function transitionsOf({ transitions = [] }: ReplicaStatusFacts): ReplicaTransition[] | undefined {
-  return transitions.length === 0 ? undefined : [...transitions];
-}
-
-function exitOf({
-  code,
-  signal,
-  killedByUs,
-  reason,
-  at,
-  logTail,
-}: ObservedExit): InferenceReplicaStatus["lastExit"] {
-  return { ...defined("code", code), ...defined("signal", signal), killedByUs, reason, at, logTail };
+/** The message is shown by the plan that reports the exit. */
+function omitMessage({ message: _, ...exit }: HistoryExit): InferenceReplicaStatus["lastExit"] {
+  return exit;
 }
 
 function memoryOf(
@@ -148,12 +137,12 @@ function memoryOf(
   const seen = run.at === "running" ? observed.footprint?.bytes : undefined;
   return {
     claimBytes: record.claimBytes,
-    ...defined("claimBasis", basisOf(observed.model, previous)),
-    ...defined("footprintBytes", steady(seen, before)),
+    claimBasis: basisOf(observed.model, previous),
+    footprintBytes: steady(seen, before),
   };
 }
 
-/** A new agent that has not inspected the model yet keeps it. */
+/** A new agent that has not inspected the model yet keeps the published basis. */
 function basisOf(
   model: ObservedReplica["model"],
   previous: InferenceReplicaStatus | undefined,
@@ -168,12 +157,8 @@ function steady(seen: number | undefined, before: number | undefined): number | 
   return Math.abs(seen - before) > before * FOOTPRINT_SHARE ? seen : before;
 }
 
-/** One absolute time, written once: two clocks read a moment later may name the second after it. */
+/** An absolute time is written once: read again a moment later, the clocks may yield the next second. */
 function steadyTime(next: string | undefined, before: string | undefined): string | undefined {
   if (next === undefined || before === undefined) return next;
   return Math.abs(Date.parse(next) - Date.parse(before)) <= SAME_TIME_MS ? before : next;
-}
-
-function defined<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {
-  return value === undefined ? {} : ({ [key]: value } as Record<K, V>);
 }

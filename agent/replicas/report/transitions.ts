@@ -11,7 +11,7 @@ import type { ReplicaPlan } from "../step.ts";
 
 /** Phases that last milliseconds are not reported. */
 const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
-const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed"]);
+const BLOCKED_PHASES: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed"]);
 
 /** True when a change of phase, or of what blocks the replica, is worth reporting. */
 export function isTransition(
@@ -20,7 +20,7 @@ export function isTransition(
 ): boolean {
   if (SILENT.has(after.phase)) return false;
   if (before?.phase !== after.phase) return true;
-  return TROUBLE.has(after.phase) && before.reason !== after.reason;
+  return BLOCKED_PHASES.has(after.phase) && before.reason !== after.reason;
 }
 
 /** The list with the plan appended if that is a transition; otherwise the same list. */

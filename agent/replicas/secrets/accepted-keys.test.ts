@@ -3,14 +3,14 @@ import { expect, test } from "vitest";
 import { type AcceptedKeys, acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 
 const OVERLAP_MS = 5 * 60_000;
-const NONE: AcceptedKeys = { current: [], left: new Map() };
+const NONE: AcceptedKeys = { current: [], retired: new Map() };
 
 /** Through the files, as between two readings. */
 const restored = (state: AcceptedKeys) => {
-  const { accepted, left } = renderAccepted(state);
-  return parseAccepted(accepted, left);
+  const { accepted, retired } = renderAccepted(state);
+  return parseAccepted(accepted, retired);
 };
-const accepted = ({ current, left }: AcceptedKeys) => [...current, ...left.keys()];
+const accepted = ({ current, retired }: AcceptedKeys) => [...current, ...retired.keys()];
 
 /** Any number of readings, of Secrets with up to 1,000 keys, at any times. */
 const readings = fc.array(
@@ -36,7 +36,7 @@ test("no more than 2,000 keys are accepted, and none for more than 5 minutes aft
         for (const key of held) lastSeenMs.set(key, nowMs);
         expect(state.current).toEqual(keys);
         expect(accepted(state).length).toBeLessThanOrEqual(2_000);
-        const wrong = [...state.left].filter(
+        const wrong = [...state.retired].filter(
           ([key, untilMs]) => untilMs <= nowMs || untilMs > (lastSeenMs.get(key) ?? 0) + OVERLAP_MS,
         );
         expect(wrong).toEqual([]);
@@ -59,11 +59,11 @@ test("a key that comes back is a key of the Secret again", () => {
   const rotated = acceptKeys(acceptKeys(NONE, ["old"], at(0)), ["new"], at(1));
   expect(acceptKeys(rotated, ["old"], at(2))).toEqual({
     current: ["old"],
-    left: new Map([["new", 2 + OVERLAP_MS]]),
+    retired: new Map([["new", 2 + OVERLAP_MS]]),
   });
 });
 
 test("files of an earlier version: keys that are not in the Secret leave it now", () => {
   const state = acceptKeys(parseAccepted("new\nold\n", ""), ["new"], { nowMs: 0, overlapMs: OVERLAP_MS });
-  expect(state).toEqual({ current: ["new"], left: new Map([["old", OVERLAP_MS]]) });
+  expect(state).toEqual({ current: ["new"], retired: new Map([["old", OVERLAP_MS]]) });
 });

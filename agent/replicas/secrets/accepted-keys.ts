@@ -5,11 +5,11 @@ export interface AcceptedKeys {
   /** In the Secret, as it was last read. */
   readonly current: readonly string[];
   /** No longer there, and until when each is accepted: the last to leave first. */
-  readonly left: ReadonlyMap<string, number>;
+  readonly retired: ReadonlyMap<string, number>;
 }
 
 /** As many as a Secret may have: each request is compared with all of them. */
-const MAX_LEFT = 1_000;
+const MAX_RETIRED = 1_000;
 
 /** Clients learn of a new key at some time between its first and its last host: both are accepted meanwhile. */
 export function acceptKeys(
@@ -19,30 +19,30 @@ export function acceptKeys(
 ): AcceptedKeys {
   const current = new Set(keys);
   const latestMs = nowMs + overlapMs;
-  const left = [...before.current.map((key) => [key, latestMs] as const), ...before.left]
+  const retired = [...before.current.map((key) => [key, latestMs] as const), ...before.retired]
     .filter(([key, untilMs]) => !current.has(key) && untilMs > nowMs)
     // A clock that was set back must not prolong it.
     .map(([key, untilMs]) => [key, Math.min(untilMs, latestMs)] as const);
-  return { current: [...current], left: new Map(left.slice(0, MAX_LEFT)) };
+  return { current: [...current], retired: new Map(retired.slice(0, MAX_RETIRED)) };
 }
 
 /** The gate's file has all of them; beside it a file says which have left. */
-export function parseAccepted(accepted: string, left: string): AcceptedKeys {
-  const times = nonEmptyLines(left).flatMap((line): [string, number][] => {
+export function parseAccepted(accepted: string, retired: string): AcceptedKeys {
+  const times = nonEmptyLines(retired).flatMap((line): [string, number][] => {
     const [, untilMs, key] = /^(\d{1,15}) (.+)$/s.exec(line) ?? [];
     return untilMs === undefined || key === undefined ? [] : [[key, Number(untilMs)]];
   });
-  const gone = new Map(times);
-  return { current: nonEmptyLines(accepted).filter((key) => !gone.has(key)), left: gone };
+  const retiredUntil = new Map(times);
+  return { current: nonEmptyLines(accepted).filter((key) => !retiredUntil.has(key)), retired: retiredUntil };
 }
 
-export function renderAccepted({ current, left }: AcceptedKeys): {
+export function renderAccepted({ current, retired }: AcceptedKeys): {
   readonly accepted: string;
-  readonly left: string;
+  readonly retired: string;
 } {
   return {
-    accepted: textOf([...current, ...left.keys()]),
-    left: textOf([...left].map(([key, untilMs]) => `${untilMs} ${key}`)),
+    accepted: textOf([...current, ...retired.keys()]),
+    retired: textOf([...retired].map(([key, untilMs]) => `${untilMs} ${key}`)),
   };
 }
 

@@ -5,31 +5,30 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
-import { API_VERSION } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
+import { recordReplicaEvent } from "../report/events.ts";
 import { liveRunOf, noteSecrets } from "../state/run.ts";
-import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
+import { type ReplicaState, replicaOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
 import {
   decodeSecret,
   isSecretUnreadable,
-  keepKeys,
   readKeys,
   readSecret,
   type StartSecrets,
+  saveKeys,
   writeKeyFile,
 } from "./secrets.ts";
 
 /** What the gate accepts: the keys of the Secret and, for a while, those that it held before. */
 const ACCEPTED_KEYS = "gate-keys";
 /** Which of them have left the Secret, and until when each is accepted. */
-const LEFT_KEYS = "left-keys";
+const RETIRED_KEYS = "left-keys";
 /** Chain and key in one file, so that the gate never reads halves of two certificates. */
 const CERTIFICATE = "gate-tls.pem";
 
@@ -52,7 +51,7 @@ export async function prepareSecrets(
   if (template.auth === undefined || engineDescription(template.runtime)?.checksApiKey !== true)
     return { gateFiles };
   const apiKey = randomBytes(32).toString("hex");
-  return { gateFiles, apiKeyFile: await keepKeys(dir, apiKey), apiKey };
+  return { gateFiles, apiKeyFile: await saveKeys(dir, apiKey), apiKey };
 }
 
 /** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
@@ -60,31 +59,20 @@ export function rotateSecrets(state: ReplicaState, context: RunnerContext): void
   const { clock } = context.ports;
   const run = liveRunOf(state);
   const replica = replicaOf(state);
-  const ref = refOf(state);
-  if (run === undefined || replica === undefined || ref === undefined) return;
+  if (run === undefined || replica === undefined) return;
   state.jobs.run("secrets", async () => {
     const at = clock.monotonicMs();
-    const cluster = context.cluster();
-    const { isChanged, error } = await refreshGateFiles(
-      cluster?.client,
-      replica,
-      state.dir,
-      rotationOf(context),
-    );
+    const client = context.cluster()?.client;
+    const { isChanged, error } = await refreshGateFiles(client, replica, state.dir, rotationOf(context));
     if (isChanged) {
       state.log.info({}, "keys or certificate changed");
       run.instance.filesChanged?.();
     }
-    noteSecrets(state, run.instance, { at, problem: error === undefined ? undefined : describeError(error) });
+    noteSecrets(state, run.instance, { at, problem: error && describeError(error) });
     if (error === undefined) state.repeated.resolved("use the Secrets");
     else if (state.repeated.found("use the Secrets", error.message, { code: error.code })) {
-      const about = { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid };
-      cluster?.recorder(about, {
-        type: "Warning",
-        reason: error.code,
-        action: "Serve",
-        note: describeError(error),
-      });
+      const note = describeError(error);
+      recordReplicaEvent(state, context, { type: "Warning", reason: error.code, action: "Serve", note });
     }
     return true;
   });
@@ -145,9 +133,9 @@ async function refreshKeys(
 ): Promise<Refreshed> {
   const { auth } = spec.template;
   if (auth === undefined) return { isChanged: false };
-  const [acceptedFile, leftFile] = [join(dir, ACCEPTED_KEYS), join(dir, LEFT_KEYS)];
-  const held = { accepted: textIn(acceptedFile) ?? "", left: textIn(leftFile) ?? "" };
-  const before = parseAccepted(held.accepted, held.left);
+  const [acceptedFile, retiredFile] = [join(dir, ACCEPTED_KEYS), join(dir, RETIRED_KEYS)];
+  const stored = { accepted: textIn(acceptedFile) ?? "", left: textIn(retiredFile) ?? "" };
+  const before = parseAccepted(stored.accepted, stored.left);
   const { keys, error } = await readKeys(client, metadata.namespace ?? "", auth).then(
     (keys) => ({ keys, error: undefined }),
     (error: unknown) => {
@@ -155,11 +143,11 @@ async function refreshKeys(
       return { keys: before.current, error: isSecretUnreadable(error) ? undefined : error };
     },
   );
-  const wanted = renderAccepted(acceptKeys(before, keys, rotation));
-  const isChanged = wanted.accepted !== held.accepted;
+  const next = renderAccepted(acceptKeys(before, keys, rotation));
+  const isChanged = next.accepted !== stored.accepted;
   // In this order: where the second is not written, no key gets a later end.
-  if (wanted.left !== held.left) await writeFileAtomic(leftFile, wanted.left);
-  if (isChanged) await writeFileAtomic(acceptedFile, wanted.accepted);
+  if (next.retired !== stored.left) await writeFileAtomic(retiredFile, next.retired);
+  if (isChanged) await writeFileAtomic(acceptedFile, next.accepted);
   return { isChanged, error };
 }
 

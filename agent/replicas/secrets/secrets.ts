@@ -71,16 +71,16 @@ export async function writeKeyFile(
   if (auth === undefined) return {};
   try {
     const keys = await readKeys(client, replica.metadata.namespace ?? "", auth);
-    return { apiKeyFile: await keepKeys(dir, keys.join("\n")), ...firstOf(keys) };
+    return { apiKeyFile: await saveKeys(dir, keys.join("\n")), ...firstOf(keys) };
   } catch (error) {
-    const kept = readKeyFile(dir);
-    if (kept === undefined || !isSecretUnreadable(error)) throw error;
-    return { apiKeyFile: join(dir, KEY_FILE), apiKey: kept };
+    const storedKey = readKeyFile(dir);
+    if (storedKey === undefined || !isSecretUnreadable(error)) throw error;
+    return { apiKeyFile: join(dir, KEY_FILE), apiKey: storedKey };
   }
 }
 
 /** Read by the engine at its start, and by the next agent for its probes. The path. */
-export async function keepKeys(dir: string, keys: string): Promise<string> {
+export async function saveKeys(dir: string, keys: string): Promise<string> {
   const path = join(dir, KEY_FILE);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   await writeFileAtomic(path, keys);

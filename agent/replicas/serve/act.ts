@@ -3,9 +3,9 @@
 import type { RunnerContext } from "../context.ts";
 import { rotateSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { keepHistory } from "../state/history.ts";
-import { keepRecord } from "../state/keep-record.ts";
+import { saveHistory } from "../state/history.ts";
 import { runOf, setFile } from "../state/run.ts";
+import { saveRecord } from "../state/save-record.ts";
 import type { ReplicaState } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { announceEndpoint } from "./endpoint.ts";
@@ -83,7 +83,7 @@ async function adjustClaim(
 /** A serving engine disproves an earlier terminal failure. */
 function markReady(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
   const { terminal, ...history } = state.past.history;
-  if (terminal !== undefined) keepHistory(state, history);
+  if (terminal !== undefined) saveHistory(state, history);
   return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
 }
 
@@ -95,6 +95,6 @@ async function rewrite(
 ): Promise<StepOutcome> {
   if (runOf(state) === undefined) return "later";
   setFile(state, change, context.moment());
-  await keepRecord(state);
+  await saveRecord(state);
   return "changed";
 }

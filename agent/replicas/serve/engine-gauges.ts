@@ -33,6 +33,6 @@ async function read(
   const { uid } = state;
   // Its probes have just found that it does not answer.
   if (run.probing.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
-  const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
-  return { uid, gauges: await withTimeout(timeoutMs, context, asked, "unknown") };
+  const pending = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
+  return { uid, gauges: await withTimeout(timeoutMs, context, pending, "unknown") };
 }

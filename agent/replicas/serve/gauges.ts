@@ -1,4 +1,4 @@
-/** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
+/** Progress and speed of a serving engine, from its gauges: when they are read, and one long request if they are late. */
 
 import { measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
@@ -8,22 +8,22 @@ import type { Instance } from "../../instances/instance.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ObservedWork, stallLimitMs, type Work } from "../evidence/work.ts";
 import { NO_WORKLOAD, noteReading } from "../state/probing.ts";
-import { type LiveRun, noteWorkload, runOf, servedOf } from "../state/run.ts";
+import { type LiveRun, runOf, servedOf, updateServed } from "../state/run.ts";
 import { type ReplicaState, replicaOf } from "../state/state.ts";
 import type { ProbeContext } from "./probe-context.ts";
 
-const PATIENT = "gauges";
+const LONG_READ = "gauges";
 
-/** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
+/** Reading gauges costs several times as much as a health check: a busy engine's are read with every probe, an idle one's less often. */
 export function isGaugeReadDue(state: ReplicaState, run: LiveRun, context: RunnerContext): boolean {
   const served = servedOf(run);
-  if (served === undefined || state.jobs.isRunning(PATIENT)) return false;
+  if (served === undefined || state.jobs.isRunning(LONG_READ)) return false;
   const now = context.ports.clock.monotonicMs();
   const { work, gaugesAt } = served.workload;
   const isBusy = (work.last?.inFlight ?? 0) > 0;
   if (!isBusy && gaugesAt !== undefined && now < nextAlignedTime(gaugesAt, context.timings.gaugesMs))
     return false;
-  noteWorkload(state, run.instance, (workload) => ({ ...workload, gaugesAt: now }));
+  updateServed(state, run.instance, ({ workload }) => ({ workload: { ...workload, gaugesAt: now } }));
   return true;
 }
 
@@ -41,16 +41,16 @@ export function noteGauges(
   note(state, instance, context, progress === "late" ? "open" : progress);
   if (progress !== "late") return;
   const timeoutMs = 2 * stallLimitMs(workOf(state), context.timings);
-  state.jobs.run(PATIENT, async (signal) => {
+  state.jobs.run(LONG_READ, async (signal) => {
     const answer = await probe.driver.readProgress?.(probe.target, { timeoutMs, signal });
     if (!signal.aborted) note(state, instance, context, answer ?? "unknown");
     return true;
   });
 }
 
-/** The time of a pending request keeps counting. */
+/** Counts the time for which a request for the gauges has been pending. */
 export function noteOpenRequest(state: ReplicaState, { instance }: LiveRun, context: RunnerContext): void {
-  if (state.jobs.isRunning(PATIENT)) note(state, instance, context, "open");
+  if (state.jobs.isRunning(LONG_READ)) note(state, instance, context, "open");
 }
 
 export function workOf(state: ReplicaState): Work {
@@ -59,16 +59,18 @@ export function workOf(state: ReplicaState): Work {
 
 function note(state: ReplicaState, instance: Instance, context: RunnerContext, seen: ObservedWork): void {
   const now = context.ports.clock.monotonicMs();
-  noteWorkload(state, instance, (before) => noteReading(before, seen, now, context.timings.stallGapMs));
+  updateServed(state, instance, ({ workload }) => ({
+    workload: noteReading(workload, seen, now, context.timings.stallGapMs),
+  }));
 }
 
-/** Between the last measurement and the counters as they were last read. */
+/** Measures the speed from the counters at the last measurement and at the last reading. */
 export function noteSpeed(state: ReplicaState, context: RunnerContext): void {
   const run = servedOf(runOf(state));
   const { generated, measured = NOTHING_GENERATED } = run?.workload ?? NO_WORKLOAD;
   if (run === undefined || generated === undefined) return;
   const { counted, tokensPerSecond } = measureSpeed(measured, generated);
-  noteWorkload(state, run.instance, (before) => ({ ...before, measured: counted }));
+  updateServed(state, run.instance, ({ workload }) => ({ workload: { ...workload, measured: counted } }));
   const sha256 = weightsOf(state, run);
   if (tokensPerSecond === undefined || sha256 === undefined) return;
   state.log.debug({ tokensPerSecond }, "speed measured");
@@ -77,7 +79,7 @@ export function noteSpeed(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-/** The first of what it holds is its model, then comes the draft. A file used in place is no model of the store. */
+/** Checksum of the run's model, which is the first of its contents. A file used in place is not a model of the store. */
 function weightsOf(state: ReplicaState, { file }: LiveRun): string | undefined {
   const replica = replicaOf(state);
   if (replica === undefined || parseSource(replica.spec.template.model.source).kind === "file")

@@ -6,19 +6,19 @@ import { statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { RunnerContext } from "../context.ts";
 import { raiseSuspicion } from "../evidence/suspicion.ts";
-import { liveRunOf, noteLog, servedOf } from "../state/run.ts";
+import { liveRunOf, servedOf, updateServed } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 
-/** Of a longer part only the end is read: an engine that fails its requests logs that for each of them. */
+/** If more was logged, only the end is read: an engine that fails its requests logs each failure. */
 const MAX_SCAN = 256 * 1024;
 const NEW_LINE = 0x0a;
 
-/** Bytes in the log; 0 where there is none. */
+/** Size of the log in bytes; 0 if there is none. */
 export function logBytes(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** One scan; what it finds becomes the suspicion that a real request has to settle. */
+/** Scans once. A line that is found becomes a suspicion, which a real request confirms or clears. */
 export function scanLog(state: ReplicaState, context: RunnerContext): void {
   const run = servedOf(liveRunOf(state));
   const driver = run === undefined ? undefined : context.runtimes.driver(run.file.runtime);
@@ -31,17 +31,17 @@ export function scanLog(state: ReplicaState, context: RunnerContext): void {
     const line = driver.findDegraded?.(found.text);
     const now = context.ports.clock.monotonicMs();
     let isSuspected = false;
-    noteLog(state, instance, (before) => {
+    updateServed(state, instance, ({ log: before }) => {
       const suspicion = raiseSuspicion(before.suspicion, line, now, context.timings.proveAgainMs);
       isSuspected = suspicion !== before.suspicion;
-      return { ...before, seenTo: found.seenTo, suspicion };
+      return { log: { ...before, seenTo: found.seenTo, suspicion } };
     });
     if (isSuspected) state.log.warn({ line }, "the engine logged errors");
     return isSuspected ? true : "unchanged";
   });
 }
 
-/** The whole lines after `seenTo`. Undefined, for one stat, where nothing was written, and where the log cannot be read. */
+/** The complete lines after `seenTo`. Undefined if nothing was written, at the cost of one stat, or the log cannot be read. */
 export async function readNewLines(
   path: string,
   seenTo: number,

@@ -11,6 +11,13 @@ import type { Desired, ObservedReplica } from "../observed.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import {
+  type EvidenceInput,
+  engineStartLimit,
+  findFailure,
+  requestTimeoutMs,
+  weightsBytes,
+} from "./failure.ts";
+import {
   type BeatStep,
   type DueProbe,
   livenessProbe,
@@ -18,13 +25,6 @@ import {
   startProbeMs,
   withBeat,
 } from "./probe-schedule.ts";
-import {
-  type EvidenceInput,
-  engineStartLimit,
-  findTrouble,
-  requestTimeoutMs,
-  weightsBytes,
-} from "./trouble.ts";
 
 export type ServeStep =
   | BeatStep
@@ -65,8 +65,8 @@ export function planServing(
 
 function serve(frame: EvidenceInput): ServingPlan {
   const { observed } = frame;
-  const trouble = planKill(frame);
-  if (trouble !== undefined) return trouble;
+  const failure = planKill(frame);
+  if (failure !== undefined) return failure;
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
   // Before the first list an absent address only means that a new agent does not know it yet.
@@ -92,10 +92,10 @@ function serve(frame: EvidenceInput): ServingPlan {
 
 /** The plan to kill it, if there is a reason to. */
 function planKill(frame: EvidenceInput): ServingPlan | undefined {
-  const trouble = findTrouble(frame);
-  return trouble === undefined
+  const failure = findFailure(frame);
+  return failure === undefined
     ? undefined
-    : beginForcedStop(trouble, frame.observed, frame.now, frame.timings);
+    : beginForcedStop(failure, frame.observed, frame.now, frame.timings);
 }
 
 function loading(frame: EvidenceInput): Plan {
@@ -124,7 +124,7 @@ function proving(frame: EvidenceInput): Plan {
   const { request } = observed;
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
   const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
-  const ask: ServeStep = {
+  const probeRequest: ServeStep = {
     do: "probeRequest",
     timeoutMs,
     because: "a healthy engine may still fail requests",
@@ -135,7 +135,7 @@ function proving(frame: EvidenceInput): Plan {
     reason: "ProvingRequest",
     message:
       request.at === "failed" ? `a real request failed: ${request.message}` : "sending one real request",
-    steps: [...withdrawStale(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
+    steps: [...withdrawStale(frame), ...(wait <= 0 ? [probeRequest] : []), ...probe.steps],
     recheckAfterMs:
       wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
   };
@@ -160,8 +160,8 @@ function announce(frame: EvidenceInput): Plan {
   }
   // An engine that was ready before this agent, or before the machine slept, may hang by now.
   const { lastProbeAt, failuresInARow } = observed.health;
-  const isUnasked = observed.route !== undefined && observed.route.askedAt === undefined;
-  if (lastProbeAt === undefined || failuresInARow > 0 || isUnasked) {
+  const isUnchecked = observed.route !== undefined && observed.route.checkedAt === undefined;
+  if (lastProbeAt === undefined || failuresInARow > 0 || isUnchecked) {
     const message = "announcing the engine once it passes a health probe";
     return publishing(frame, "PublishingEndpoint", message, []);
   }
@@ -218,7 +218,7 @@ function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
   const { observed, timings, now } = frame;
   const { suspicion } = observed;
   if (suspicion.at !== "suspected") return [];
-  if (suspicion.askedAt !== undefined && now < suspicion.askedAt + timings.proveAgainMs) return [];
+  if (suspicion.probedAt !== undefined && now < suspicion.probedAt + timings.proveAgainMs) return [];
   const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
   return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
 }
@@ -256,7 +256,7 @@ function unrouted(frame: EvidenceInput): Plan {
   const { route } = frame.observed;
   return withdrawn(frame, {
     reason: "GateUnavailable",
-    message: `the engine is running, but the gate does not pass requests to it: ${route?.why}`,
+    message: `the engine is running, but the gate does not pass requests to it: ${route?.problem}`,
     because: "clients cannot reach it through the gate",
   });
 }

@@ -32,10 +32,10 @@ export function withTimeout<T>(
   timeoutMs: number,
   context: RunnerContext,
   answer: Promise<T>,
-  late: T,
+  onTimeout: T,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = context.ports.clock.after(timeoutMs, () => resolve(late));
+    const cancel = context.ports.clock.after(timeoutMs, () => resolve(onTimeout));
     answer.then(resolve, reject).finally(cancel);
   });
 }

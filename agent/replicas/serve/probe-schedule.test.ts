@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Activity } from "../observed.ts";
+import type { Activity } from "../../../src/macos/living-process.ts";
 import { defaultTimings } from "../timings.ts";
 import { isAgentDelay, livenessProbe, probeTimeoutMs, startProbeMs } from "./probe-schedule.ts";
 

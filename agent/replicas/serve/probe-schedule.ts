@@ -28,7 +28,7 @@ export function livenessProbe(
   const interval = probes?.intervalMs ?? timings.liveProbeMs;
   if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextAlignedTime(at, interval));
   const soon = Math.min(timings.failedProbeMs, interval);
-  if (sleepsThrough(health, probes, timings)) return { steps: [probe()], dueInMs: soon };
+  if (isAsleep(health, probes, timings)) return { steps: [probe()], dueInMs: soon };
   return probeAt(health, now, (at) => at + soon);
 }
 
@@ -39,17 +39,11 @@ export function probeTimeoutMs(
   timeoutMs: number,
   timings: Timings,
 ): number {
-  return sleepsThrough(health, probes, timings)
-    ? Math.ceil(timeoutMs * timings.repeatedProbeShare)
-    : timeoutMs;
+  return isAsleep(health, probes, timings) ? Math.ceil(timeoutMs * timings.repeatedProbeShare) : timeoutMs;
 }
 
 /** A service that allows more failed probes than usual has asked for patience: it keeps the normal pace. */
-function sleepsThrough(
-  { silent }: HealthRecord,
-  probes: ProbeSettings | undefined,
-  timings: Timings,
-): boolean {
+function isAsleep({ silent }: HealthRecord, probes: ProbeSettings | undefined, timings: Timings): boolean {
   return silent === "asleep" && (probes?.failures ?? 0) <= timings.failuresUntilHung;
 }
 

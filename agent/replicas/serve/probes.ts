@@ -1,32 +1,29 @@
 /** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
 
 import { mkdirSync } from "node:fs";
-import { API_VERSION } from "../../../src/api/group.ts";
-import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { Activity } from "../../../src/macos/living-process.ts";
 import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
 import { hasEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
 import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";
-import type { Activity } from "../observed.ts";
-import { keepKeys, readKeyFile } from "../secrets/secrets.ts";
+import { recordReplicaEvent } from "../report/events.ts";
+import { readKeyFile, saveKeys } from "../secrets/secrets.ts";
 import { countProbe } from "../state/counts.ts";
 import { writeHistory } from "../state/history.ts";
-import { keepRecord } from "../state/keep-record.ts";
 import { NO_WORKLOAD, noteFailedRequest, noteHealth, noteRoute, UNPROBED } from "../state/probing.ts";
 import {
   type LiveRun,
   liveRunOf,
-  noteFootprint,
   noteIdle,
-  noteLog,
   noteProbing,
-  noteWorkload,
   runOf,
   servedOf,
   setFile,
+  updateServed,
 } from "../state/run.ts";
-import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
+import { saveRecord } from "../state/save-record.ts";
+import { type ReplicaState, replicaOf } from "../state/state.ts";
 import { isGaugeReadDue, noteGauges, noteOpenRequest, workOf } from "./gauges.ts";
 import { logBytes } from "./log-lines.ts";
 import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
@@ -43,8 +40,8 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
   const { run } = probe;
   const timeoutMs = timeoutMsOf(state, run, context);
   state.jobs.run("health", async () => {
-    const asksGauges = isGaugeReadDue(state, run, context);
-    const answer = await askHealth(probe, context, { asksGauges, timeoutMs });
+    const readsGauges = isGaugeReadDue(state, run, context);
+    const answer = await queryHealth(probe, context, { readsGauges, timeoutMs });
     // Nothing is noted of a delay of our own, so it is asked again at once.
     if (answer === "delayed here" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
@@ -52,9 +49,10 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
     const isServed = servedOf(runOf(state)) !== undefined;
     if (isServed) countProbe(state.counts, "health", tookMs, health !== "healthy");
     noteAnswer(state, run, context, health, silent);
-    if (asksGauges) noteGauges(state, context, probe, progress);
+    if (readsGauges) noteGauges(state, context, probe, progress);
     else noteOpenRequest(state, run, context);
-    if (generated !== undefined) noteWorkload(state, run.instance, (before) => ({ ...before, generated }));
+    if (generated !== undefined)
+      updateServed(state, run.instance, ({ workload }) => ({ workload: { ...workload, generated } }));
     return isServed && wasCalm && isCalm(state) ? "unchanged" : true;
   });
 }
@@ -70,17 +68,17 @@ export function checkRoute(state: ReplicaState, context: RunnerContext): void {
   const run = liveRunOf(state);
   if (run === undefined) return;
   state.jobs.run("route", async () => {
-    const asked = run.instance.routeProblem?.();
-    if (asked === undefined) return "unchanged";
+    const pending = run.instance.routeProblem?.();
+    if (pending === undefined) return "unchanged";
     const timeoutMs = timeoutMsOf(state, run, context);
-    const why = await withTimeout(timeoutMs, context, asked, "the gate does not answer");
+    const why = await withTimeout(timeoutMs, context, pending, "the gate does not answer");
     const now = context.ports.clock.monotonicMs();
     const before = liveRunOf(state, run.instance)?.probing.route;
     noteProbing(state, run.instance, (probing) => noteRoute(probing, why, now));
     // A failure that continues is asked about again with the next health probe, not at once.
-    const wasAsked = before?.askedAt !== undefined;
+    const wasChecked = before?.checkedAt !== undefined;
     const isSame =
-      wasAsked && before.why === why && (before.failingSince === undefined) === (why === undefined);
+      wasChecked && before.problem === why && (before.failingSince === undefined) === (why === undefined);
     return isSame ? "unchanged" : true;
   });
 }
@@ -91,24 +89,24 @@ interface TimedAnswer extends LivenessReply {
   readonly silent?: Activity;
 }
 
-async function askHealth(
+async function queryHealth(
   { driver, target, run }: ProbeContext,
   context: RunnerContext,
-  { asksGauges, timeoutMs }: { readonly asksGauges: boolean; readonly timeoutMs: number },
+  { readsGauges, timeoutMs }: { readonly readsGauges: boolean; readonly timeoutMs: number },
 ): Promise<TimedAnswer | "delayed here"> {
   const { clock } = context.ports;
-  const askedAt = clock.monotonicMs();
+  const startedAt = clock.monotonicMs();
   const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
-  const asked: Promise<LivenessReply> =
-    (asksGauges ? driver.probeLive?.(target, options) : undefined) ??
+  const pending: Promise<LivenessReply> =
+    (readsGauges ? driver.probeLive?.(target, options) : undefined) ??
     driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
   const unhealthy = `no answer within ${timeoutMs} ms`;
-  const late: LivenessReply = { health: { unhealthy }, progress: "unknown" };
-  const answer = await withTimeout(timeoutMs, context, asked, late);
-  const tookMs = clock.monotonicMs() - askedAt;
-  if (answer !== late) return { ...answer, tookMs };
+  const timedOut: LivenessReply = { health: { unhealthy }, progress: "unknown" };
+  const answer = await withTimeout(timeoutMs, context, pending, timedOut);
+  const tookMs = clock.monotonicMs() - startedAt;
+  if (answer !== timedOut) return { ...answer, tookMs };
   if (isAgentDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
-  return { ...late, tookMs, silent: await run.instance.activity() };
+  return { ...timedOut, tookMs, silent: await run.instance.activity() };
 }
 
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
@@ -149,10 +147,10 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
   const { run } = probe;
   state.jobs.run("request", async (signal) => {
     const provenTo = logBytes(run.instance.logPath);
-    const askedAt = context.ports.clock.monotonicMs();
+    const startedAt = context.ports.clock.monotonicMs();
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
     if (signal.aborted || !isSameRun(state, probe)) return true;
-    countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
+    countProbe(state.counts, "request", context.ports.clock.monotonicMs() - startedAt, answer !== "ok");
     if (answer === "ok") {
       await run.instance.letIn?.();
       noteProbing(state, run.instance, (before) => ({ ...before, request: { at: "ok" }, provenTo }));
@@ -176,7 +174,7 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeCont
     if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
     if (runOf(state)?.file.contextPerSlot === contextPerSlot) return true;
     setFile(state, { contextPerSlot }, context.moment());
-    await keepRecord(state);
+    await saveRecord(state);
     return true;
   });
 }
@@ -186,8 +184,8 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeContextOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("quiet", async () => {
-    const asked = readWork(probe).catch(() => "unknown" as const);
-    const reading = await withTimeout(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
+    const pending = readWork(probe).catch(() => "unknown" as const);
+    const reading = await withTimeout(DEFAULT_TIMEOUT_MS, context, pending, "unknown");
     const now = context.ports.clock.monotonicMs();
     noteIdle(state, probe.run.instance, (before) => noteQuiet(before, reading, now));
     return true;
@@ -221,9 +219,9 @@ export function restoreFiles(state: ReplicaState): void {
   state.jobs.run("restore", async () => {
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
-      await keepRecord(state);
+      await saveRecord(state);
       writeHistory(dir, state.past.history);
-      if (apiKey !== undefined && readKeyFile(dir) === undefined) await keepKeys(dir, apiKey);
+      if (apiKey !== undefined && readKeyFile(dir) === undefined) await saveKeys(dir, apiKey);
       state.repeated.resolved("write the run directory");
       state.log.warn({ dir }, "files of a running engine were missing; restored them");
     } catch (err) {
@@ -242,7 +240,9 @@ export function measureFootprint(state: ReplicaState, context: RunnerContext): v
     // A figure that was read after its exit is not its own.
     if (run.instance.state().at !== "running") return true;
     const lastAt = context.ports.clock.monotonicMs();
-    noteFootprint(state, run.instance, (before) => ({ lastAt, bytes: bytes ?? before?.bytes }));
+    updateServed(state, run.instance, ({ footprint }) => ({
+      footprint: { lastAt, bytes: bytes ?? footprint?.bytes },
+    }));
     return true;
   });
 }
@@ -261,9 +261,8 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
     const now = clock.monotonicMs();
     countProbe(state.counts, "request", now - at, answer !== "ok");
     const verdict = assessReply(answer, { at, isLate: now - at >= timeoutMs, before, after: workOf(state) });
-    noteLog(state, run.instance, (log) => ({
-      ...log,
-      suspicion: judgeSuspicion(log.suspicion, verdict, now),
+    updateServed(state, run.instance, ({ log }) => ({
+      log: { ...log, suspicion: judgeSuspicion(log.suspicion, verdict, now) },
     }));
     state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
     if (answer === "ok") reportOnce(state, context);
@@ -274,18 +273,14 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
 /** Once per run: the engine keeps serving, and an operator should know what it logged. */
 function reportOnce(state: ReplicaState, context: RunnerContext): void {
   const run = servedOf(runOf(state));
-  const ref = refOf(state);
-  if (run === undefined || run.log.isReported === true || ref === undefined) return;
+  if (run === undefined || run.log.isReported === true) return;
   const { suspicion } = run.log;
   if (suspicion.at !== "cleared") return;
-  noteLog(state, run.instance, (log) => ({ ...log, isReported: true }));
-  context.cluster()?.recorder(
-    { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
-    {
-      type: "Warning",
-      reason: "EngineErrorsLogged",
-      action: "Prove",
-      note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it keeps serving`,
-    },
-  );
+  updateServed(state, run.instance, ({ log }) => ({ log: { ...log, isReported: true } }));
+  recordReplicaEvent(state, context, {
+    type: "Warning",
+    reason: "EngineErrorsLogged",
+    action: "Prove",
+    note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it keeps serving`,
+  });
 }

@@ -13,7 +13,7 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
   const file = run?.file;
   const pid = pidOf(run);
   const footprintBytes = footprintOf(run)?.bytes;
-  const { counts, shown } = state;
+  const { counts, published } = state;
   const { history } = state.past;
   const template = replicaOf(state)?.spec.template;
   return {
@@ -21,8 +21,8 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
     namespace: ref?.namespace ?? "",
     name: ref?.name ?? "",
     service: template?.serviceName ?? file?.service ?? "",
-    phase: shown.plan?.phase ?? "Pending",
-    reason: shown.plan?.reason ?? "AwaitingFirstList",
+    phase: published.plan?.phase ?? "Pending",
+    reason: published.plan?.reason ?? "AwaitingFirstList",
     claimBytes: file?.claimBytes ?? 0,
     restarts: history.restarts,
     exits: history.exits,

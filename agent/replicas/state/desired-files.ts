@@ -19,20 +19,20 @@ export interface DesiredFiles {
 /** Touches nothing yet. */
 export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
   const dir = join(stateDir, "desired");
-  const waiting = new Map<string, InferenceReplica | "remove">();
+  const pending = new Map<string, InferenceReplica | "remove">();
   const saved = new Map<string, string>();
   let writing: Promise<void> | undefined;
 
   const drain = async (): Promise<void> => {
-    for (const [uid, what] of waiting) {
-      waiting.delete(uid);
+    for (const [uid, change] of pending) {
+      pending.delete(uid);
       const path = join(dir, `${uid}.json`);
       try {
-        if (what === "remove") rmSync(path, { force: true });
-        else await writeFileAtomic(path, JSON.stringify(what));
+        if (change === "remove") rmSync(path, { force: true });
+        else await writeFileAtomic(path, JSON.stringify(change));
       } catch (err) {
         saved.delete(uid);
-        const { namespace, name } = what === "remove" ? {} : what.metadata;
+        const { namespace, name } = change === "remove" ? {} : change.metadata;
         log.warn({ err, uid, namespace, name }, "cannot save the replica to disk");
       }
     }
@@ -40,7 +40,7 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
   const flush = (): void => {
     writing ??= drain().finally(() => {
       writing = undefined;
-      if (waiting.size > 0) flush();
+      if (pending.size > 0) flush();
     });
   };
   return {
@@ -51,16 +51,16 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
         if (!name.endsWith(".json")) rmSync(join(dir, name), { force: true });
     },
     save: (uid, replica) => {
-      const kept = withoutStatus(replica);
-      const text = fingerprint(kept);
+      const stored = withoutStatus(replica);
+      const text = fingerprint(stored);
       if (saved.get(uid) === text) return;
       saved.set(uid, text);
-      waiting.set(uid, kept);
+      pending.set(uid, stored);
       flush();
     },
     remove: (uid) => {
       saved.delete(uid);
-      waiting.set(uid, "remove");
+      pending.set(uid, "remove");
       flush();
     },
     settled: async () => {

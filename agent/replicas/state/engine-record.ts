@@ -1,7 +1,8 @@
 /** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
 import { z } from "zod";
+import type { Moment } from "../../../src/util/moment.ts";
 import { readEngineRecord, rewriteEngineRecord } from "../../instances/run-files/run-directory.ts";
-import type { Moment, RunRecord, Stop } from "../observed.ts";
+import type { RunRecord, Stop } from "../observed.ts";
 
 const stopSchema = z.object({
   why: z.enum([

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { transitionSchema } from "../../../src/api/inference-replica.ts";
+import type { Moment } from "../../../src/util/moment.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import type { Moment } from "../observed.ts";
 
 const exitSchema = z.object({
   code: z.number().optional(),
@@ -42,8 +42,18 @@ const fileSchema = z.object({
 type HistoryFile = z.output<typeof fileSchema>;
 
 export interface History extends Omit<HistoryFile, typeof RUNTIME_ON_DISK | typeof WEIGHTS_ON_DISK> {
-  /** Set while the last run ended in a terminal failure: the runtime and weights that it ended with. */
-  readonly terminal?: { readonly runtimeVersion: string; readonly weights?: string | undefined } | undefined;
+  /** Set while the last run ended in a terminal failure. */
+  readonly terminal?: TerminalFailure | undefined;
+}
+
+/** The runtime and weights of a terminal failure. With any others, the start is retried. */
+export interface TerminalFailure {
+  readonly runtimeVersion: string;
+  /**
+   * As `weights` of the model; absent if not recorded: by an earlier version of the agent, or by one that
+   * crashed meanwhile.
+   */
+  readonly weights?: string | undefined;
 }
 
 export type HistoryExit = z.output<typeof exitSchema>;
@@ -62,7 +72,7 @@ export interface PastRuns {
 /** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
 export interface PressureTimes {
   /** Since when it is evicted. */
-  readonly awaySince?: number;
+  readonly evictedSince?: number;
   readonly evictedAt: readonly number[];
   /** When the OS last killed it; absent when it last exited otherwise. */
   readonly killedAt?: number;
@@ -101,7 +111,7 @@ export function setPast(state: Pick<HistoryHolder, "past">, change: Partial<Past
 }
 
 /** In memory first: a full disk must hold up neither a stop nor a start. */
-export function keepHistory(state: HistoryHolder, history: History): void {
+export function saveHistory(state: HistoryHolder, history: History): void {
   setPast(state, { history });
   try {
     writeHistory(state.dir, history);
@@ -128,7 +138,7 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
   const { eviction, evictedAtMs, lastExit } = history;
   return {
     evictedAt: evictedAtMs.map(past),
-    awaySince: eviction === undefined ? undefined : past(eviction.atMs),
+    evictedSince: eviction === undefined ? undefined : past(eviction.atMs),
     killedAt: isSystemKill(lastExit) ? past(Date.parse(lastExit.at)) : undefined,
   };
 }

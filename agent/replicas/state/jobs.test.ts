@@ -57,7 +57,7 @@ test("what failed while the API server was away need not sit out its wait once t
   jobs.run("write", work);
   jobs.run("fetch", work);
   await until(() => expect(onDone).toHaveBeenCalledTimes(2));
-  jobs.forgive(["write"]);
+  jobs.clearBackoff(["write"]);
   jobs.run("fetch", work);
   expect(work).toHaveBeenCalledTimes(2);
   jobs.run("write", work);

@@ -18,7 +18,7 @@ export interface Jobs {
   readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
   /** Clears their backoff: what they failed on works again. */
-  readonly forgive: (names: readonly string[]) => void;
+  readonly clearBackoff: (names: readonly string[]) => void;
   readonly isRunning: (name: string) => boolean;
 }
 
@@ -68,7 +68,7 @@ export function createJobs(ports: {
       });
     },
     cancel: (name) => running.get(name)?.abort(),
-    forgive: (names) => {
+    clearBackoff: (names) => {
       for (const name of names) failures.delete(name);
     },
     isRunning: (name) => running.has(name),

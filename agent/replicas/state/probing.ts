@@ -1,8 +1,9 @@
 /** What the requests to a running engine, its log and its Secrets have shown so far. Pure values: each transition returns the next one. */
 import type { Generated } from "../../../src/engines/speed.ts";
+import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Suspicion } from "../evidence/suspicion.ts";
 import { hasProgressed, NO_OBSERVED_WORK, noteWork, type ObservedWork, type Work } from "../evidence/work.ts";
-import type { Activity, HealthRecord, RequestProof, RouteHealth } from "../observed.ts";
+import type { HealthRecord, RequestProof, RouteHealth } from "../observed.ts";
 
 /** Whether it answers. */
 export interface Probing {
@@ -72,10 +73,13 @@ export function noteHealth(
   return { ...before, logBytes, health };
 }
 
-/** `why` clients cannot reach the engine through the gate; undefined where they can. */
-export function noteRoute(before: Probing, why: string | undefined, now: number): Probing {
+/** `problem`: why clients cannot reach the engine through the gate; undefined if they can. */
+export function noteRoute(before: Probing, problem: string | undefined, now: number): Probing {
   const failingSince = before.route.failingSince ?? now;
-  return { ...before, route: why === undefined ? { askedAt: now } : { askedAt: now, failingSince, why } };
+  return {
+    ...before,
+    route: problem === undefined ? { checkedAt: now } : { checkedAt: now, failingSince, problem },
+  };
 }
 
 export function noteFailedRequest({ request, ...rest }: Probing, message: string, now: number): Probing {
@@ -101,7 +105,7 @@ export function noteReading(
 /** The engine was paused with this process: what was seen before is no evidence. */
 export function forgetAnswers(before: Probing): Probing {
   const { lastProbeAt: _probe, silent: _silent, ...health } = before.health;
-  const { askedAt: _asked, ...route } = before.route;
+  const { checkedAt: _asked, ...route } = before.route;
   return { ...before, route, health: { ...health, failuresInARow: 0 } };
 }
 

@@ -1,7 +1,9 @@
-/** A run of an engine, by phase. Only this module writes it: each transition replaces the value. */
+/** One run of an engine, by phase. Only this module writes it: each transition replaces the value. */
+
+import type { Moment } from "../../../src/util/moment.ts";
 import type { Instance } from "../../instances/instance.ts";
 import type { Quiet } from "../evidence/quiet.ts";
-import type { Footprint, Launch, Moment, ReadSecrets, RunRecord, Slice, Stop } from "../observed.ts";
+import type { Footprint, Launch, ReadSecrets, RunRecord, Slice, Stop } from "../observed.ts";
 import { type EngineFile, recordOf, storedStopOf } from "./engine-record.ts";
 import {
   forgetAnswers,
@@ -15,30 +17,30 @@ import {
 
 export type EngineState =
   | { readonly at: "none"; readonly launch: Launch }
-  /** Its folder cannot be read, so whether an engine runs is not known. */
+  /** The run directory cannot be read, so it is unknown whether an engine runs. */
   | { readonly at: "unreadable"; readonly why: string }
   | EngineRun;
 
-/** From the start or adoption of an engine until nothing of it is left. */
+/** From the start or adoption of an engine until none of its processes is left. */
 export type EngineRun = StartingRun | ServingRun | DrainingRun | EndedRun;
-/** Its process may be there. */
+/** The engine's process may still be running. */
 export type LiveRun = Exclude<EngineRun, EndedRun>;
 
 interface Launched {
   readonly instance: Instance;
   readonly file: EngineFile;
-  /** The same on this process's clock, taken over once: a wall clock that is set later changes no deadline. */
+  /** The file on this process's clock, converted once: a wall clock that is set later changes no deadline. */
   readonly record: RunRecord;
   readonly apiKey: string | undefined;
 }
 
-/** It has not been Ready yet. */
+/** The engine has not been Ready yet. */
 interface StartingRun extends Launched {
   readonly at: "starting";
   readonly probing: Probing;
   readonly secrets: ReadSecrets;
-  /** Since when the host's address is another one than the engine's. */
-  readonly elsewhereSince?: number;
+  /** Since when the host's address differs from the engine's. */
+  readonly addressMismatchSince?: number;
 }
 
 interface Served {
@@ -51,80 +53,80 @@ export interface ServingRun extends Omit<StartingRun, "at">, Served {
   readonly at: "serving";
 }
 
-/** It is to stop, or to be killed. */
+/** The engine must stop, or is being killed. */
 interface DrainingRun extends Omit<StartingRun, "at">, Served {
   readonly at: "draining";
   readonly quiet: Quiet;
-  /** When it was asked to stop, on the monotonic clock. */
-  readonly stopAskedAt?: number;
+  /** When the engine was asked to stop, on the monotonic clock. */
+  readonly stopRequestedAt?: number;
 }
 
-/** It has exited; a process that it started may still be there. */
+/** The engine has exited; a process that it started may still be running. */
 interface EndedRun extends Launched {
   readonly at: "ended";
   readonly footprint?: Footprint;
-  readonly stopAskedAt?: number;
+  readonly stopRequestedAt?: number;
 }
 
-/** What has an engine, and the slice that it is announced in. */
+/** The part of a replica's state that this module writes. */
 interface EngineHolder {
   readonly engine: EngineState;
-  /** From the start of a run on; its state is read when it is needed. */
+  /** Exposure of the endpoint since the run began; the slice's state is read when it is needed. */
   readonly slice: Omit<Slice, "state">;
 }
 
-export const NOTHING_RUNS: EngineState = { at: "none", launch: { at: "untried" } };
+export const NO_ENGINE: EngineState = { at: "none", launch: { at: "untried" } };
 export const NEVER_ANNOUNCED: EngineHolder["slice"] = { wasExposed: false, mayArrive: false };
 
 export function runOf({ engine }: Pick<EngineHolder, "engine">): EngineRun | undefined {
   return engine.at === "none" || engine.at === "unreadable" ? undefined : engine;
 }
 
-/** Undefined from its exit on, and where another run than that of `instance` has begun. */
+/** Undefined once the engine has exited, or if the current run is not that of `instance`. */
 export function liveRunOf(holder: Pick<EngineHolder, "engine">, instance?: Instance): LiveRun | undefined {
   const run = runOf(holder);
   if (run === undefined || run.at === "ended") return undefined;
   return instance === undefined || run.instance === instance ? run : undefined;
 }
 
-/** What a run that was Ready gets done; undefined for any other. */
+/** A live run that was Ready; undefined for any other. */
 export function servedOf(run: EngineRun | undefined): ServingRun | DrainingRun | undefined {
   return run?.at === "serving" || (run?.at === "draining" && run.file.readyAtMs !== undefined)
     ? run
     : undefined;
 }
 
-/** As last measured. */
+/** The last measurement. */
 export function footprintOf(run: EngineRun | undefined): Footprint | undefined {
   return run === undefined || run.at === "starting" ? undefined : run.footprint;
 }
 
-/** A run of which only the record is known yet. */
+/** A run about which only the record is known so far. */
 export function newEngineRun(
   instance: Instance,
   file: EngineFile,
   apiKey: string | undefined,
   moment: Moment,
 ): EngineRun {
-  // A new agent reads them soon; a new engine has just got them.
+  // A new engine has just received its Secrets; for an adopted one the agent reads them at the next probe.
   const secrets = { at: file.readyAtMs === undefined ? moment.monotonicMs : Number.NEGATIVE_INFINITY };
   const record = recordOf(file, moment);
   return inPhase({ at: "starting", instance, file, record, apiKey, probing: UNPROBED, secrets });
 }
 
-/** An engine was started or adopted; `mayArrive`: an announcement of it may be on its way. */
+/** An engine was started or adopted. `mayArrive`: an announcement of its endpoint may still reach the API server. */
 export function beginRun(holder: EngineHolder, run: EngineRun, mayArrive: boolean): void {
   write(holder, run);
   setSlice(holder, { ...NEVER_ANNOUNCED, mayArrive });
 }
 
-/** Nothing of the run is left. */
+/** No process and no file of the run is left. */
 export function endRun(holder: EngineHolder): void {
-  write(holder, NOTHING_RUNS);
+  write(holder, NO_ENGINE);
   setSlice(holder, NEVER_ANNOUNCED);
 }
 
-/** Nothing is known to run: a start has failed, or the folder is read again. */
+/** No engine is known to run: a start has failed, or the run directory is about to be read again. */
 export function noteNoRun(holder: EngineHolder, launch: Launch = { at: "untried" }): void {
   write(holder, { at: "none", launch });
 }
@@ -137,14 +139,14 @@ export function setSlice(holder: EngineHolder, slice: EngineHolder["slice"]): vo
   (holder as { slice: EngineHolder["slice"] }).slice = slice;
 }
 
-/** Its process has exited: no probe of it counts any more. */
+/** Ends the run once its process has exited: results of its probes no longer count. */
 export function noteEnded(holder: EngineHolder): void {
   const run = liveRunOf(holder);
   const now = run?.instance.state().at;
   if (run === undefined || (now !== "ended" && now !== "gone")) return;
   const { instance, file, record, apiKey } = run;
-  const { footprint, stopAskedAt } = { footprint: undefined, stopAskedAt: undefined, ...run };
-  write(holder, { at: "ended", instance, file, record, apiKey, footprint, stopAskedAt });
+  const { footprint, stopRequestedAt } = { footprint: undefined, stopRequestedAt: undefined, ...run };
+  write(holder, { at: "ended", instance, file, record, apiKey, footprint, stopRequestedAt });
 }
 
 /** Changes the run's record; times that have not changed keep their place on the monotonic clock. */
@@ -160,28 +162,34 @@ export function setFile(holder: EngineHolder, change: Partial<EngineFile>, momen
   write(holder, inPhase({ ...run, file, record: { ...record, startedAt, readyAt, stop } }));
 }
 
-/** Exactly as planned: what went over the wall clock and back could differ and be planned again. */
+/** Keeps the planned times exactly: converted to wall time and back they could differ, and be planned again. */
 export function setStop(holder: EngineHolder, stop: Stop, moment: Moment): void {
   setFile(holder, { stop: storedStopOf(stop, moment) }, moment);
   const run = runOf(holder);
   if (run !== undefined) write(holder, { ...run, record: { ...run.record, stop } });
 }
 
-export function noteStopAsked(holder: EngineHolder, now: number): void {
+export function noteStopRequested(holder: EngineHolder, now: number): void {
   const { engine } = holder;
-  if (engine.at === "draining") write(holder, { ...engine, stopAskedAt: engine.stopAskedAt ?? now });
+  if (engine.at === "draining") write(holder, { ...engine, stopRequestedAt: engine.stopRequestedAt ?? now });
 }
 
-export function noteElsewhere(holder: EngineHolder, isElsewhere: boolean, now: number): void {
+export function noteAddressMismatch(holder: EngineHolder, isMismatched: boolean, now: number): void {
   const run = liveRunOf(holder);
   if (run !== undefined)
-    write(holder, { ...run, elsewhereSince: isElsewhere ? (run.elsewhereSince ?? now) : undefined });
+    write(holder, {
+      ...run,
+      addressMismatchSince: isMismatched ? (run.addressMismatchSince ?? now) : undefined,
+    });
 }
 
-/** All that follow are about one run: an answer that comes after its end says nothing about the next one. */
-type Of<T> = (before: T) => T;
+/**
+ * The functions below change the run of one instance. An answer is dropped if it arrives after the engine has exited: it
+ * says nothing about the next run.
+ */
+type Update<T> = (before: T) => T;
 
-export function noteProbing(holder: EngineHolder, instance: Instance, next: Of<Probing>): void {
+export function noteProbing(holder: EngineHolder, instance: Instance, next: Update<Probing>): void {
   const run = liveRunOf(holder, instance);
   if (run !== undefined) write(holder, { ...run, probing: next(run.probing) });
 }
@@ -191,31 +199,21 @@ export function noteSecrets(holder: EngineHolder, instance: Instance, secrets: R
   if (run !== undefined) write(holder, { ...run, secrets });
 }
 
-export function noteWorkload(holder: EngineHolder, instance: Instance, next: Of<Workload>): void {
-  const run = servedOf(liveRunOf(holder, instance));
-  if (run !== undefined) write(holder, { ...run, workload: next(run.workload) });
-}
-
-export function noteLog(holder: EngineHolder, instance: Instance, next: Of<LogScan>): void {
-  const run = servedOf(liveRunOf(holder, instance));
-  if (run !== undefined) write(holder, { ...run, log: next(run.log) });
-}
-
-export function noteFootprint(
+export function updateServed(
   holder: EngineHolder,
   instance: Instance,
-  next: Of<Footprint | undefined>,
+  change: (before: Served) => Partial<Served>,
 ): void {
   const run = servedOf(liveRunOf(holder, instance));
-  if (run !== undefined) write(holder, { ...run, footprint: next(run.footprint) });
+  if (run !== undefined) write(holder, { ...run, ...change(run) });
 }
 
-export function noteIdle(holder: EngineHolder, instance: Instance, next: Of<Quiet>): void {
+export function noteIdle(holder: EngineHolder, instance: Instance, next: Update<Quiet>): void {
   const run = liveRunOf(holder, instance);
   if (run?.at === "draining") write(holder, { ...run, quiet: next(run.quiet) });
 }
 
-/** The engine was paused too: old answers are no evidence, and its start gets that much more time. */
+/** The engine was paused with the agent: earlier answers are no evidence, and its start gets that much more time. */
 export function forgetPause(holder: EngineHolder, countedMs: number): void {
   const before = liveRunOf(holder);
   if (before === undefined) return;
@@ -227,11 +225,11 @@ export function forgetPause(holder: EngineHolder, countedMs: number): void {
   else write(holder, { ...run, workload: forgetReadings(run.workload), quiet: {} });
 }
 
-/** The phase that the record names, with what is known in it. */
+/** Moves the run to the phase that its record implies, and keeps what is known in that phase. */
 function inPhase(run: EngineRun): EngineRun {
   if (run.at === "ended") return run;
-  const { instance, file, record, apiKey, probing, secrets, elsewhereSince } = run;
-  const starting = { instance, file, record, apiKey, probing, secrets, elsewhereSince };
+  const { instance, file, record, apiKey, probing, secrets, addressMismatchSince } = run;
+  const starting = { instance, file, record, apiKey, probing, secrets, addressMismatchSince };
   if (file.stop === undefined && file.readyAtMs === undefined) return { at: "starting", ...starting };
   const unseen = { suspicion: { at: "none" }, seenTo: probing.provenTo } as const;
   const { workload, log, footprint }: Served =

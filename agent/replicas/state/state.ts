@@ -1,9 +1,10 @@
-/** All that this process knows of one replica, each fact in the case it belongs to. Each field has one module that writes it. */
+/** Everything that this process knows about one replica. Exactly one module writes each field. */
 
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { ObjectRef } from "../../../src/kube/types.ts";
+import type { Moment } from "../../../src/util/moment.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import type { Moment, ObservedReplica, Slice } from "../observed.ts";
+import type { ObservedReplica, Slice } from "../observed.ts";
 import type { ReplicaPlan } from "../step.ts";
 import type { ReplicaCounts } from "./counts.ts";
 import type { PastRuns } from "./history.ts";
@@ -15,40 +16,44 @@ import type { WeightsState } from "./weights.ts";
 export interface ReplicaState {
   readonly uid: string;
   readonly dir: string;
-  /** Names the replica in every line. */
+  /** Adds the replica's name to every line. */
   readonly log: Log;
   readonly jobs: Jobs;
   readonly counts: ReplicaCounts;
   readonly repeated: ChangeMonitor;
-  readonly wish: DesiredReplica;
-  /** Written by `run.ts` alone, as the slice of the run. */
+  readonly desired: DesiredReplica;
+  /** `engine` and `slice` are written by `run.ts` only. */
   readonly engine: EngineState;
   readonly slice: Omit<Slice, "state">;
-  /** Written by `weights.ts` alone. */
+  /** Written by `weights.ts` only. */
   readonly weights: WeightsState;
-  /** Written by `history.ts` alone. */
+  /** Written by `history.ts` only. */
   readonly past: PastRuns;
-  readonly shown: PublishedState;
-  /** The last write of engine.json; written by `keep-record.ts` alone. */
-  readonly written: Promise<void>;
+  readonly published: PublishedState;
+  /** The last write of engine.json. Set by `save-record.ts` only. */
+  readonly recordWritten: Promise<void>;
 }
 
-/** What the API server wants of the replica. */
+/** The replica as the API server requests it. */
 export type DesiredReplica =
-  /** An engine was found, and its replica is not known yet. */
+  /** An engine was found whose replica is not known yet. */
   | { readonly at: "unknown" }
-  /** kept: from this host's disk, so its status is not known and none is written. seen: from the API server. */
-  | { readonly at: "kept" | "seen"; readonly replica: InferenceReplica; readonly drainBy?: DrainDeadline }
-  /** The API server has no such replica any more. */
-  | { readonly at: "gone"; readonly replica?: InferenceReplica; readonly drainBy?: DrainDeadline };
+  /** cached: from this host's disk; its status is unknown, so none is written. current: from the API server. */
+  | {
+      readonly at: "cached" | "current";
+      readonly replica: InferenceReplica;
+      readonly drainBy?: DrainDeadline;
+    }
+  /** The API server no longer has the replica. */
+  | { readonly at: "deleted"; readonly replica?: InferenceReplica; readonly drainBy?: DrainDeadline };
 
-/** `spec.drain.deadline`, placed on this process's clock once: a wall clock that is set later moves no deadline. */
+/** `spec.drain.deadline`, converted to this process's clock once: a wall clock that is set later moves no deadline. */
 export interface DrainDeadline {
   readonly text: string;
   readonly at: number;
 }
 
-/** The last plan, and what of it was published. */
+/** The last plan, and which part of it was published. */
 export interface PublishedState {
   readonly plan?: ReplicaPlan;
   readonly observed?: ObservedReplica;
@@ -57,18 +62,18 @@ export interface PublishedState {
   readonly progressWrittenAt?: number;
 }
 
-/** The replica as last seen, from the API server or on disk. */
-export function replicaOf({ wish }: ReplicaState): InferenceReplica | undefined {
-  return wish.at === "unknown" ? undefined : wish.replica;
+/** The last known replica, from the API server or from disk. */
+export function replicaOf({ desired }: ReplicaState): InferenceReplica | undefined {
+  return desired.at === "unknown" ? undefined : desired.replica;
 }
 
-/** The API server's answer to our own write. It may be older than what is known, and does not bring back a replica that is gone. */
+/** Takes the API server's response to our own write. It may be older than the known object, and does not restore a deleted replica. */
 export function setFromResponse(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
-  const at = state.wish.at === "unknown" ? "seen" : state.wish.at;
+  const at = state.desired.at === "unknown" ? "current" : state.desired.at;
   setDesiredObject(state, at, newerOf(replicaOf(state), answer), moment);
 }
 
-/** Takes over the object, and its drain deadline on this process's clock. */
+/** Sets the object, and converts its drain deadline to this process's clock. */
 export function setDesiredObject(
   state: ReplicaState,
   at: Exclude<DesiredReplica["at"], "unknown">,
@@ -76,56 +81,51 @@ export function setDesiredObject(
   { wallMs, monotonicMs }: Moment,
 ): void {
   const text = replica.spec.drain?.deadline;
-  const before = state.wish.at === "unknown" ? undefined : state.wish.drainBy;
-  const deadlineAt = text === undefined ? Number.NaN : Date.parse(text) - wallMs + monotonicMs;
-  if (text === undefined || Number.isNaN(deadlineAt)) writable(state).wish = { at, replica };
-  else
-    writable(state).wish = {
-      at,
-      replica,
-      drainBy: before?.text === text ? before : { text, at: deadlineAt },
-    };
+  const before = state.desired.at === "unknown" ? undefined : state.desired.drainBy;
+  const deadlineAt = Date.parse(text ?? "") - wallMs + monotonicMs;
+  const next = text === undefined || Number.isNaN(deadlineAt) ? undefined : { text, at: deadlineAt };
+  writable(state).desired = { at, replica, drainBy: before?.text === next?.text ? before : next };
 }
 
-/** The API server has no such replica any more; what it was stays known. */
-export function setGone(state: ReplicaState): void {
-  writable(state).wish = state.wish.at === "unknown" ? { at: "gone" } : { ...state.wish, at: "gone" };
+/** The API server no longer has the replica; the last known object is retained. */
+export function markDeleted(state: ReplicaState): void {
+  writable(state).desired = { ...state.desired, at: "deleted" };
 }
 
-export function setShown(state: ReplicaState, change: Partial<PublishedState>): void {
-  writable(state).shown = { ...state.shown, ...change };
+export function setPublished(state: ReplicaState, change: Partial<PublishedState>): void {
+  writable(state).published = { ...state.published, ...change };
 }
 
-/** `wish` and `shown` are written here, all else by the module that it names. */
-function writable(state: ReplicaState): { wish: DesiredReplica; shown: PublishedState } {
+/** This module writes `desired` and `published` only. */
+function writable(state: ReplicaState): { desired: DesiredReplica; published: PublishedState } {
   return state;
 }
 
-/** Namespace and name, from the object or from what was written down at the start; undefined if neither is there. */
+/** Namespace and name, from the object or from the run's record; undefined if there is neither. */
 export function refOf(state: ReplicaState): (ObjectRef & { readonly namespace: string }) | undefined {
   const { namespace = "", name } = replicaOf(state)?.metadata ?? { name: "", ...runOf(state)?.file };
   return name === "" ? undefined : { namespace, name };
 }
 
-/** The newer of two versions of one object; what cannot be compared counts as newer. */
+/** The newer of two versions of one object. If they cannot be compared, `found` counts as newer. */
 export function newerOf(known: InferenceReplica | undefined, found: InferenceReplica): InferenceReplica {
   if (known === undefined || known.metadata.uid !== found.metadata.uid) return found;
-  const before = version(known);
-  const after = version(found);
+  const before = resourceVersionOf(known);
+  const after = resourceVersionOf(found);
   return before !== undefined && after !== undefined && after < before ? known : found;
 }
 
-function version(object: InferenceReplica): bigint | undefined {
+function resourceVersionOf(object: InferenceReplica): bigint | undefined {
   const text = object.metadata.resourceVersion ?? "";
   return /^\d+$/.test(text) ? BigInt(text) : undefined;
 }
 
-/** The engine that it asks for, or that runs where its replica is not known. */
+/** The runtime that the replica requests; if the replica is not known, the one that runs. */
 export function replicaRuntime(state: ReplicaState): string {
   return replicaOf(state)?.spec.template.runtime ?? runOf(state)?.file.runtime ?? "";
 }
 
-/** What the run that has just ended was started with; undefined if that was not noted before its start. */
+/** Identity of the weights that the last run was started with; undefined if it was not read before the start. */
 export function attemptedWeights({ weights }: ReplicaState): string | undefined {
   return weights.at === "stored" ? weights.weights : undefined;
 }

@@ -7,9 +7,9 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import type { RunnerContext } from "../context.ts";
 import { persistStop } from "../end/act.ts";
 import { pollQuiet } from "../serve/probes.ts";
-import { whenRecordWritten } from "../state/keep-record.ts";
 import { runOf } from "../state/run.ts";
-import { type ReplicaState, replicaOf, setFromResponse, setGone } from "../state/state.ts";
+import { whenRecordWritten } from "../state/save-record.ts";
+import { markDeleted, type ReplicaState, replicaOf, setFromResponse } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import type { StopStep } from "./plan.ts";
 
@@ -70,7 +70,7 @@ function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
       return true;
     }
     if (answer.error.kind === "notFound") {
-      setGone(state);
+      markDeleted(state);
       return true;
     }
     if (answer.error.kind === "conflict" || answer.error.kind === "invalid")
@@ -92,7 +92,7 @@ async function reread(
     return true;
   }
   if (live.ok || live.error.kind === "notFound") {
-    setGone(state);
+    markDeleted(state);
     return true;
   }
   return false;

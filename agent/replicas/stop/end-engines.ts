@@ -16,67 +16,71 @@ const POLL_MS = 20;
 /**
  * `begin` notifies the planner; the rest only waits. `atOnce` is the second request, which shortens the wait.
  */
-export async function endEngines(
+export async function stopAllEngines(
   context: RunnerContext,
   atOnce: AbortSignal,
-  begin: (how: NonNullable<ObservedReplica["agentEnds"]>) => void,
+  begin: (how: NonNullable<ObservedReplica["agentStop"]>) => void,
 ): Promise<void> {
   const { clock } = context.ports;
   const { propagationMs, goodbyeMs } = context.timings;
   const startedMs = clock.monotonicMs();
-  let lateMs = startedMs + longestDrainMs(context) + propagationMs + goodbyeMs + ENDING_MS;
-  const hurry = (): void => {
-    lateMs = Math.min(lateMs, clock.monotonicMs() + propagationMs + goodbyeMs + ENDING_MS);
+  let deadlineMs = startedMs + longestDrainMs(context) + propagationMs + goodbyeMs + ENDING_MS;
+  const onSecondRequest = (): void => {
+    deadlineMs = Math.min(deadlineMs, clock.monotonicMs() + propagationMs + goodbyeMs + ENDING_MS);
     context.log.warn({}, "second request to stop: no longer waiting for requests in flight");
-    begin("at once");
+    begin("immediate");
   };
   logBegin(context);
-  begin("in order");
-  if (atOnce.aborted) hurry();
-  else atOnce.addEventListener("abort", hurry, { once: true });
+  begin("graceful");
+  if (atOnce.aborted) onSecondRequest();
+  else atOnce.addEventListener("abort", onSecondRequest, { once: true });
   try {
-    await until(
-      () => living(context).length === 0,
-      () => lateMs,
+    await waitUntil(
+      () => runningEngines(context).length === 0,
+      () => deadlineMs,
       context,
     );
     const publishMs = clock.monotonicMs() + goodbyeMs;
-    await until(
+    await waitUntil(
       () => [...context.states.values()].every(isPublished),
-      () => Math.min(lateMs, publishMs),
+      () => Math.min(deadlineMs, publishMs),
       context,
     );
   } finally {
-    atOnce.removeEventListener("abort", hurry);
+    atOnce.removeEventListener("abort", onSecondRequest);
   }
   logEnd(context, clock.monotonicMs() - startedMs);
 }
 
 /** No event reports that all replicas are done; this is the agent's last act, so it may poll often. */
-async function until(isDone: () => boolean, lateMs: () => number, context: RunnerContext): Promise<void> {
+async function waitUntil(
+  isDone: () => boolean,
+  deadlineMs: () => number,
+  context: RunnerContext,
+): Promise<void> {
   const { clock } = context.ports;
-  while (!isDone() && clock.monotonicMs() < lateMs()) await waitMs(clock, POLL_MS, context.signal);
+  while (!isDone() && clock.monotonicMs() < deadlineMs()) await waitMs(clock, POLL_MS, context.signal);
 }
 
-function living({ states }: RunnerContext): readonly ReplicaState[] {
+function runningEngines({ states }: RunnerContext): readonly ReplicaState[] {
   return [...states.values()].filter((state) => runOf(state) !== undefined);
 }
 
 /** Its status says stopped and its endpoint is withdrawn, or there is no object to update. */
-function isPublished({ wish, shown }: ReplicaState): boolean {
-  if (wish.at !== "seen") return true;
-  return shown.plan?.phase === "Stopped" && wish.replica.status?.phase === "Stopped";
+function isPublished({ desired, published }: ReplicaState): boolean {
+  if (desired.at !== "current") return true;
+  return published.plan?.phase === "Stopped" && desired.replica.status?.phase === "Stopped";
 }
 
 function longestDrainMs(context: RunnerContext): number {
-  const seconds = living(context).map(
+  const seconds = runningEngines(context).map(
     (state) => replicaOf(state)?.spec.drainSeconds ?? runOf(state)?.file.drainSeconds ?? 0,
   );
   return 1_000 * Math.max(0, ...seconds);
 }
 
 function logBegin(context: RunnerContext): void {
-  const engines = living(context).map((state) => refOf(state)?.name ?? state.uid);
+  const engines = runningEngines(context).map((state) => refOf(state)?.name ?? state.uid);
   const mostSeconds = longestDrainMs(context) / 1_000;
   context.log.info(
     { engines, mostSeconds },
@@ -85,7 +89,7 @@ function logBegin(context: RunnerContext): void {
 }
 
 function logEnd(context: RunnerContext, tookMs: number): void {
-  const left = living(context).map((state) => refOf(state)?.name ?? state.uid);
+  const left = runningEngines(context).map((state) => refOf(state)?.name ?? state.uid);
   const unpublished = [...context.states.values()].filter((state) => !isPublished(state)).length;
   const facts = { tookMs: Math.round(tookMs), left, unpublished };
   if (left.length === 0 && unpublished === 0) context.log.info(facts, "all engines have stopped");

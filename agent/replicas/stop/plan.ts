@@ -3,17 +3,17 @@ import {
   beginForcedStop,
   type EndStep,
   endingOf,
-  endLeftovers,
-  endSilentStart,
   isForced,
   planEnding,
   planForcedStop,
+  planLeftovers,
+  planStalledStart,
 } from "../end/plan.ts";
 import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
 import type { ObservedReplica, Stop } from "../observed.ts";
+import { findHang } from "../serve/failure.ts";
 import { type BeatStep, livenessProbe, withBeat } from "../serve/probe-schedule.ts";
-import { findHang } from "../serve/trouble.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import { type NoteWithdrawn, noteStop, STOP_MESSAGES, type StopGoal, shortenStop } from "./goal.ts";
@@ -47,7 +47,7 @@ export function planStop(goal: StopGoal, observed: ObservedReplica, now: number,
         timings,
       );
     case "ended":
-      return afterEnd(goal, observed, endLeftovers(observed), timings);
+      return afterEnd(goal, observed, planLeftovers(observed), timings);
     case "unreadable":
       return draining(
         "RunDirectoryUnreadable",
@@ -60,7 +60,7 @@ export function planStop(goal: StopGoal, observed: ObservedReplica, now: number,
       return draining(
         "EngineStarting",
         "the engine is still starting; it is stopped as soon as it has a process",
-        endSilentStart(observed, now, timings),
+        planStalledStart(observed, now, timings),
         timings.shimMs,
       );
     case "running":
@@ -108,7 +108,7 @@ function awaitWithdrawal(
   timings: Timings,
 ): Plan | undefined {
   if (isAnnounced(slice)) {
-    if (isImpatient(goal) && now >= startedAt + timings.goodbyeMs) return undefined;
+    if (skipsAcknowledgement(goal) && now >= startedAt + timings.goodbyeMs) return undefined;
     const { lastError } = slice;
     const reason = lastError === undefined ? "WithdrawingEndpoint" : "EndpointNotWithdrawn";
     const message =
@@ -124,7 +124,7 @@ function awaitWithdrawal(
 }
 
 /** Stops even if the API server is unreachable: the agent is about to exit, or memory is running out. */
-function isImpatient({ why }: StopGoal): boolean {
+function skipsAcknowledgement({ why }: StopGoal): boolean {
   return why === "agentStopped" || why === "evicted";
 }
 

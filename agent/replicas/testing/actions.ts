@@ -34,11 +34,11 @@ export const actions: Record<string, Action> = {
   },
   wake: (world) => world.wake(),
   restartAgent: (world) => world.restartAgent(),
-  agentEnds: (world) => {
-    world.agentEnds ??= "in order";
+  agentStop: (world) => {
+    world.agentStop ??= "graceful";
   },
-  agentEndsAtOnce: (world) => {
-    if (world.agentEnds !== undefined) world.agentEnds = "at once";
+  agentStopsAtOnce: (world) => {
+    if (world.agentStop !== undefined) world.agentStop = "immediate";
   },
   apiDown: (world) => {
     world.isApiUp = false;

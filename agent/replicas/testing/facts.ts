@@ -27,7 +27,7 @@ export function nothingKnown(): ObservedReplica {
     isCutOff: false,
     slice: { state: "unknown", wasExposed: false, mayArrive: true },
     ...newRun(),
-    crashes: { restarts: 0, inARow: 0 },
+    crashes: { restarts: 0 },
     wasListed: false,
   };
 }

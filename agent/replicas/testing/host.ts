@@ -68,15 +68,14 @@ export function modelOf(host: Host, before: ObservedReplica["model"]): ObservedR
 
 /** One more unexpected exit. */
 export function crashed({ crashes, model }: ObservedReplica, runId: string, { engine, now }: Host): Crashes {
-  const inARow = crashes.inARow + 1;
+  const restarts = crashes.restarts + 1;
   const weights = model.at === "stored" ? model.weights : undefined;
   const tried = { runtimeVersion: "1", weights };
   return {
     terminal: engine?.isRefusing === true ? tried : undefined,
-    restarts: crashes.restarts + 1,
-    inARow,
+    restarts,
     recordedRunId: runId,
-    backoffUntil: now + crashBackoffMs(defaultTimings, inARow, 0),
+    backoffUntil: now + crashBackoffMs(defaultTimings, restarts, 0),
     lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it crashed", at: "", logTail: "" },
   };
 }

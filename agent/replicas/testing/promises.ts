@@ -52,7 +52,7 @@ export function checkEnd(
 }
 
 /** An engine that no client can reach, and whose answers do not arrive, is not waited for. */
-function checkStop({ slice, isCutOff, agentEnds }: ObservedReplica, stop: Stop, world: Circumstances): void {
+function checkStop({ slice, isCutOff, agentStop }: ObservedReplica, stop: Stop, world: Circumstances): void {
   if (!slice.wasExposed || isCutOff) return;
   const { withdrawnAt } = slice;
   if (withdrawnAt === undefined || world.now - withdrawnAt < propagationMs) {
@@ -60,7 +60,7 @@ function checkStop({ slice, isCutOff, agentEnds }: ObservedReplica, stop: Stop, 
   }
   const settledAt = (world.outAt ?? Number.POSITIVE_INFINITY) + propagationMs;
   const goodbyeAt = stop.startedAt + goodbyeMs + propagationMs;
-  const outAt = agentEnds === undefined ? settledAt : Math.min(settledAt, goodbyeAt);
+  const outAt = agentStop === undefined ? settledAt : Math.min(settledAt, goodbyeAt);
   if (world.isBusy && world.now < timeIsOverAt(stop, outAt))
     throw new Error("stopped with requests in flight and time left");
 }
@@ -75,9 +75,9 @@ function timeIsOverAt({ startedAt, deadlineAt, latestAt }: Stop, outAt: number):
  * Engines that stop with their agent, or for memory, wait a bounded time for an API server that does not
  * answer.
  */
-function isGoodbye({ record, slice, agentEnds, pressure }: ObservedReplica, world: Circumstances): boolean {
+function isGoodbye({ record, slice, agentStop, pressure }: ObservedReplica, world: Circumstances): boolean {
   const startedAt = record?.stop?.startedAt;
-  const isUrgent = agentEnds !== undefined || (pressure.at === "evicted" && pressure.how === "evict");
+  const isUrgent = agentStop !== undefined || (pressure.at === "evicted" && pressure.how === "evict");
   if (!isUrgent || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
   return world.wasWithdrawAsked && world.now - startedAt >= goodbyeMs;
 }

@@ -41,7 +41,7 @@ export class World {
   isBusy = false;
   /** Grows with requests too short for any reading. */
   tokensTotal = 0;
-  agentEnds: ObservedReplica["agentEnds"];
+  agentStop: ObservedReplica["agentStop"];
   slice: SliceState = "unwritten";
   starts = 0;
   #notBefore = 0;
@@ -66,7 +66,7 @@ export class World {
       this.engine.isKilled = false;
     }
     this.isListed = false;
-    this.agentEnds = undefined;
+    this.agentStop = undefined;
     this.isSliceRead = this.isApiUp;
     this.#wasWithdrawAsked = false;
     this.#hasAnswered = false;
@@ -116,8 +116,8 @@ export class World {
     this.#facts.runtime = runtimeOf(this);
     Object.assign(this.#facts, whereItListens(this));
     this.#facts.wasListed = this.isListed;
-    if (this.agentEnds === undefined) delete this.#facts.agentEnds;
-    else this.#facts.agentEnds = this.agentEnds;
+    if (this.agentStop === undefined) delete this.#facts.agentStop;
+    else this.#facts.agentStop = this.agentStop;
     return this.#facts;
   }
 

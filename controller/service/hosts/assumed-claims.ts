@@ -3,9 +3,10 @@
  */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import { claimOfReplica, type Moment } from "../../../src/capacity/placement/claims.ts";
+import { claimOfReplica } from "../../../src/capacity/placement/claims.ts";
 import { EARNED_MS } from "../../../src/capacity/placement/priority.ts";
 import type { HostClaim, Placed } from "../../../src/capacity/placement/types.ts";
+import type { Moment } from "../../../src/util/moment.ts";
 import type { ApplyOutcome } from "../apply/run.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import type { HostsPathPorts } from "./ports.ts";

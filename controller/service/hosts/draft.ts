@@ -2,12 +2,8 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import {
-  claimOfReplica,
-  type Moment,
-  momentOf,
-  waitingSince,
-} from "../../../src/capacity/placement/claims.ts";
+import { claimOfReplica, waitingSince } from "../../../src/capacity/placement/claims.ts";
+import { type Moment, momentOf } from "../../../src/util/moment.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
 import { readRefusals } from "../../scheduler/refusals.ts";
 import type { Watches } from "../../watches/watches.ts";

@@ -91,7 +91,7 @@ function statusOf(host: Host, address: string): Host {
     diskReserveBytes: 0,
     runtimes: {
       found: [{ name: "llamacpp", version: "11669", path: "/opt/homebrew/bin/llama-server" }],
-      troubles: [],
+      problems: [],
     },
     models: [],
     isWorking: true,

@@ -4,19 +4,9 @@ import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import { keyOf } from "../../api/names.ts";
-import type { Clock } from "../../util/ports.ts";
+import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
-
-/** The same moment on both clocks: objects tell wall time, placement counts monotonic time. */
-export interface Moment {
-  readonly wallMs: number;
-  readonly monotonicMs: number;
-}
-
-export function momentOf(clock: Clock): Moment {
-  return { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
-}
 
 /** A replica whose service is unknown or going keeps its place until it is gone. */
 export function claimOfReplica(

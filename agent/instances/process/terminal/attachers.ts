@@ -80,7 +80,7 @@ export class Attachers {
       try {
         for (const { kind, payload } of reader.read(bytes)) {
           if (attacher === undefined && kind === "hello") attacher = this.#attach(socket, payload);
-          else if (attacher !== undefined) this.#hear(attacher, kind, payload);
+          else if (attacher !== undefined) this.#receive(attacher, kind, payload);
         }
       } catch {
         socket.destroy();
@@ -107,7 +107,7 @@ export class Attachers {
     });
   }
 
-  #hear(attacher: Attacher, kind: FrameKind | undefined, payload: Buffer): void {
+  #receive(attacher: Attacher, kind: FrameKind | undefined, payload: Buffer): void {
     if (kind === "resize") {
       attacher.size = resizeSchema.parse(JSON.parse(payload.toString()));
       this.#fit();

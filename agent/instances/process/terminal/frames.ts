@@ -33,18 +33,18 @@ export function frame(kind: FrameKind, payload: string | Uint8Array | object): B
 
 /** From what comes in pieces. A kind that is not known comes as undefined, so that a later version may add one. */
 export class FrameReader {
-  #rest: Buffer = Buffer.alloc(0);
+  #unread: Buffer = Buffer.alloc(0);
 
   /** Throws where it is no frame. */
   *read(bytes: Buffer): Generator<{ readonly kind: FrameKind | undefined; readonly payload: Buffer }> {
-    this.#rest = Buffer.concat([this.#rest, bytes]);
-    while (this.#rest.length >= HEAD_BYTES) {
-      const length = this.#rest.readUInt32BE(1);
+    this.#unread = Buffer.concat([this.#unread, bytes]);
+    while (this.#unread.length >= HEAD_BYTES) {
+      const length = this.#unread.readUInt32BE(1);
       if (length > MAX_PAYLOAD_BYTES) throw new Error("a frame is too long");
-      if (this.#rest.length < HEAD_BYTES + length) return;
-      const letter = this.#rest.toString("latin1", 0, 1);
-      const payload = this.#rest.subarray(HEAD_BYTES, HEAD_BYTES + length);
-      this.#rest = this.#rest.subarray(HEAD_BYTES + length);
+      if (this.#unread.length < HEAD_BYTES + length) return;
+      const letter = this.#unread.toString("latin1", 0, 1);
+      const payload = this.#unread.subarray(HEAD_BYTES, HEAD_BYTES + length);
+      this.#unread = this.#unread.subarray(HEAD_BYTES + length);
       const known = Object.entries(KINDS).find(([, one]) => one === letter)?.[0];
       yield { kind: known as FrameKind | undefined, payload };
     }

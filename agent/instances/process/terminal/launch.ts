@@ -66,7 +66,7 @@ exec "$@"
 
 /** From sources beside this file, in a release beside the bundle. */
 function entryPath(): string {
-  const here = import.meta.url;
-  const inBundle = here.includes("/chunks/") ? "../terminal.mjs" : "./terminal.mjs";
-  return fileURLToPath(new URL(here.endsWith(".ts") ? "./main.ts" : inBundle, here));
+  const moduleUrl = import.meta.url;
+  const inBundle = moduleUrl.includes("/chunks/") ? "../terminal.mjs" : "./terminal.mjs";
+  return fileURLToPath(new URL(moduleUrl.endsWith(".ts") ? "./main.ts" : inBundle, moduleUrl));
 }

@@ -14,20 +14,20 @@ import { ScreenLog } from "./screen-log.ts";
 const LOG_FD = 1;
 const FIRST_SIZE: Size = { columns: 80, rows: 24 };
 /** The program is not read beyond this: it waits. Small, since node-pty reads for 200 ms only after the program has exited. */
-const MAX_UNSHOWN = 128 * 1024;
-const FEWEST_UNSHOWN = 32 * 1024;
+const MAX_UNRENDERED = 128 * 1024;
+const MIN_UNRENDERED = 32 * 1024;
 /** After this long without output an unfinished line is logged. */
-const QUIET_MS = 1_000;
+const IDLE_MS = 1_000;
 const ROTATION_CHECK_BYTES = 1 << 20;
 /** For those attached to read how it ended. */
 const FAREWELL_MS = 1_000;
-const PASSED_ON = ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"] as const;
+const FORWARDED_SIGNALS = ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"] as const;
 
 const [dir = ""] = process.argv.slice(2);
 // The path of a socket is short: most may not be longer than 103 bytes.
 process.chdir(dir);
 const { argv, env, logLimits } = consumeLaunch(dir);
-const { log, lost } = openLog();
+const { log, reportProblem } = openLog();
 const program = await spawnProgram();
 // The master's number is what node-pty has beside its interface.
 const input = new Input((program as IPty & { readonly fd: number }).fd);
@@ -48,17 +48,17 @@ const attachers: Attachers = new Attachers({
   },
 });
 
-let unshown = 0;
-let quiet: NodeJS.Timeout | undefined;
+let unrendered = 0;
+let idleTimer: NodeJS.Timeout | undefined;
 program.onData((output) => {
   log.add(output);
-  clearTimeout(quiet);
-  if (log.hasUnlogged) quiet = setTimeout(() => log.flush(), QUIET_MS).unref();
-  unshown += output.length;
-  if (unshown > MAX_UNSHOWN) program.pause();
+  clearTimeout(idleTimer);
+  if (log.hasUnlogged) idleTimer = setTimeout(() => log.flush(), IDLE_MS).unref();
+  unrendered += output.length;
+  if (unrendered > MAX_UNRENDERED) program.pause();
   screen.add(output, () => {
-    unshown -= output.length;
-    if (unshown < FEWEST_UNSHOWN) program.resume();
+    unrendered -= output.length;
+    if (unrendered < MIN_UNRENDERED) program.resume();
     attachers.print(output);
   });
 });
@@ -68,14 +68,14 @@ program.onExit(({ exitCode, signal = 0 }) => {
   const exit: ProgramExit = name === undefined ? { code: exitCode } : { signal: name };
   log.flush();
   // A shell says a signal the same way, and the shim is one: the exit code beside a signal is 0.
-  const leave = () => process.exit(signal === 0 ? exitCode : 128 + signal);
+  const exitProcess = () => process.exit(signal === 0 ? exitCode : 128 + signal);
   screen.add("", () => {
-    setTimeout(leave, FAREWELL_MS);
-    void attachers.end(exit).then(leave);
+    setTimeout(exitProcess, FAREWELL_MS);
+    void attachers.end(exit).then(exitProcess);
   });
 });
 await attachers.listen(TERMINAL_SOCKET).catch((error: Error) => {
-  lost(`no one can attach to this terminal: ${error.message}`);
+  reportProblem(`no one can attach to this terminal: ${error.message}`);
 });
 
 /** Imported late: on a system that node-pty was not built for, the log says so. */
@@ -89,16 +89,16 @@ async function spawnProgram(): Promise<IPty> {
       env,
     };
     // Before the program runs: a signal without a handler would end this process, and the program with a hang-up.
-    for (const signal of PASSED_ON) process.on(signal, () => pass(signal));
+    for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal));
     return spawn("/bin/sh", ["-c", PROGRAM_SCRIPT, "sh", dir, ...argv], options);
   } catch (error) {
-    lost(`cannot open a terminal: ${error instanceof Error ? error.message : String(error)}`);
+    reportProblem(`cannot open a terminal: ${error instanceof Error ? error.message : String(error)}`);
     process.exit(1);
   }
 }
 
 /** To the whole group of the program: it leads one, because it leads the terminal's session. */
-function pass(signal: NodeJS.Signals): void {
+function forward(signal: NodeJS.Signals): void {
   try {
     process.kill(-program.pid, signal);
   } catch {
@@ -107,7 +107,7 @@ function pass(signal: NodeJS.Signals): void {
 }
 
 /** The log is rotated here, since no agent may be there to do it while a program prints without end. */
-function openLog(): { readonly log: ScreenLog; readonly lost: (what: string) => void } {
+function openLog(): { readonly log: ScreenLog; readonly reportProblem: (what: string) => void } {
   let sinceCheck = ROTATION_CHECK_BYTES;
   let isFull = false;
   const write = (text: string): void => {
@@ -125,5 +125,5 @@ function openLog(): { readonly log: ScreenLog; readonly lost: (what: string) => 
       isFull = true;
     }
   };
-  return { log: new ScreenLog(write), lost: (what) => write(`--- metalbridge: ${what}\n`) };
+  return { log: new ScreenLog(write), reportProblem: (what) => write(`--- metalbridge: ${what}\n`) };
 }

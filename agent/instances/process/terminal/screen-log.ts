@@ -35,8 +35,8 @@ export class ScreenLog {
   add(output: string): void {
     const text = this.#open + output;
     this.#open = OPEN_SEQUENCE.exec(text)?.[0] ?? "";
-    const whole = text.slice(0, text.length - this.#open.length);
-    const bare = whole.includes(ESC) ? stripVTControlCharacters(whole.replace(DEVICE_STRING, "")) : whole;
+    const complete = text.slice(0, text.length - this.#open.length);
+    const bare = complete.includes(ESC) ? stripVTControlCharacters(complete.replace(DEVICE_STRING, "")) : complete;
     const plain = bare.replaceAll("\r\n", "\n").replace(OTHER_CONTROLS, "");
     // A flood of ordinary lines goes by as a whole.
     const bulk = !this.#isReturned && !/[\r\b]/.test(plain) ? plain.lastIndexOf("\n") + 1 : 0;
@@ -51,8 +51,8 @@ export class ScreenLog {
 
   /** Logs what the last line has so far: a prompt that waits, or the end. */
   flush(): void {
-    const rest = this.#unlogged();
-    if (rest !== "") this.#write(rest);
+    const unlogged = this.#unlogged();
+    if (unlogged !== "") this.#write(unlogged);
   }
 
   #take(part: string): string {
@@ -80,13 +80,13 @@ export class ScreenLog {
   }
 
   #unlogged(): string {
-    const rest = this.#line.slice(this.#logged);
+    const unlogged = this.#line.slice(this.#logged);
     this.#logged = this.#line.length;
     if (this.#line.length > MAX_LINE) {
       this.#line = this.#line.slice(-1);
       this.#logged = 1;
     }
-    return rest;
+    return unlogged;
   }
 
   #startLine(): void {

@@ -5,7 +5,7 @@
 import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
-import type { Moment } from "../../../../src/capacity/placement/claims.ts";
+import type { Moment } from "../../../../src/util/moment.ts";
 import { lacksFile } from "../../../scheduler/refusals.ts";
 import { crashesInARow } from "./crashes.ts";
 import { isServingReplica, ordinalOf } from "./slots.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { defaultTimings } from "../timings.ts";
-import { engineStartDeadline, requestTimeoutMs } from "./trouble.ts";
+import { engineStartDeadline, requestTimeoutMs } from "./failure.ts";
 
 const GIB = 1024 ** 3;
 

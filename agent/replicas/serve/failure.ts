@@ -33,7 +33,7 @@ export function findHang(
   return stall === undefined ? undefined : { why: "hung", because: stall };
 }
 
-export function findTrouble(frame: EvidenceInput): ForcedStopCause | undefined {
+export function findFailure(frame: EvidenceInput): ForcedStopCause | undefined {
   const { desired, observed, record, now, timings } = frame;
   const { health, request, suspicion } = observed;
   if (record.readyAt === undefined && health.healthyAt === undefined) {

@@ -10,8 +10,8 @@ import type { RunnerContext } from "../context.ts";
 import { persistStop } from "../end/act.ts";
 import { forgetRun } from "../end/exits.ts";
 import { type EngineFile, readEngineFile } from "./engine-record.ts";
-import { keepRecord } from "./keep-record.ts";
 import { newEngineRun, setFile } from "./run.ts";
+import { saveRecord } from "./save-record.ts";
 import type { ReplicaState } from "./state.ts";
 
 const MOMENT = { wallMs: 1_000_000, monotonicMs: 5_000 };
@@ -60,12 +60,12 @@ function running(): ReplicaState {
   const instance = { close: () => {} } as unknown as Instance;
   const log = { info: () => {} };
   const engine = newEngineRun(instance, FILE, undefined, MOMENT);
-  return { uid: "u", dir, log, engine, written: Promise.resolve() } as unknown as ReplicaState;
+  return { uid: "u", dir, log, engine, recordWritten: Promise.resolve() } as unknown as ReplicaState;
 }
 
 function change(state: ReplicaState, claimBytes: number): Promise<void> {
   setFile(state, { claimBytes }, MOMENT);
-  return keepRecord(state);
+  return saveRecord(state);
 }
 
 test("the stop of an engine is on disk when its step ends, and no disk holds up other work meanwhile", async () => {
@@ -91,7 +91,7 @@ test("a record that is being written when its run ends does not come back", asyn
   const state = running();
   const late = [change(state, 1), change(state, 2)];
   await forgetRun(state, context);
-  await Promise.all([...late, keepRecord(state)]);
+  await Promise.all([...late, saveRecord(state)]);
   expect(existsSync(join(dir, "engine.json"))).toBe(false);
 });
 
