@@ -1,10 +1,10 @@
-/** The agent's questions to a gate, over its socket. */
+/** The agent's requests to a gate, over its socket. */
 import { request as httpRequest } from "node:http";
 
-/** Where this process was held up, its timer fires before the answer that has arrived meanwhile is read. */
+/** Extra time after the timeout: in a process that was paused, the timer fires before the answer that has arrived is read. */
 const READ_FIRST_MS = 250;
 
-/** Rejects where there is no answer, or none of success. Without `timeoutMs` it waits for as long as the gate lives. */
+/** Rejects if there is no answer, or the answer is not a success. Without `timeoutMs` the call waits until the gate exits. */
 export function callGate<T>(
   socketPath: string,
   method: string,
@@ -26,10 +26,10 @@ export function callGate<T>(
     });
     call.once("error", reject);
     if (timeoutMs !== undefined) {
-      let late = setTimeout(() => {
-        late = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), READ_FIRST_MS);
+      let timer = setTimeout(() => {
+        timer = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), READ_FIRST_MS);
       }, timeoutMs);
-      call.once("close", () => clearTimeout(late));
+      call.once("close", () => clearTimeout(timer));
     }
     call.end(body === undefined ? undefined : JSON.stringify(body));
   });

@@ -1,18 +1,18 @@
-/** The agent's socket to the gate. */
+/** The gate's control socket, for the agent. */
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import type { GateProcess } from "./gate-process.ts";
 
-type Verb = (request: IncomingMessage, rest: string) => object | Promise<object>;
+type Handler = (request: IncomingMessage, argument: string) => object | Promise<object>;
 
-/** In a folder that is closed to others. Resolves once it listens. */
+/** The folder of the path must be private. Resolves once the socket listens. */
 export async function listenForAgent(
   path: string,
   gate: GateProcess,
   handOver: (order: unknown) => Promise<void>,
 ): Promise<void> {
-  const verbs: Readonly<Record<string, Verb>> = {
+  const handlers: Readonly<Record<string, Handler>> = {
     "GET status": () => gate.status(),
     "GET metrics": () => gate.counters(),
     "GET drained": async (_, id) => {
@@ -25,16 +25,16 @@ export async function listenForAgent(
       return gate.status();
     },
     "POST handover": async (request) => {
-      await handOver(JSON.parse(await text(request)));
+      await handOver(JSON.parse(Buffer.concat(await request.toArray()).toString("utf8")));
       return gate.status();
     },
   };
   const server = createServer((request, response) => {
-    const [, verb = "", rest = ""] = (request.url ?? "").split("/");
+    const [, verb = "", argument = ""] = (request.url ?? "").split("/");
     const name = `${request.method} ${verb}`;
     const answer = async () => {
-      if (!Object.hasOwn(verbs, name)) throw new Error(`no such request: ${name}`);
-      return verbs[name]?.(request, rest);
+      if (!Object.hasOwn(handlers, name)) throw new Error(`no such request: ${name}`);
+      return handlers[name]?.(request, argument);
     };
     void answer()
       .catch((error: unknown) => {
@@ -46,10 +46,4 @@ export async function listenForAgent(
   rmSync(path, { force: true });
   server.listen(path);
   await once(server, "listening");
-}
-
-async function text(request: IncomingMessage): Promise<string> {
-  let all = "";
-  for await (const chunk of request.setEncoding("utf8")) all += chunk;
-  return all;
 }

@@ -1,4 +1,4 @@
-/** What a gate counts per route: fixed buckets and plain numbers, so that a token costs nothing worth measuring. */
+/** A gate's counters per route: fixed buckets and plain numbers, so that counting a token costs next to nothing. */
 import type { Histogram } from "../../src/http/metrics/family.ts";
 import { createHistogram } from "../../src/http/metrics/histogram.ts";
 
@@ -6,13 +6,13 @@ const FIRST_BYTE_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 const GAP_BOUNDS = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5, 30];
 
 export interface RouteCounters {
-  /** Finished requests by HTTP status; 499 is a client that left, 599 a response that broke off. */
+  /** Finished requests by HTTP status; 499: the client closed the connection, 599: the response was cut short. */
   readonly requests: Record<string, number>;
-  /** Requests that were not passed on, by reason. */
+  /** Rejected requests, by reason. */
   readonly refused: Record<string, number>;
   /** Seconds from a complete request to the first byte of the daemon's answer. */
   readonly firstByte: Histogram;
-  /** Seconds between two reads of an answer: between tokens, where it is streamed. */
+  /** Seconds between two reads of an answer; in a stream, between tokens. */
   readonly gaps: Histogram;
 }
 
@@ -29,7 +29,7 @@ export function incrementCount(counts: Record<string, number>, label: string | n
   counts[label] = (counts[label] ?? 0) + 1;
 }
 
-/** Adds what another gate has counted, such as the one before an upgrade. */
+/** Adds the counters of another gate, such as the one before an upgrade. */
 export function addCounters(to: RouteCounters, from: RouteCounters): void {
   for (const kind of ["requests", "refused"] as const)
     for (const [label, value] of Object.entries(from[kind])) to[kind][label] = (to[kind][label] ?? 0) + value;

@@ -1,4 +1,4 @@
-/** The gate as a process: its routes after the file, and the way out. */
+/** The gate as a process: it serves the routes of its file until it is stopped or has handed over. */
 import { readFileSync } from "node:fs";
 import type { Server as NetServer } from "node:net";
 import type { Log } from "../../src/util/ports.ts";
@@ -8,12 +8,12 @@ import { RouteServer } from "./route-server.ts";
 import { type GateRoute, listenKey, parseRoutes, type RouteStatus } from "./routes.ts";
 
 export interface GateStatus {
-  /** What the agent that started it called its version. */
+  /** The version of the agent that started the gate. */
   readonly release: string;
   readonly pid: number;
-  /** It has handed its sockets over, or is being stopped, and finishes what it has. */
+  /** The gate has handed its sockets over, or is being stopped, and finishes the requests in flight. */
   readonly isLeaving: boolean;
-  /** Why the file could not be taken; the routes are those of before. */
+  /** Why the file could not be loaded; the previous routes stay active. */
   readonly fileProblem?: string;
   readonly routes: Readonly<Record<string, RouteStatus>>;
 }
@@ -30,7 +30,7 @@ export class GateProcess {
   readonly #routes = new Map<string, Served>();
   readonly #counters = new Map<string, RouteCounters>();
   readonly #bodies = new BodyBudget();
-  readonly #waiting = new Set<() => void>();
+  readonly #conditions = new Set<() => void>();
   #isLeaving = false;
   #fileProblem: string | undefined;
 
@@ -40,18 +40,21 @@ export class GateProcess {
     this.#log = options.log;
   }
 
-  /** Takes what the file says; listening on new routes is another step. */
+  /** Applies the routes of the file; `listen` then listens on new ones. */
   reload(): void {
     try {
-      const wanted = parseRoutes(readFileSync(this.#file, "utf8"));
-      this.#endAllBut(wanted);
-      for (const route of wanted) this.#serve(route);
+      const routes = parseRoutes(readFileSync(this.#file, "utf8"));
+      this.#endAllBut(routes);
+      for (const route of routes) this.#serve(route);
       this.#fileProblem = undefined;
     } catch (error) {
       this.#fileProblem = error instanceof Error ? error.message : String(error);
-      this.#log.error({ err: this.#fileProblem }, "the routes cannot be read; those of before stay");
+      this.#log.error(
+        { err: this.#fileProblem },
+        "the routes cannot be read; the previous routes stay active",
+      );
     }
-    this.#look();
+    this.#checkConditions();
   }
 
   /** Listens on every route that has no socket yet. */
@@ -89,41 +92,44 @@ export class GateProcess {
     addCounters(this.#countersOf(id), more);
   }
 
-  /** Resolves once nothing is in flight on the route, or there is none of that id. */
+  /** Resolves once no request is in flight on the route, or the route does not exist. */
   drained(id: string): Promise<void> {
     return this.#until(() => (this.#routes.get(id)?.server.status().inFlight ?? 0) === 0);
   }
 
-  /** Accepts no more; resolves when nothing is left. `atOnce` ends idle connections, else they end with their next response. */
+  /**
+   * Accepts no more connections. `atOnce`: closes idle connections, and resolves once no request is in flight; else
+   * connections end with their next response, and this resolves once none is open.
+   */
   leave(atOnce: boolean): Promise<void> {
     this.#isLeaving = true;
     const servers = [...this.#routes.values()].map(({ server }) => server);
     for (const server of servers) server.leave(atOnce);
-    const left = atOnce ? "inFlight" : "connections";
-    return this.#until(() => servers.every((server) => server.status()[left] === 0));
+    const count = atOnce ? "inFlight" : "connections";
+    return this.#until(() => servers.every((server) => server.status()[count] === 0));
   }
 
-  #endAllBut(wanted: readonly GateRoute[]): void {
+  #endAllBut(routes: readonly GateRoute[]): void {
     for (const [id, { route, server }] of this.#routes) {
-      if (wanted.some((next) => next.id === id && isSamePlace(next, route))) continue;
+      if (routes.some((next) => next.id === id && isSameListener(next, route))) continue;
       this.#routes.delete(id);
       server.end();
     }
     for (const id of this.#counters.keys())
-      if (!wanted.some((route) => route.id === id)) this.#counters.delete(id);
+      if (!routes.some((route) => route.id === id)) this.#counters.delete(id);
   }
 
   #serve(route: GateRoute): void {
-    const known = this.#routes.get(route.id);
-    if (known !== undefined) {
-      known.route = route;
-      known.server.update(route);
+    const served = this.#routes.get(route.id);
+    if (served !== undefined) {
+      served.route = route;
+      served.server.update(route);
     } else if (!this.#isLeaving) {
       const server = new RouteServer(route, {
         log: this.#log.child({ route: route.id }),
         counters: this.#countersOf(route.id),
         bodies: this.#bodies,
-        onLess: () => this.#look(),
+        onEnd: () => this.#checkConditions(),
       });
       this.#routes.set(route.id, { route, server });
     }
@@ -141,23 +147,23 @@ export class GateProcess {
 
   #until(isTrue: () => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const look = (): void => {
+      const check = (): void => {
         if (!isTrue()) return;
-        this.#waiting.delete(look);
+        this.#conditions.delete(check);
         resolve();
       };
-      this.#waiting.add(look);
-      look();
+      this.#conditions.add(check);
+      check();
     });
   }
 
-  #look(): void {
-    for (const look of this.#waiting) look();
+  #checkConditions(): void {
+    for (const check of this.#conditions) check();
   }
 }
 
-/** What a listener cannot change. */
-function isSamePlace(a: GateRoute, b: GateRoute): boolean {
+/** False if the route needs a new listener. */
+function isSameListener(a: GateRoute, b: GateRoute): boolean {
   return (
     listenKey(a) === listenKey(b) &&
     a.service === b.service &&

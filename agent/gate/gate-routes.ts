@@ -1,10 +1,10 @@
-/** The routes of this agent's replicas, and the gate that serves them: started with the first one, stopped with the last. */
+/** The routes of this agent's replicas, and the gate that serves them: started with the first route, stopped with the last. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Gate, type GatePorts, openGate, readRoutes } from "./gate.ts";
 import { type GateRoute, listenKey, type PassState } from "./routes.ts";
 
-/** For the last connections of a gate that has no route any more. */
+/** Time for the last connections of a gate that has no routes left. */
 const STOP_MS = 5_000;
 const RETRY_MS = 1_000;
 
@@ -17,31 +17,31 @@ export interface RouteReading {
 }
 
 export interface GateRoutes {
-  /** Resolves once the gate listens there. Rejects with `EnginePortTaken` or `GateUnavailable` where it does not. */
+  /** Resolves once the gate listens for the route. Rejects with `EnginePortTaken` or `GateUnavailable` if it does not. */
   readonly put: (route: GateRoute) => Promise<void>;
-  /** Requests are passed on; resolves once the gate knows, after `withinMs` in any case. */
+  /** Passes requests to the engine; resolves once the gate has applied this, at the latest after `withinMs`. */
   readonly pass: (id: string, withinMs: number) => Promise<void>;
   readonly leave: (id: string) => void;
-  /** Refuses what is new; resolves once the gate knows and nothing is in flight, after `withinMs` in any case. */
+  /** Rejects new requests; resolves once the gate has applied this and no request is in flight, at the latest after `withinMs`. */
   readonly drain: (id: string, withinMs: number) => Promise<void>;
-  /** Cuts what is in flight; resolves once the gate knows, after `withinMs` in any case. */
+  /** Cuts requests in flight; resolves once the gate has applied this, at the latest after `withinMs`. */
   readonly remove: (id: string, withinMs?: number) => Promise<void>;
   readonly inFlight: (id: string) => Promise<number | "unknown">;
-  /** Why clients cannot use the route; undefined where they can. */
+  /** Why clients cannot use the route; undefined if they can. */
   readonly problem: (id: string) => Promise<string | undefined>;
-  /** The gate reads keys and certificates again. */
+  /** Makes the gate read keys and certificates again. */
   readonly reload: () => void;
-  /** Of every route; none where the gate does not answer in time. */
+  /** Reads every route; returns none if the gate does not answer in time. */
   readonly read: (timeoutMs: number) => Promise<readonly RouteReading[]>;
-  /** After all engines were adopted: until then a gate of an earlier agent keeps the routes that it has. */
+  /** Called after all engines were adopted: until then a gate of an earlier agent keeps its routes. */
   readonly begin: () => Promise<void>;
-  /** Resolves once all changes have been handed over. */
+  /** Resolves once the gate has all changes. */
   readonly settled: () => Promise<void>;
   readonly close: () => void;
 }
 
 export interface GateRoutesPorts extends GatePorts {
-  /** Whether a replica that was not adopted may still have an engine: its route stays. */
+  /** True if a replica that was not adopted may still have an engine: then its route stays. */
   readonly mayRun: (id: string) => boolean;
 }
 
@@ -52,17 +52,17 @@ export function createGateRoutes(ports: GateRoutesPorts): GateRoutes {
 class Routes implements GateRoutes {
   readonly #ports: GateRoutesPorts;
   readonly #routes = new Map<string, GateRoute>();
-  /** Those that an earlier agent had, of replicas that were not adopted. */
+  /** Routes of an earlier agent, for replicas that were not adopted. */
   #earlier: readonly GateRoute[] = [];
   #gate: Gate | undefined;
-  /** The one that is being adopted or upgraded. */
+  /** The gate that is being adopted or upgraded. */
   #opening: Pick<Gate, "status" | "isHandingOver"> | undefined;
-  /** The one before it is gone: opened sooner, a gate that is about to exit would be adopted. */
+  /** Resolves once the previous gate has exited: opened sooner, a gate that is about to exit would be adopted. */
   #stopped: Promise<void> = Promise.resolve();
   #hasBegun = false;
   #isClosed = false;
-  #isDue = false;
-  #last: Promise<void> = Promise.resolve();
+  #isSyncQueued = false;
+  #lastSync: Promise<void> = Promise.resolve();
 
   constructor(ports: GateRoutesPorts) {
     this.#ports = ports;
@@ -70,8 +70,8 @@ class Routes implements GateRoutes {
 
   async put(route: GateRoute): Promise<void> {
     this.#routes.set(route.id, route);
-    this.#changed();
-    await this.#last;
+    this.#queueSync();
+    await this.#lastSync;
     if (!this.#hasBegun) return;
     const status = await this.#gate?.status();
     const served = status?.routes[route.id];
@@ -86,7 +86,7 @@ class Routes implements GateRoutes {
     const state = this.#routes.get(id)?.state;
     if (state !== "none" && state !== "leaving") return;
     this.#setState(id, "passing");
-    await this.#within(withinMs, this.#last);
+    await this.#within(withinMs, this.#lastSync);
   }
 
   leave(id: string): void {
@@ -95,16 +95,14 @@ class Routes implements GateRoutes {
 
   drain(id: string, withinMs: number): Promise<void> {
     this.#setState(id, "draining");
-    return this.#within(
-      withinMs,
-      this.#last.then(() => this.#gate?.drain(id)),
-    );
+    const drained = this.#lastSync.then(() => this.#gate?.drain(id));
+    return this.#within(withinMs, drained);
   }
 
   async remove(id: string, withinMs = 0): Promise<void> {
     if (!this.#routes.delete(id)) return;
-    this.#changed();
-    await this.#within(withinMs, this.#last);
+    this.#queueSync();
+    await this.#within(withinMs, this.#lastSync);
   }
 
   async inFlight(id: string): Promise<number | "unknown"> {
@@ -122,18 +120,12 @@ class Routes implements GateRoutes {
   }
 
   reload(): void {
-    this.#changed();
+    this.#queueSync();
   }
 
-  read(timeoutMs: number): Promise<readonly RouteReading[]> {
-    const gate = this.#gate;
-    if (gate === undefined) return Promise.resolve([]);
-    return new Promise((resolve) => {
-      const cancel = this.#ports.clock.after(timeoutMs, () => resolve([]));
-      readAll(gate)
-        .then(resolve, () => resolve([]))
-        .finally(cancel);
-    });
+  async read(timeoutMs: number): Promise<readonly RouteReading[]> {
+    if (this.#gate === undefined) return [];
+    return (await this.#within(timeoutMs, readAll(this.#gate))) ?? [];
   }
 
   async begin(): Promise<void> {
@@ -141,11 +133,11 @@ class Routes implements GateRoutes {
     this.#earlier = before ?? [];
     this.#hasBegun = true;
     // Not awaited: an upgrade takes longer than an agent may be without its Lease.
-    if (this.#routes.size > 0 || before?.length !== 0) this.#changed();
+    if (this.#routes.size > 0 || before?.length !== 0) this.#queueSync();
   }
 
   settled(): Promise<void> {
-    return this.#last;
+    return this.#lastSync;
   }
 
   close(): void {
@@ -157,57 +149,51 @@ class Routes implements GateRoutes {
     const route = this.#routes.get(id);
     if (route === undefined) return;
     this.#routes.set(id, { ...route, state });
-    this.#changed();
+    this.#queueSync();
   }
 
-  #changed(): void {
-    if (!this.#hasBegun || this.#isDue || this.#isClosed) return;
-    this.#isDue = true;
-    this.#last = this.#last.then(() => this.#handOver());
+  #queueSync(): void {
+    if (!this.#hasBegun || this.#isSyncQueued || this.#isClosed) return;
+    this.#isSyncQueued = true;
+    this.#lastSync = this.#lastSync.then(() => this.#sync());
   }
 
-  async #handOver(): Promise<void> {
+  async #sync(): Promise<void> {
     const { clock, log, mayRun } = this.#ports;
-    this.#isDue = false;
-    const places = new Set([...this.#routes.values()].map(listenKey));
+    this.#isSyncQueued = false;
+    const listenKeys = new Set([...this.#routes.values()].map(listenKey));
     this.#earlier = this.#earlier.filter(
-      (route) => !this.#routes.has(route.id) && !places.has(listenKey(route)) && mayRun(route.id),
+      (route) => !this.#routes.has(route.id) && !listenKeys.has(listenKey(route)) && mayRun(route.id),
     );
-    const wanted = [...this.#routes.values(), ...this.#earlier];
+    const routes = [...this.#routes.values(), ...this.#earlier];
     try {
       await this.#stopped;
-      if (this.#gate !== undefined) await this.#gate.set(wanted);
+      if (this.#gate !== undefined) await this.#gate.set(routes);
       else
-        this.#gate = await openGate(this.#ports, wanted, (opening) => {
+        this.#gate = await openGate(this.#ports, routes, (opening) => {
           this.#opening = opening;
         });
-      if (wanted.length > 0) return;
+      if (routes.length > 0) return;
       this.#stopped = this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
       this.#gate = undefined;
     } catch (err) {
-      log.error({ err, inMs: RETRY_MS }, "the gate does not take its routes; retrying");
-      clock.after(RETRY_MS, () => this.#changed());
+      log.error({ err, inMs: RETRY_MS }, "the gate cannot apply its routes; retrying");
+      clock.after(RETRY_MS, () => this.#queueSync());
     }
   }
 
-  #within(ms: number, work: Promise<void>): Promise<void> {
+  /** Resolves with undefined if the work fails or takes longer. */
+  #within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve) => {
-      const cancel = this.#ports.clock.after(ms, resolve);
-      const done = (): void => {
-        cancel();
-        resolve();
-      };
-      work.then(done, done);
+      const cancel = this.#ports.clock.after(ms, () => resolve(undefined));
+      work.then(resolve, () => resolve(undefined)).finally(cancel);
     });
   }
 }
 
 async function readAll(gate: Gate): Promise<readonly RouteReading[]> {
-  const counted = Object.entries(await gate.metrics());
-  const readings = counted.map(async ([id, counters]) => ({
-    id,
-    inFlight: await gate.inFlight(id),
-    counters,
-  }));
-  return Promise.all(readings);
+  const metrics = Object.entries(await gate.metrics());
+  return Promise.all(
+    metrics.map(async ([id, counters]) => ({ id, inFlight: await gate.inFlight(id), counters })),
+  );
 }

@@ -1,8 +1,9 @@
-/** The agent's side of the gate: one process per host that outlives the agent, fed by a file, asked by a socket. */
+/** The agent's side of the gate: one process per host that outlives the agent, configured by a file and queried over a socket. */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { createSerializer } from "../../src/util/serializer.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import { socketPathFor } from "../state-dir/socket-path.ts";
@@ -16,12 +17,12 @@ import { type GateRoute, parseRoutes, renderRoutes } from "./routes.ts";
 const ANSWER_MS = 5_000;
 /** Longer than the running gate waits for the next one. */
 const HANDOVER_MS = 30_000;
-/** After a first question without an answer, for which the gate may be silent before it is replaced: its streams have stopped too. */
+/** The gate is replaced if it is silent for this long after its first missing answer: its streams have stopped too. */
 const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
-/** A gate that ends sooner than this after its start is started again later each time, up to this. */
+/** Maximum restart delay. A gate that exits sooner than this after its start is restarted with a growing delay. */
 const MAX_RESTART_MS = 10_000;
-/** A gate is reached by its socket alone. */
+/** A placeholder: the agent reaches a gate by its socket alone. */
 const NO_TARGET = { host: "127.0.0.1", port: 0 };
 
 const ROUTES_FILE = "routes.json";
@@ -32,40 +33,40 @@ export interface GatePorts {
   readonly log: Log;
   /** The gate's own folder in the state folder. */
   readonly folder: string;
-  /** For a socket whose path would be too long in there. */
+  /** For a socket whose path in the folder would be too long. */
   readonly tempDir: string;
   readonly env: Readonly<Record<string, string>>;
-  /** A running gate of another release hands over to one of this. */
+  /** A running gate of another release hands over to one of this release. */
   readonly release: string;
   /** Absent: 10 s. */
   readonly hungMs?: number;
-  /** For the answer of a gate that hands over. Absent: 30 s. */
+  /** Timeout of a handover. Absent: 30 s. */
   readonly handoverMs?: number;
-  /** The gate's own program. Absent: that of this installation. */
+  /** The gate's program. Absent: that of this installation. */
   readonly program?: string;
 }
 
 export interface Gate {
-  /** The whole set of routes. The status of the gate that has taken it; undefined where it is being started again. */
+  /** Replaces all routes. Returns the status of the gate that has applied them; undefined while it is being restarted. */
   readonly set: (routes: readonly GateRoute[]) => Promise<GateStatus | undefined>;
-  /** Refuses what is new on a route; resolves once nothing is in flight there, by an earlier gate either. */
+  /** Rejects new requests on a route; resolves once no request is in flight there, not even in an earlier gate. */
   readonly drain: (id: string) => Promise<void>;
-  /** Requests in flight on a route; unknown where a living gate does not answer. */
+  /** Requests in flight on a route; unknown if a running gate does not answer. */
   readonly inFlight: (id: string) => Promise<number | "unknown">;
-  /** By route, of all living gates together. */
+  /** By route, for all running gates together. */
   readonly metrics: () => Promise<Readonly<Record<string, RouteCounters>>>;
   readonly status: () => Promise<GateStatus | undefined>;
-  /** A gate that is leaving has a successor, which listens. */
+  /** True while a gate that is leaving has a successor, which listens. */
   readonly isHandingOver: () => boolean;
-  /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). Resolves once it is gone. */
+  /** Stops the gate, which finishes requests in flight until the deadline (monotonic ms). Resolves once it has exited. */
   readonly stopBy: (deadlineMs: number) => Promise<void>;
   /** Stops watching; the gate runs on. */
   readonly close: () => void;
 }
 
 /**
- * Adopts what an earlier agent left, the newest gate being the one in charge, and starts one where none lives. Without
- * `routes` they stay as they are. `onOpening` gets it before an upgrade, which takes seconds: it can be asked meanwhile.
+ * Adopts the gates of an earlier agent, of which the newest is the current one, and starts one if none runs. Without
+ * `routes` they stay unchanged. `onOpening` gets the gate before an upgrade, which takes seconds: it can be queried meanwhile.
  */
 export async function openGate(
   ports: GatePorts,
@@ -80,7 +81,7 @@ export async function openGate(
   return gates;
 }
 
-/** A gate and, while it finishes its last requests, the one before it. */
+/** One gate process. There are several while earlier ones finish their last requests. */
 interface Generation {
   readonly number: number;
   readonly socket: string;
@@ -92,9 +93,10 @@ interface Generation {
 class Gates implements Gate {
   readonly #ports: GatePorts;
   readonly #file: string;
-  readonly #living: Generation[] = [];
+  readonly #running: Generation[] = [];
+  readonly #onExit = new Map<number, () => void>();
+  readonly #inTurn = createSerializer();
   #routes: readonly GateRoute[] = [];
-  #last: Promise<unknown> = Promise.resolve();
   #restartMs = 0;
   #isClosed = false;
   #isHandingOver = false;
@@ -106,12 +108,11 @@ class Gates implements Gate {
 
   open(): Promise<void> {
     return this.#inTurn(async () => {
-      const names = (await readdir(this.#ports.folder)).filter((name) => /^\d+$/.test(name));
-      for (const number of names.map(Number).sort((a, b) => a - b)) await this.#adopt(number);
-      const current = this.#living.at(-1);
+      for (const number of (await this.#numbers()).sort((a, b) => a - b)) await this.#adopt(number);
+      const current = this.#running.at(-1);
       const status = current === undefined ? undefined : await this.#waitForAnswer(current);
-      if (current !== undefined && status === undefined) await this.#end(current);
-      // One that is leaving has no successor any more: it finishes what it has beside the new one.
+      if (current !== undefined && status === undefined) await this.#kill(current);
+      // A gate that is leaving has lost its successor: it finishes its requests next to the new one.
       if (status === undefined || status.isLeaving) await this.#start();
       else if (status.release !== this.#ports.release) await this.#upgrade();
     });
@@ -120,9 +121,9 @@ class Gates implements Gate {
   set(routes: readonly GateRoute[]): Promise<GateStatus | undefined> {
     return this.#inTurn(async () => {
       await this.write(routes);
-      // Its last start failed.
-      if (this.#living.length === 0 && !this.#isClosed) await this.#start();
-      const statuses = await Promise.all(this.#living.map((one) => this.#statusOf(one, "POST", "reload")));
+      // The last start of a gate failed.
+      if (this.#running.length === 0 && !this.#isClosed) await this.#start();
+      const statuses = await Promise.all(this.#running.map((one) => this.#statusOf(one, "POST", "reload")));
       return statuses.at(-1);
     });
   }
@@ -135,12 +136,12 @@ class Gates implements Gate {
   async drain(id: string): Promise<void> {
     await this.set(this.#routes.map((route) => (route.id === id ? { ...route, state: "draining" } : route)));
     const drained = (one: Generation) => callGate(one.socket, "GET", `drained/${encodeURIComponent(id)}`);
-    // One that does not answer has no requests any more: it has exited, or is about to.
-    await Promise.all(this.#living.map((one) => drained(one).catch(() => undefined)));
+    // A gate that does not answer has no requests left: it has exited, or is about to.
+    await Promise.all(this.#running.map((one) => drained(one).catch(() => undefined)));
   }
 
   async inFlight(id: string): Promise<number | "unknown"> {
-    const counts = this.#living.map(async (one) => {
+    const counts = this.#running.map(async (one) => {
       const status = await this.#statusOf(one);
       if (status !== undefined) return status.routes[id]?.inFlight ?? (status.isLeaving ? 0 : Number.NaN);
       return one.instance.state().at === "gone" ? 0 : Number.NaN;
@@ -151,14 +152,9 @@ class Gates implements Gate {
 
   async metrics(): Promise<Readonly<Record<string, RouteCounters>>> {
     const sums: Record<string, RouteCounters> = {};
-    for (const { socket } of this.#living) {
-      const counters = await callGate<Readonly<Record<string, RouteCounters>>>(
-        socket,
-        "GET",
-        "metrics",
-        ANSWER_MS,
-      ).catch(() => ({}));
-      for (const [id, more] of Object.entries(counters)) {
+    for (const { socket } of this.#running) {
+      const answer = callGate<Readonly<Record<string, RouteCounters>>>(socket, "GET", "metrics", ANSWER_MS);
+      for (const [id, more] of Object.entries(await answer.catch(() => ({})))) {
         sums[id] ??= createCounters();
         addCounters(sums[id], more);
       }
@@ -167,7 +163,7 @@ class Gates implements Gate {
   }
 
   async status(): Promise<GateStatus | undefined> {
-    const current = this.#living.at(-1);
+    const current = this.#running.at(-1);
     if (current === undefined) return undefined;
     const status = await this.#statusOf(current);
     if (status === undefined) this.#endHung(current);
@@ -180,17 +176,17 @@ class Gates implements Gate {
     return this.#isHandingOver;
   }
 
-  /** Another program has terminated the gate: it finishes what it has, for as long as that takes, beside a new one. */
+  /** Starts another gate after another program has terminated this one, which finishes its requests without a time limit. */
   #replaceTerminated(leaving: Generation): void {
     const { log } = this.#ports;
     this.#inTurn(async () => {
-      if (this.#isClosed || this.#living.at(-1) !== leaving) return;
+      if (this.#isClosed || this.#running.at(-1) !== leaving) return;
       log.warn({ gate: leaving.number }, "the gate was terminated by another program; starting another");
       await this.#start();
     }).catch((err: unknown) => log.error({ err }, "the gate cannot be started"));
   }
 
-  /** Undefined where it has been silent for as long as a gate is that hangs. */
+  /** Undefined if the gate was silent for so many milliseconds that it counts as hung. */
   async #waitForAnswer(one: Generation): Promise<GateStatus | undefined> {
     const { clock, hungMs = HUNG_MS } = this.#ports;
     const until = clock.monotonicMs() + ANSWER_MS + hungMs;
@@ -200,7 +196,7 @@ class Gates implements Gate {
     return status;
   }
 
-  /** Another is started once it is gone. */
+  /** Another gate is started once this one has exited. */
   #endHung(one: Generation): void {
     const { clock, log, hungMs = HUNG_MS } = this.#ports;
     const state = one.instance.state();
@@ -214,17 +210,15 @@ class Gates implements Gate {
 
   async stopBy(deadlineMs: number): Promise<void> {
     this.#isClosed = true;
-    const gone = this.#living.map(
-      ({ number }) => new Promise<void>((resolve) => this.#whenGone.set(number, resolve)),
-    );
-    for (const { instance } of this.#living) instance.stopBy(deadlineMs);
-    for (const { number } of [...this.#living]) this.#changed(number);
-    await Promise.all(gone);
+    const exits = this.#running.map(({ number }) => this.#exitOf(number));
+    for (const { instance } of this.#running) instance.stopBy(deadlineMs);
+    for (const { number } of [...this.#running]) this.#onChange(number);
+    await Promise.all(exits);
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const { instance } of this.#living) instance.close();
+    for (const { instance } of this.#running) instance.close();
   }
 
   async #start(): Promise<void> {
@@ -236,7 +230,7 @@ class Gates implements Gate {
   }
 
   async #upgrade(): Promise<void> {
-    const current = this.#living.at(-1);
+    const current = this.#running.at(-1);
     const { number, place, command, socket } = await this.#next();
     const { log, processes, release, handoverMs = HANDOVER_MS } = this.#ports;
     if (current === undefined) return;
@@ -245,7 +239,7 @@ class Gates implements Gate {
     try {
       const failure = await callGate(current.socket, "POST", "handover", handoverMs, order).then(
         () => undefined,
-        (err: unknown) => err ?? new Error("no answer"),
+        (err: unknown) => err,
       );
       const instance = await processes.adopt(place, NO_TARGET);
       const hasTakenOver = failure === undefined || (await this.#hasTakenOver(current, instance));
@@ -262,7 +256,7 @@ class Gates implements Gate {
     }
   }
 
-  /** Without an answer the handover may have succeeded, failed, or still be under way: the old gate and the next one show it. */
+  /** Waits for the result of a handover without an answer, which the states of the old gate and of the next one show. */
   async #hasTakenOver(old: Generation, next: Instance | undefined): Promise<boolean> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + HANDOVER_MS;
@@ -277,15 +271,20 @@ class Gates implements Gate {
 
   async #next() {
     const { folder, env, release, program = entryPath() } = this.#ports;
-    const names = (await readdir(folder)).filter((name) => /^\d+$/.test(name)).map(Number);
-    const living = this.#living.map((one) => one.number);
-    for (const number of names.filter((one) => !living.includes(one)))
+    const numbers = await this.#numbers();
+    const running = this.#running.map((one) => one.number);
+    for (const number of numbers.filter((one) => !running.includes(one)))
       await rm(join(folder, String(number)), { recursive: true, force: true });
-    const number = Math.max(0, ...names) + 1;
+    const number = Math.max(0, ...numbers) + 1;
     const socket = await this.#socketOf(number);
     const argv = [process.execPath, ...NODE_FLAGS, program, this.#file, socket, release];
     const command = { argv, env: { ...MALLOC, ...env }, record: { argv, release } };
     return { number, socket, command, place: this.#placeOf(number) };
+  }
+
+  /** The folders of gates, in any order. */
+  async #numbers(): Promise<number[]> {
+    return (await readdir(this.#ports.folder)).filter((name) => /^\d+$/.test(name)).map(Number);
   }
 
   async #adopt(number: number): Promise<void> {
@@ -296,32 +295,34 @@ class Gates implements Gate {
 
   #add(number: number, socket: string, instance: Instance): Generation {
     const generation = { number, socket, instance, startedAt: this.#ports.clock.monotonicMs() };
-    this.#living.push(generation);
-    this.#changed(number);
+    this.#running.push(generation);
+    this.#onChange(number);
     return generation;
   }
 
-  async #end({ number, instance }: Generation): Promise<void> {
-    // One that has just exited reports no further change.
+  async #kill({ number, instance }: Generation): Promise<void> {
+    // A gate that has just exited reports no further change.
     if (instance.state().at === "gone") return;
     this.#ports.log.error({ gate: number }, "the gate does not answer and is killed");
-    const gone = new Promise<void>((resolve) => this.#whenGone.set(number, resolve));
+    const exit = this.#exitOf(number);
     instance.endNow();
-    await gone;
+    await exit;
   }
 
-  readonly #whenGone = new Map<number, () => void>();
+  #exitOf(number: number): Promise<void> {
+    return new Promise((resolve) => this.#onExit.set(number, resolve));
+  }
 
-  #changed(number: number): void {
-    const index = this.#living.findIndex((one) => one.number === number);
-    const generation = this.#living[index];
+  #onChange(number: number): void {
+    const index = this.#running.findIndex((one) => one.number === number);
+    const generation = this.#running[index];
     if (generation === undefined || generation.instance.state().at !== "gone") return;
-    const wasCurrent = index === this.#living.length - 1;
-    this.#living.splice(index, 1);
+    const wasCurrent = index === this.#running.length - 1;
+    this.#running.splice(index, 1);
     generation.instance.close();
-    const ended = this.#whenGone.get(number);
-    this.#whenGone.delete(number);
-    if (ended !== undefined) ended();
+    const onExit = this.#onExit.get(number);
+    this.#onExit.delete(number);
+    if (onExit !== undefined) onExit();
     else if (wasCurrent) this.#restart(generation);
   }
 
@@ -338,7 +339,7 @@ class Gates implements Gate {
     const { clock, log } = this.#ports;
     clock.after(inMs, () => {
       this.#inTurn(async () => {
-        const isReplaced = this.#living.some((one) => one.number > number);
+        const isReplaced = this.#running.some((one) => one.number > number);
         if (!this.#isClosed && !isReplaced) await this.#start();
       }).catch((err) => {
         this.#restartMs = nextRestartMs(this.#restartMs);
@@ -350,7 +351,7 @@ class Gates implements Gate {
 
   #placeOf(number: number) {
     const { folder, log } = this.#ports;
-    const onChange = () => this.#changed(number);
+    const onChange = () => this.#onChange(number);
     return { dir: join(folder, String(number)), log: log.child({ gate: number }), onChange };
   }
 
@@ -358,7 +359,7 @@ class Gates implements Gate {
     return socketPathFor(join(this.#ports.folder, String(number), "sock"), this.#ports.tempDir);
   }
 
-  /** Undefined where it does not answer in time, or has exited. One that is just starting is asked again until it does. */
+  /** Undefined if the gate does not answer in time or has exited. Retries while the gate is starting. */
   async #statusOf(one: Generation, method = "GET", path = "status"): Promise<GateStatus | undefined> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + ANSWER_MS;
@@ -369,19 +370,13 @@ class Gates implements Gate {
     }
     return undefined;
   }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(work);
-    this.#last = turn.catch(() => undefined);
-    return turn;
-  }
 }
 
 function nextRestartMs(before: number): number {
   return Math.min(MAX_RESTART_MS, Math.max(250, before * 2));
 }
 
-/** As the file in the gate's folder has them; none without a file. Rejects where it cannot be read. */
+/** The routes of the file in the gate's folder; none without a file. Rejects if the file cannot be read. */
 export async function readRoutes(folder: string): Promise<readonly GateRoute[]> {
   try {
     return parseRoutes(await readFile(join(folder, ROUTES_FILE), "utf8"));

@@ -1,33 +1,33 @@
 /**
- * An engine behind the gate: the replica's port on the registered address is the gate's. An engine of its own listens at the
- * same port on loopback alone; one that takes all addresses in spite of that finds the port taken.
+ * Puts an engine behind the gate: the gate listens on the replica's port at the registered address. An engine that is not
+ * shared listens on the same port of loopback; an engine that binds all addresses in spite of that finds the port taken.
  */
 import { basename } from "node:path";
 import { checkGate, isGated } from "../../src/engines/registry.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
+import type { EngineDriver, EngineTrace } from "../engines/engine.ts";
 import type {
-  StopMode,
   Instance,
   InstanceContext,
   InstanceState,
   InstanceTarget,
+  StopMode,
 } from "../instances/instance.ts";
 import { removeEngineFile } from "../instances/run-files/run-directory.ts";
 import type { GateRoutes } from "./gate-routes.ts";
 import type { GateRoute, Protocol } from "./routes.ts";
 
-/** For the gate to learn that a route refuses or ends, before its engine does. */
-const REFUSE_MS = 1_000;
+/** Time for the gate to close a route before the agent stops the route's engine. */
+const CLOSE_ROUTE_MS = 1_000;
 const LOOPBACK = "127.0.0.1";
 
-/** What of a route is known before its engine runs; kept in engine.json for the next agent. */
+/** The part of a route that is known before its engine runs; recorded in engine.json for the next agent. */
 type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls" | "engineVersion"> & {
-  /** Holds the key that the engine asks the gate for. */
+  /** The file with the key that the engine requires from the gate. */
   readonly engineKeyFile?: string;
 };
 
-/** The same driver, with those of its instances served by the gate whose service or engine needs it. */
+/** The same driver; the gate serves those of its instances whose service or engine requires the gate. */
 export function withGate(
   driver: EngineDriver,
   { routes, clock }: { readonly routes: GateRoutes; readonly clock: Clock },
@@ -45,12 +45,16 @@ export function withGate(
     };
     const serve = (inner: Instance): { instance: Instance; listening: Promise<void> } => {
       opened = inner;
-      const isGone = inner.state().at === "gone";
-      const { engineKeyFile, ...wish } = seed;
-      const route = { id, protocol, state, ...wish, ...routeTarget(inner.target, engineKeyFile) };
+      const { engineKeyFile, ...route } = seed;
+      const { host, port, modelAlias: model = "", keyFile: daemonKeyFile } = inner.target;
+      // With a shared daemon the gate sends the daemon's key, not the replica's.
+      const target = { host, port, keyFile: daemonKeyFile ?? engineKeyFile };
+      const hasExited = inner.state().at === "gone";
       return {
         instance: new GatedInstance(inner, { id, seed, routes, forget, clock }),
-        listening: isGone ? Promise.resolve() : routes.put(route),
+        listening: hasExited
+          ? Promise.resolve()
+          : routes.put({ id, protocol, state, ...route, target, model }),
       };
     };
     return { place: { ...place, onChange }, serve, forget };
@@ -60,15 +64,17 @@ export function withGate(
     open: async (place, launch) => {
       checkGate(launch.template);
       if (!isGated(launch.template)) return driver.open(place, launch);
-      // Of the program that serves: an engine that was adopted keeps the routes that it was opened with.
+      // Recorded, so that an adopted engine keeps the routes of the version that it was opened with.
       const engineVersion = protocol === "any" ? undefined : (await driver.detect())?.version;
-      const seed = { ...seedOf(launch), engineVersion };
+      const { template, address, port, apiKeyFile: engineKeyFile, gateFiles } = launch;
+      const listen = { address, port };
+      const seed = { service: template.serviceName, listen, ...gateFiles, engineKeyFile, engineVersion };
       const gate = gated(place, seed, "none");
       const record = { ...launch.record, route: seed };
       const inner = await driver.open(gate.place, { ...launch, address: LOOPBACK, record });
       const { instance, listening } = gate.serve(inner);
       await listening.catch((error: unknown) => {
-        // Nothing of this start may be adopted.
+        // The next agent must not adopt this engine.
         removeEngineFile(place.dir);
         gate.forget();
         instance.endNow();
@@ -85,29 +91,10 @@ export function withGate(
       const inner = await driver.adopt(gate.place, trace);
       if (inner === undefined) return undefined;
       const { instance, listening } = gate.serve(inner);
-      // It runs all the same; the gate tries its port again every second.
+      // The engine runs without a route meanwhile; the gate retries its port every second.
       listening.catch((err: unknown) => place.log.error({ err }, "the adopted engine has no route yet"));
       return instance;
     },
-  };
-}
-
-/** A shared daemon's key comes before the replica's own. */
-function routeTarget(
-  { host, port, modelAlias, keyFile: daemonKeyFile }: InstanceTarget,
-  engineKeyFile: string | undefined,
-): Pick<GateRoute, "target" | "model"> {
-  const keyFile = daemonKeyFile ?? engineKeyFile;
-  const target = { host, port, keyFile };
-  return { target, model: modelAlias ?? "" };
-}
-
-function seedOf({ template, address, port, apiKeyFile, gateFiles }: EngineLaunch): RouteSeed {
-  return {
-    service: template.serviceName,
-    listen: { address, port },
-    ...gateFiles,
-    engineKeyFile: apiKeyFile,
   };
 }
 
@@ -116,28 +103,32 @@ function seedIn({ record }: EngineTrace): RouteSeed | undefined {
   return typeof route === "object" && route !== null ? (route as RouteSeed) : undefined;
 }
 
-interface Behind {
+interface InstanceRoute {
   readonly id: string;
   readonly seed: RouteSeed;
   readonly routes: GateRoutes;
-  /** Its changes end no route any more. */
+  /** After this, the exit of the instance does not remove the route. */
   readonly forget: () => void;
   readonly clock: Clock;
 }
 
 class GatedInstance implements Instance {
-  readonly #inner: Instance;
-  readonly #behind: Behind;
   readonly handle: Instance["handle"];
-  /** What the engine is asked once the gate knows. */
-  #asked: StopMode | undefined;
-  #refused: Promise<void> = Promise.resolve();
+  readonly footprintBytes = () => this.#inner.footprintBytes();
+  readonly activity = () => this.#inner.activity();
+  readonly restoreFiles = () => this.#inner.restoreFiles();
+  readonly logTail = (bytes: number) => this.#inner.logTail(bytes);
+  readonly #inner: Instance;
+  readonly #route: InstanceRoute;
+  /** The request to the engine, sent once the gate has closed the route. */
+  #stopMode: StopMode | undefined;
+  #drained: Promise<void> = Promise.resolve();
   #stopByMs = Number.POSITIVE_INFINITY;
 
-  constructor(inner: Instance, behind: Behind) {
+  constructor(inner: Instance, route: InstanceRoute) {
     this.#inner = inner;
-    this.#behind = behind;
-    this.handle = { ...inner.handle, route: behind.seed };
+    this.#route = route;
+    this.handle = { ...inner.handle, route: route.seed };
   }
 
   get target(): InstanceTarget {
@@ -151,67 +142,51 @@ class GatedInstance implements Instance {
   state(): InstanceState {
     const state = this.#inner.state();
     const isUp = state.at === "starting" || state.at === "running";
-    return isUp && this.#asked !== undefined && state.ending === undefined
-      ? { ...state, ending: this.#asked }
+    return isUp && this.#stopMode !== undefined && state.ending === undefined
+      ? { ...state, ending: this.#stopMode }
       : state;
   }
 
   inFlight(): Promise<number | "unknown"> {
-    return this.#behind.routes.inFlight(this.#behind.id);
+    return this.#route.routes.inFlight(this.#route.id);
   }
 
   letIn(): Promise<void> {
-    return this.#behind.routes.pass(this.#behind.id, REFUSE_MS);
+    return this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
   }
 
   routeProblem(): Promise<string | undefined> {
-    return this.#behind.routes.problem(this.#behind.id);
+    return this.#route.routes.problem(this.#route.id);
   }
 
   filesChanged(): void {
-    this.#behind.routes.reload();
+    this.#route.routes.reload();
   }
 
-  /** Every response ends its connection from now on, so that clients move on without a failed request. */
+  /** From now on every response ends its connection, so that clients move on without a failed request. */
   leave(): void {
-    this.#behind.routes.leave(this.#behind.id);
+    this.#route.routes.leave(this.#route.id);
   }
 
-  /** What is new is refused before the model is unloaded: a request on its way would load it again. */
+  /** New requests are rejected before the model is unloaded: a request on its way would load the model again. */
   stopBy(deadlineMs: number): void {
-    const { id, routes, clock } = this.#behind;
-    const isFirst = this.#asked === undefined;
-    this.#asked ??= "stopping";
+    const { id, routes, clock } = this.#route;
+    const isFirst = this.#stopMode === undefined;
+    this.#stopMode ??= "stopping";
     this.#stopByMs = Math.min(this.#stopByMs, deadlineMs);
-    const withinMs = Math.max(0, Math.min(REFUSE_MS, deadlineMs - clock.monotonicMs()));
-    if (isFirst) this.#refused = routes.drain(id, withinMs);
-    void this.#refused.then(() => this.#inner.stopBy(this.#stopByMs));
+    const withinMs = Math.max(0, Math.min(CLOSE_ROUTE_MS, deadlineMs - clock.monotonicMs()));
+    if (isFirst) this.#drained = routes.drain(id, withinMs);
+    void this.#drained.then(() => this.#inner.stopBy(this.#stopByMs));
   }
 
   endNow(): void {
-    const { id, routes } = this.#behind;
-    this.#asked = "killing";
-    void routes.remove(id, REFUSE_MS).then(() => this.#inner.endNow());
-  }
-
-  footprintBytes() {
-    return this.#inner.footprintBytes();
-  }
-
-  activity() {
-    return this.#inner.activity();
-  }
-
-  restoreFiles() {
-    return this.#inner.restoreFiles();
-  }
-
-  logTail(bytes: number) {
-    return this.#inner.logTail(bytes);
+    const { id, routes } = this.#route;
+    this.#stopMode = "killing";
+    void routes.remove(id, CLOSE_ROUTE_MS).then(() => this.#inner.endNow());
   }
 
   close(): void {
-    this.#behind.forget();
+    this.#route.forget();
     this.#inner.close();
   }
 }

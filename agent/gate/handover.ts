@@ -1,8 +1,8 @@
 /**
- * An upgrade: the running gate starts the next one and hands it the listening sockets over Node's own channel, the one way
- * to pass them that works on Linux and macOS alike. Both accept on them for a moment, so no connection is refused; then
- * the old one finishes what it has. The next gate runs under a shim and in a run directory of its own, so that the agent
- * adopts it like any other.
+ * Upgrades the gate: the running gate starts the next one and hands it the listening sockets over Node's IPC channel, the only
+ * way to pass them that works on both Linux and macOS. Both accept on the sockets for a moment, so no connection is refused;
+ * then the old gate finishes its requests. The next gate runs under its own shim and in its own run directory, so that the
+ * agent adopts it like any other.
  */
 import type { ChildProcess } from "node:child_process";
 import type { Server as NetServer } from "node:net";
@@ -15,7 +15,7 @@ import type { GateProcess } from "./gate-process.ts";
 
 const HANDOVER_MS = 20_000;
 
-/** What the agent asks for: the next gate's run directory and command. */
+/** The agent's order: the next gate's run directory and command. */
 export interface HandoverOrder {
   readonly dir: string;
   readonly argv: readonly string[];
@@ -23,14 +23,14 @@ export interface HandoverOrder {
   readonly record: object;
 }
 
-/** needs: the next gate has read the file and can take sockets. serving: it accepts, its control socket included. */
+/** needs: the next gate has read the file, and requests these sockets. serving: it accepts, on its control socket too. */
 type FromNext = { readonly needs: readonly string[] } | { readonly serving: true };
 type ToNext =
   | { readonly socket: string }
   | { readonly isAll: true }
   | { readonly counters: Readonly<Record<string, RouteCounters>> };
 
-/** Resolves once the next gate serves, with the way to tell it a last word; rejects where it does not, and is then killed. */
+/** Resolves once the next gate serves, with a function that sends it the final counters. Rejects if it does not serve, and kills it. */
 export async function startNextGate(
   order: HandoverOrder,
   gate: GateProcess,
@@ -65,7 +65,7 @@ export async function startNextGate(
       if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; its log says why"));
     };
     started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
-    // One that exits before it is known reports no change.
+    // A gate that exits before its start is known reports no change.
     started.then((engine) => onChange(engine.state()), reject);
   });
   try {
@@ -82,7 +82,7 @@ export async function startNextGate(
   return (counters) => send({ counters });
 }
 
-/** In the next gate: resolves once it has all sockets that it can be given. Resolves at once in a gate that the agent has started. */
+/** Resolves once the next gate has all sockets of the old one; immediately in a gate that the agent has started. */
 export async function receiveSockets(gate: GateProcess): Promise<void> {
   if (process.send === undefined) return;
   await new Promise<void>((resolve) => {

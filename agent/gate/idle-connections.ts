@@ -1,4 +1,4 @@
-/** A route's connections on which requests have come, and since when each of them waits for nothing. */
+/** Tracks a route's connections on which requests have come, and since when each of them is idle. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
@@ -18,19 +18,19 @@ export class IdleConnections {
     socket.once("close", () => this.#uses.delete(socket));
   }
 
-  /** Its answer has left. What is still to come of its body is not the next request. */
+  /** The response was sent. The connection becomes idle once the body is complete: remaining bytes are not the next request. */
   end(request: IncomingMessage): void {
     const use = this.#uses.get(request.socket);
     if (use === undefined) return;
-    const over = (): void => {
+    const finish = (): void => {
       use.requests -= 1;
       use.idleSince = performance.now();
     };
-    if (request.complete) over();
-    else request.once("end", over);
+    if (request.complete) finish();
+    else request.once("end", finish);
   }
 
-  /** Node's own way would also cut answers that are complete, but have not left. */
+  /** Replaces Node's own method, which would also cut responses that are complete but not sent yet. */
   closeIdle(forMs = 0): void {
     const before = performance.now() - forMs;
     for (const [socket, { requests, idleSince }] of this.#uses)

@@ -1,11 +1,9 @@
-/** API keys, kept as digests: comparing those takes the same time for every key, whatever its length. */
+/** API keys, stored as digests: comparing digests takes the same time for keys of any length. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
 
-export type Digest = Buffer;
-
-/** One key per line. A file without any is an error: it must not open the door. */
+/** One key per line. A file without keys is an error: it must not disable authentication. */
 export function readGateKeys(file: string): readonly string[] {
   const keys = readFileSync(file, "utf8")
     .split("\n")
@@ -15,12 +13,12 @@ export function readGateKeys(file: string): readonly string[] {
   return keys;
 }
 
-export function keyDigestOf(key: string): Digest {
+export function keyDigestOf(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }
 
-/** Every key is compared, whichever matches, so that the time says nothing about them. */
-export function hasValidKey(headers: IncomingHttpHeaders, keys: readonly Digest[]): boolean {
+/** Compares every key, also after a match, so that the time reveals nothing about the keys. */
+export function hasValidKey(headers: IncomingHttpHeaders, keys: readonly Buffer[]): boolean {
   const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
   const shown = keyDigestOf(bearer ?? String(headers["x-api-key"] ?? ""));
   return keys.filter((key) => timingSafeEqual(key, shown)).length > 0;

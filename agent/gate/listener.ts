@@ -1,4 +1,4 @@
-/** A route's server as Node makes it, with the route's limits. */
+/** Creates a route's HTTP server with the route's limits. */
 import { createServer, type Server, type ServerOptions } from "node:http";
 import type { GateLimits } from "./routes.ts";
 
@@ -11,7 +11,7 @@ export function createListener(
 ): Server {
   const options: ServerOptions = {
     insecureHTTPParser: false,
-    // Node would answer such a request itself, past the limits.
+    // Node would answer a request without it on its own, and bypass the limits.
     requireHostHeader: false,
     maxHeaderSize: HEADER_BYTES,
     headersTimeout: Math.min(headMs, requestMs),
@@ -24,13 +24,13 @@ export function createListener(
   const server = hasTls
     ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
     : createServer(options);
-  // All of them: a length that Node leaves out still counts for its parser.
+  // Unlimited: Node would drop headers from the list, such as a length, that its parser still honors.
   server.maxHeadersCount = 0;
   server.maxConnections = connections;
   return server;
 }
 
-/** Node's TLS, loaded with the first route that needs it: 5 MB. */
+/** Loads Node's TLS, 5 MB, with the first route that needs it. */
 function tlsServers(): typeof import("node:https").createServer {
   return process.getBuiltinModule("node:https").createServer;
 }

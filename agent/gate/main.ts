@@ -22,10 +22,10 @@ async function serve(): Promise<void> {
   log.info({ release, pid: process.pid }, "gate started");
 }
 
-let isAsked = false;
+let isStopping = false;
 process.on("SIGTERM", () => {
-  if (isAsked) process.exit(0);
-  isAsked = true;
+  if (isStopping) process.exit(0);
+  isStopping = true;
   void gate.leave(true).then(() => process.exit(0));
 });
 
@@ -42,16 +42,16 @@ async function handOver(order: unknown): Promise<void> {
 }
 
 async function handOverTo(order: HandoverOrder): Promise<void> {
-  const tell = await startNextGate(order, gate, { clock: systemClock, log });
+  const sendCounters = await startNextGate(order, gate, { clock: systemClock, log });
   log.info({ dir: order.dir }, "handed over");
   const exit = () => process.exit(0);
   void gate
     .leave(false)
-    .then(() => tell(gate.counters()))
+    .then(() => sendCounters(gate.counters()))
     .then(exit, exit);
 }
 
-/** As pino writes them, without its memory. */
+/** Writes lines in pino's format without loading pino. */
 function lineLog(bindings: Readonly<Record<string, unknown>>): Log {
   const line = (level: number) => (data: object, message: string) => {
     process.stdout.write(

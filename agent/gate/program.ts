@@ -1,19 +1,19 @@
-/** What a gate is started with. */
+/** The program and flags that start a gate. */
 import { fileURLToPath } from "node:url";
 
-/** Memory beside the models is dear: 24 MB of its own under 64 streams, in place of 36. */
+/** These flags save memory, which the models need: 24 MB under 64 streams instead of 36. */
 export const NODE_FLAGS = [
   "--single-threaded-gc",
   "--optimize-for-size",
   "--v8-pool-size=1",
   "--max-semi-space-size=2",
 ];
-/** For glibc: one arena, and what a large body took is returned to the system. */
+/** For glibc: one arena, and the memory of large bodies is returned to the system. */
 export const MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072" };
 
-/** The gate's own program: from sources beside this file, in a release beside the bundle. */
+/** The gate's program: next to this file in the sources, next to the bundle in a release. */
 export function entryPath(): string {
-  const here = import.meta.url;
-  const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.cjs" : "./gate.cjs";
-  return fileURLToPath(new URL(path, here));
+  const { url } = import.meta;
+  const path = url.endsWith(".ts") ? "./main.ts" : url.includes("/chunks/") ? "../gate.cjs" : "./gate.cjs";
+  return fileURLToPath(new URL(path, url));
 }

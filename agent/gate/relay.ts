@@ -1,23 +1,23 @@
-/** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
+/** Relays one request to the daemon and its answer back: streamed, with back-pressure, and never retried. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
+import { BodyBuffer } from "./body/body-buffer.ts";
 import type { BodyShare } from "./body/budget.ts";
-import { HeldBytes } from "./body/held-bytes.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import type { RouteCounters } from "./counters.ts";
 
-/** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
+/** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;
 const MAX_LIST = 8 * 1024 ** 2;
 
-/** Of one connection only (RFC 9110, 7.6.1), or set by the gate: what clients show us is not for the daemon. */
+/** Headers that apply to one connection only (RFC 9110, 7.6.1), or that the gate sets itself. */
 const NOT_SENT_ON = new Set([
   ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
   ...["proxy-authorization", "proxy-authenticate", "expect", "host", "content-length"],
 ]);
-const CREDENTIALS = ["authorization", "x-api-key", "cookie"];
-const NOT_SENT_WITH_KEY = new Set([...NOT_SENT_ON, ...CREDENTIALS]);
+/** Clients' credentials for the gate are not sent to the daemon. */
+const NOT_SENT_WITH_KEY = new Set([...NOT_SENT_ON, "authorization", "x-api-key", "cookie"]);
 const NOT_SENT_BACK = new Set([
   "connection",
   "keep-alive",
@@ -30,7 +30,7 @@ const NOT_SENT_BACK = new Set([
 export interface RelayTarget {
   readonly host: string;
   readonly port: number;
-  /** What the daemon asks for; absent where it asks for none. */
+  /** The key that the daemon requires; undefined if it requires none. */
   readonly key: string | undefined;
   readonly pool: Agent;
 }
@@ -40,26 +40,26 @@ export interface RelayExchange {
   readonly response: ServerResponse;
   readonly target: RelayTarget;
   readonly path: string;
-  /** The engine asks clients for no key of its own. */
+  /** The gate, not the engine, requires the key from clients. */
   readonly isKeyOurs: boolean;
   readonly counters: RouteCounters;
-  /** What this request may hold in memory: its body, or an answer that is rewritten. */
+  /** The memory of this request: its body, or an answer that is rewritten. */
   readonly share: BodyShare;
-  /** For which a client may leave what it was sent unread: its request holds a place of the engine. */
+  /** A client that does not read for this long is disconnected: its request occupies a slot of the engine. */
   readonly unreadMs: number;
-  /** Whether the client's connection ends with this response, asked when its head is sent. */
+  /** Called when the head is sent; true if the client's connection ends with this response. */
   readonly isLast: () => boolean;
-  /** Answers in the daemon's place, where nothing of its answer was sent yet. */
+  /** Answers in place of the daemon; does nothing once part of its answer was sent. */
   readonly refuse: (refusal: RequestRejection) => void;
-  /** The daemon does not accept the gate's own key. */
+  /** Called when the daemon does not accept the gate's key. */
   readonly keyRefused: () => void;
-  /** Ends the client's connection in the middle of an answer. */
+  /** Closes the client's connection in the middle of an answer. */
   readonly breakOff: () => void;
-  /** Where given, a successful answer is read whole and replaced by this; undefined cannot be read as what it should be. */
+  /** If given, a successful answer is read completely and replaced by the result; undefined: the answer is not a list. */
   readonly rewrite?: (body: Buffer) => string | undefined;
 }
 
-/** Complete; absent for a request without one. "stream": passed on as it comes. */
+/** The complete body; undefined for a request without one. "stream": passed as it arrives. */
 export type RelayedBody = readonly Buffer[] | "stream" | undefined;
 
 export function createRelayPool(): Agent {
@@ -67,9 +67,9 @@ export function createRelayPool(): Agent {
 }
 
 /**
- * A client that leaves aborts the daemon's work; a daemon that breaks off ends the client's connection, so that half an
- * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it. The share of
- * a body is released when nothing of it is held any more: no closure here keeps it for as long as the answer takes.
+ * A client that disconnects aborts the daemon's work. A daemon that closes its connection early closes the client's, so that a
+ * partial answer is never taken for a complete one. No request is retried: the daemon may have worked on it. The share of a
+ * body is released once the body was sent: no closure may keep the body until the answer is complete.
  */
 export function relay(exchange: RelayExchange, body: RelayedBody): void {
   const { request, response, target, path } = exchange;
@@ -86,7 +86,7 @@ export function relay(exchange: RelayExchange, body: RelayedBody): void {
     if (!response.writableFinished) call.destroy();
   });
   call.once("response", (answer) => {
-    // The client's key was right: it is the gate's own that the daemon refused.
+    // The client's key was valid: the daemon rejected the gate's key.
     if (answer.statusCode === 401 && exchange.isKeyOurs) {
       answer.destroy();
       exchange.keyRefused();
@@ -106,16 +106,16 @@ export function relay(exchange: RelayExchange, body: RelayedBody): void {
       );
   });
   if (body === "stream") {
-    // There is no body. Whatever comes in spite of that would be the next request on the engine's connection.
+    // There is no body. Bytes that arrive in spite of that would be the next request on the engine's connection.
     if (lengthOf(request, body).length === 0) return void call.end();
     rejectTinyChunks(request);
     request.pipe(call);
-    // Node aborts no request that was answered before its body was complete.
-    const leave = (): void => {
+    // Node does not abort a request that was answered before its body was complete.
+    const abort = (): void => {
       if (!request.complete) call.destroy();
     };
-    request.socket.once("close", leave);
-    request.once("end", () => request.socket.off("close", leave));
+    request.socket.once("close", abort);
+    request.once("end", () => request.socket.off("close", abort));
     return;
   }
   if (body !== undefined) call.once("finish", exchange.share.release);
@@ -130,7 +130,7 @@ function isUnreachable(code = ""): boolean {
 function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: number): void {
   const { response, counters } = exchange;
   const { statusCode = 0 } = answer;
-  // Node reads it, and throws where it is sent on.
+  // Node reads such a status, but throws when it is sent.
   if (statusCode < 200 || statusCode > 999) {
     answer.destroy();
     exchange.refuse(
@@ -139,9 +139,9 @@ function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: numbe
     return;
   }
   response.writeHead(statusCode, headersOf(answer, exchange));
-  // In one packet with the first bytes where those are here already, and no later than that.
+  // Sends the head in one packet with the first bytes if they have arrived, else immediately.
   setImmediate(() => response.flushHeaders());
-  const unread = watchReading(response, exchange);
+  const expectRead = watchReading(response, exchange);
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
@@ -150,28 +150,28 @@ function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: numbe
     lastAt = now;
     if (response.write(chunk)) return;
     answer.pause();
-    unread();
+    expectRead();
   });
   response.on("drain", () => answer.resume());
-  // Only a complete answer ends; one that was cut short is an error.
+  // A complete answer emits `end`; one that was cut short emits `error`.
   answer.once("end", () => {
     response.end();
-    unread();
+    expectRead();
   });
   answer.once("error", () => exchange.breakOff());
 }
 
-/** Ends a client that reads nothing: called when something waits to be read. */
+/** Returns a function to call when data is pending: it disconnects a client that does not read in time. */
 export function watchReading(
   response: ServerResponse,
   { unreadMs, breakOff }: Pick<RelayExchange, "unreadMs" | "breakOff">,
 ): () => void {
-  let late: NodeJS.Timeout | undefined;
-  const read = (): void => clearTimeout(late);
-  response.on("drain", read).once("finish", read).once("close", read);
+  let timer: NodeJS.Timeout | undefined;
+  const onRead = (): void => clearTimeout(timer);
+  response.on("drain", onRead).once("finish", onRead).once("close", onRead);
   return () => {
-    clearTimeout(late);
-    if (!response.writableFinished && !response.destroyed) late = setTimeout(breakOff, unreadMs);
+    clearTimeout(timer);
+    if (!response.writableFinished && !response.destroyed) timer = setTimeout(breakOff, unreadMs);
   };
 }
 
@@ -180,12 +180,13 @@ function rewriteAnswer(
   exchange: RelayExchange,
   rewrite: (body: Buffer) => string | undefined,
 ): void {
-  const held = new HeldBytes();
-  const areCrumbs = detectTinyChunks();
+  const buffer = new BodyBuffer();
+  const hasTinyChunks = detectTinyChunks();
   const fail = (why: string) => exchange.refuse(rejectRequest(502, "upstream", `the model's server ${why}`));
   answer.on("data", (chunk: Buffer) => {
-    if (held.length + chunk.length > MAX_LIST || areCrumbs(chunk)) answer.destroy(new Error("too large"));
-    else if (exchange.share.take(held.needs(chunk.length))) held.append(chunk);
+    if (buffer.length + chunk.length > MAX_LIST || hasTinyChunks(chunk))
+      answer.destroy(new Error("too large"));
+    else if (exchange.share.take(buffer.bytesToAllocate(chunk.length))) buffer.append(chunk);
     else {
       exchange.refuse(retryLater("busy", "too many large requests at once"));
       answer.destroy();
@@ -193,21 +194,21 @@ function rewriteAnswer(
   });
   answer.once("error", () => fail("broke off its answer"));
   answer.once("end", () => {
-    const text = rewrite(Buffer.concat(held.slice(0, held.length)));
+    const text = rewrite(Buffer.concat(buffer.slice(0, buffer.length)));
     if (text === undefined) return fail("gave no list of models");
     const headers = ["content-type", "application/json", "content-length", String(Buffer.byteLength(text))];
-    const unread = watchReading(exchange.response, exchange);
+    const expectRead = watchReading(exchange.response, exchange);
     exchange.response.writeHead(200, [...headers, ...lastHeaders(exchange)]).end(text);
-    unread();
+    expectRead();
   });
 }
 
-/** As a flat list, with the client's own spelling and order. */
+/** The headers as a flat list, with the client's spelling and order. */
 function headersFor({ request, target, rewrite, isKeyOurs }: RelayExchange, body: RelayedBody): string[] {
   const headers = ["Host", `${target.host}:${target.port}`];
-  const ours = isKeyOurs ? NOT_SENT_WITH_KEY : NOT_SENT_ON;
-  const left = rewrite === undefined ? ours : new Set([...ours, "accept-encoding"]);
-  appendEndToEnd(headers, request.rawHeaders, request.headers.connection, left);
+  const omitted = isKeyOurs ? NOT_SENT_WITH_KEY : NOT_SENT_ON;
+  const without = rewrite === undefined ? omitted : new Set([...omitted, "accept-encoding"]);
+  appendEndToEnd(headers, request.rawHeaders, request.headers.connection, without);
   if (rewrite !== undefined) headers.push("Accept-Encoding", "identity");
   if (target.key !== undefined) headers.push("Authorization", `Bearer ${target.key}`);
   return [...headers, ...lengthOf(request, body)];
@@ -231,7 +232,7 @@ function lastHeaders({ isLast }: RelayExchange): readonly string[] {
   return isLast() ? ["Connection", "close"] : [];
 }
 
-/** Headers that `Connection` names are of one connection too. */
+/** Also omits the headers that `Connection` names: they apply to one connection too. */
 function appendEndToEnd(
   to: string[],
   raw: readonly string[],

@@ -1,4 +1,4 @@
-/** What the gate answers itself. */
+/** Responses of the gate itself. */
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
@@ -15,21 +15,21 @@ export function sendJson(
   response.end(text);
 }
 
-/** For which the client may take to read that. */
-const LAST_WORD_MS = 1_000;
+/** Time for the client to read the rejection. */
+const READ_MS = 1_000;
 
-/** Nothing can be said to a client before its handshake has finished. */
+/** True for errors before the end of the TLS handshake, when no response can be sent. */
 export function isHandshakeError(code: string | undefined): boolean {
   return code?.startsWith("ERR_TLS") === true || code?.startsWith("ERR_SSL") === true;
 }
 
-/** To a request that the parser refuses, so that there is no response to write to. */
+/** Answers a request that the parser rejects, for which there is no response object. */
 export function rejectMalformed(socket: Duplex, status: string, reason: string): void {
   const body = JSON.stringify({
     error: { message: status, type: reason, code: Number.parseInt(status, 10) },
   });
   const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
-  const late = setTimeout(() => socket.destroy(), LAST_WORD_MS);
-  socket.once("close", () => clearTimeout(late));
+  const timer = setTimeout(() => socket.destroy(), READ_MS);
+  socket.once("close", () => clearTimeout(timer));
   socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
 }

@@ -1,4 +1,4 @@
-/** One route's listener: who may ask, what is passed on, how many requests are in flight. */
+/** One route's listener: authenticates clients, admits and relays requests, and counts those in flight. */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
@@ -14,19 +14,19 @@ import { modelNamingOf } from "./body/rewrite-model.ts";
 import { rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
-import { type Digest, hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
+import { hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
 import { createListener } from "./listener.ts";
 import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
 
-const LISTEN_AGAIN_MS = 1_000;
-/** For a gate that has handed over to look whether a connection has been idle for too long. */
-const LEAVE_MS = 5_000;
-/** For files that could not be read, or make no sense. */
-const READ_AGAIN_MS = 1_000;
-/** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
+const LISTEN_RETRY_MS = 1_000;
+/** Interval at which a gate that has handed over closes connections that were idle for too long. */
+const IDLE_CHECK_MS = 5_000;
+/** Retry interval for files that cannot be read or are invalid. */
+const READ_RETRY_MS = 1_000;
+/** Time for a rejected request's body to arrive before its connection is closed: the client would lose the response with it. */
 const LINGER_MS = 500;
 
 const UNEXPECTED = rejectRequest(417, "expectation", "Expect takes 100-continue only");
@@ -36,8 +36,8 @@ export interface RoutePorts {
   readonly counters: RouteCounters;
   /** Shared by all routes. */
   readonly bodies: BodyBudget;
-  /** One request or connection less. */
-  readonly onLess: () => void;
+  /** Called when a request or connection ends. */
+  readonly onEnd: () => void;
 }
 
 export class RouteServer {
@@ -45,25 +45,25 @@ export class RouteServer {
   readonly #limits: GateLimits;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Responses that are not over. */
+  /** Responses that have not finished. */
   readonly #open = new Set<ServerResponse>();
   readonly #broken = new WeakSet<ServerResponse>();
   readonly #pipelines = new Pipelines();
   readonly #connections = new IdleConnections();
   readonly #problems = new Map<string, string>();
   #route: GateRoute;
-  #passages: PathRules;
-  #keys: readonly Digest[] | "unreadable" | undefined;
+  #rules: PathRules;
+  #keys: readonly Buffer[] | "unreadable" | undefined;
   #target: RelayTarget;
   #isLeaving = false;
   #hasCertificate = false;
-  #retry: NodeJS.Timeout | undefined;
-  #readAgain: NodeJS.Timeout | undefined;
-  #leaving: NodeJS.Timeout | undefined;
+  #listenTimer: NodeJS.Timeout | undefined;
+  #readTimer: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(route: GateRoute, ports: RoutePorts) {
     this.#route = route;
-    this.#passages = pathRulesOf(route);
+    this.#rules = pathRulesOf(route);
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
     this.#target = { ...route.target, key: undefined, pool: createRelayPool() };
@@ -73,7 +73,7 @@ export class RouteServer {
 
   #createServer(hasTls: boolean): Server {
     const server = createListener(this.#limits, hasTls);
-    // The next one finds room, unless all are busy.
+    // Makes room for the client's next attempt, unless all connections are busy.
     server.on("drop", () => this.#connections.closeIdle());
     server.on("request", (request, response) => this.#handle(request, response));
     server.on("checkExpectation", (request, response) => this.#handle(request, response, UNEXPECTED));
@@ -81,33 +81,33 @@ export class RouteServer {
       this.#sockets.add(socket);
       socket.once("close", () => {
         this.#sockets.delete(socket);
-        this.#ports.onLess();
+        this.#ports.onEnd();
       });
     });
     server.on("clientError", (error: NodeJS.ErrnoException, socket) =>
       this.#answerUnreadable(error.code, socket),
     );
     server.on("error", (error) => {
-      // A connection that cannot be accepted (too many open files) is not the end of the listener.
+      // A connection that cannot be accepted (too many open files) does not end the listener.
       const isListening = server.listening;
-      if (isListening || this.#problem("listen", error))
+      if (isListening || this.#noteProblem("listen", error))
         this.#ports.log.error({ err: error.message, isListening }, "cannot listen, or accept a connection");
-      if (!isListening) this.#retry = setTimeout(() => void this.listen(), LISTEN_AGAIN_MS);
+      if (!isListening) this.#listenTimer = setTimeout(() => void this.listen(), LISTEN_RETRY_MS);
     });
     server.on("listening", () => this.#problems.delete("listen"));
     return server;
   }
 
   /**
-   * Takes what the file says now. Keys and certificates are read again; those that cannot be read leave the old ones, and
-   * are read again every second.
+   * Applies the route's new settings, and reads keys and certificates again. If one cannot be read, the old one stays active
+   * and reading is retried every second.
    */
   update(route: GateRoute): void {
-    clearTimeout(this.#readAgain);
+    clearTimeout(this.#readTimer);
     const { target, tls, state } = route;
     const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
-    this.#passages = pathRulesOf(route);
+    this.#rules = pathRulesOf(route);
     const pool = isSameTarget ? this.#target.pool : createRelayPool();
     this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
@@ -123,12 +123,12 @@ export class RouteServer {
     if (state === "draining") this.#connections.closeIdle();
     const isUnread = [...this.#problems.keys()].some((what) => what !== "listen");
     if (isUnread && !this.#isLeaving)
-      this.#readAgain = setTimeout(() => this.update(this.#route), READ_AGAIN_MS);
+      this.#readTimer = setTimeout(() => this.update(this.#route), READ_RETRY_MS);
   }
 
-  /** Resolves once it listens, or has failed to: then it retries, and the status says why. */
+  /** Resolves once the server listens or has failed to. A failure is retried, and the status has the reason. */
   async listen(): Promise<void> {
-    clearTimeout(this.#retry);
+    clearTimeout(this.#listenTimer);
     if (this.#isLeaving || this.#server.listening) return;
     const { address, port } = this.#route.listen;
     await new Promise<void>((resolve) => {
@@ -146,28 +146,31 @@ export class RouteServer {
     this.#server.listen(listening);
   }
 
-  /** What another gate may take. */
+  /** The socket that another gate may take. */
   get listening(): NetServer | undefined {
     return this.#server.listening ? this.#server : undefined;
   }
 
-  /** Accepts no more and ends each connection with its next response; `atOnce` also the idle ones. */
+  /** Accepts no more connections, and ends each one with its next response; `atOnce` closes idle ones immediately. */
   leave(atOnce: boolean): void {
     this.#isLeaving = true;
-    clearTimeout(this.#retry);
-    clearTimeout(this.#readAgain);
-    // Not the method of an HTTP server, which also closes idle connections, under a request that may be on its way.
+    clearTimeout(this.#listenTimer);
+    clearTimeout(this.#readTimer);
+    // The method of an HTTP server would also close idle connections, on which a request may be on its way.
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
     if (atOnce) this.#connections.closeIdle();
-    // Node's own time for it starts again with every byte, empty lines included.
+    // Every byte, even an empty line, would restart Node's own idle timeout.
     const { idleMs } = this.#limits;
-    this.#leaving ??= setInterval(() => this.#connections.closeIdle(idleMs), Math.min(idleMs, LEAVE_MS));
+    this.#idleTimer ??= setInterval(
+      () => this.#connections.closeIdle(idleMs),
+      Math.min(idleMs, IDLE_CHECK_MS),
+    );
   }
 
-  /** The route is not wanted any more: nothing of it stays. */
+  /** Removes the route: closes the listener and all connections. */
   end(): void {
     this.leave(true);
-    clearInterval(this.#leaving);
+    clearInterval(this.#idleTimer);
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
     this.#target.pool.destroy();
@@ -196,65 +199,58 @@ export class RouteServer {
     this.#open.add(response);
     this.#connections.begin(request);
     const share = this.#ports.bodies.open(this.#route.id);
-    const over = (): void => {
+    const onClose = (): void => {
       if (!this.#open.delete(response)) return;
-      socket.off("close", over);
+      socket.off("close", onClose);
       this.#pipelines.end(socket);
       this.#connections.end(request);
       share.release();
-      const isWhole = response.writableFinished;
-      incrementCount(
-        this.#ports.counters.requests,
-        isWhole ? response.statusCode : this.#broken.has(response) ? 599 : 499,
-      );
+      const status = this.#broken.has(response) ? 599 : 499;
+      incrementCount(this.#ports.counters.requests, response.writableFinished ? response.statusCode : status);
       if (this.#route.state === "draining") this.#connections.closeIdle();
-      this.#ports.onLess();
+      this.#ports.onEnd();
     };
-    response.once("close", over);
-    // Before Node 24 a response that waits for an earlier one does not hear of its connection's end.
-    socket.once("close", over);
+    response.once("close", onClose);
+    // Before Node 24 a response that waits for an earlier one gets no event when its connection closes.
+    socket.once("close", onClose);
     socket.setMaxListeners(0);
     request.on("error", () => undefined);
     response.on("error", () => undefined);
-    const passage = refusal ?? this.#admit(request);
-    // Their bodies are of no use.
-    if (!isRejection(passage) && (passage.kind === "health" || passage.kind === "list"))
-      rejectTinyChunks(request);
-    if (isRejection(passage)) this.#refuse(request, response, passage);
-    else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
-    else if (passage.kind === "list") this.#relay(request, response, passage, share);
-    else if (passage.kind === "raw") this.#relay(request, response, passage, share, "stream");
-    else {
-      const reading = {
-        limitBytes: this.#limits.bodyBytes,
-        share,
-        naming: modelNamingOf(this.#route, passage.nameKeys),
-      };
-      readRequestBody(request, reading, (body) => {
-        if (!isRejection(body)) return this.#relay(request, response, passage, share, body);
+    const rule = refusal ?? this.#admit(request);
+    if (isRejection(rule)) this.#refuse(request, response, rule);
+    else if (rule.kind === "raw") this.#relay(request, response, rule, share, "stream");
+    else if (rule.kind === "json") {
+      const { bodyBytes: limitBytes } = this.#limits;
+      const naming = modelNamingOf(this.#route, rule.nameKeys);
+      readRequestBody(request, { limitBytes, share, naming }, (body) => {
+        if (!isRejection(body)) return this.#relay(request, response, rule, share, body);
         share.release();
         this.#refuse(request, response, body);
       });
+    } else {
+      // Reads and drops the body.
+      rejectTinyChunks(request);
+      if (rule.kind === "health") this.#send(response, 200, { status: "ok" });
+      else this.#relay(request, response, rule, share);
     }
   }
 
   #admit(request: IncomingMessage): ReturnType<typeof admitRequest> {
     if (request.headers.host === undefined && request.httpVersion === "1.1")
       return rejectRequest(400, "malformed", "the Host header is missing");
-    const passage = admitRequest(request.method ?? "", request.url ?? "", this.#passages);
-    const isHealth =
-      !isRejection(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
+    const rule = admitRequest(request.method ?? "", request.url ?? "", this.#rules);
+    const isHealth = !isRejection(rule) && (rule.kind === "health" || (rule.kind === "raw" && rule.isOpen));
     const isOpen = isHealth || this.#isPreflight(request);
     const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
-    if (isRejection(passage)) return passage;
+    if (isRejection(rule)) return rule;
     if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many requests at once");
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
-    return passage;
+    return rule;
   }
 
-  /** Browsers send it without a key. Only an engine that asks for one itself may get it so: another might take it for a request. */
+  /** Browsers send preflights without a key. Only an engine that requires a key itself gets them: another might treat one as a request. */
   #isPreflight({ method }: IncomingMessage): boolean {
     const { protocol, target } = this.#route;
     return protocol === "any" && method === "OPTIONS" && target.keyFile !== undefined;
@@ -264,18 +260,14 @@ export class RouteServer {
     if (this.#keys === undefined) return undefined;
     if (this.#keys === "unreadable") return retryLater("keys", "the keys of this endpoint cannot be read");
     if (hasValidKey(headers, this.#keys)) return undefined;
-    const refusal = rejectRequest(
-      401,
-      "unauthorized",
-      "a valid API key is needed: Authorization: Bearer KEY",
-    );
-    return { ...refusal, headers: { "www-authenticate": "Bearer" } };
+    const message = "a valid API key is needed: Authorization: Bearer KEY";
+    return { ...rejectRequest(401, "unauthorized", message), headers: { "www-authenticate": "Bearer" } };
   }
 
   #relay(
     request: IncomingMessage,
     response: ServerResponse,
-    passage: Exclude<ReturnType<typeof admitRequest>, RequestRejection | { kind: "health" }>,
+    rule: Exclude<ReturnType<typeof admitRequest>, RequestRejection | { kind: "health" }>,
     share: BodyShare,
     body?: readonly Buffer[] | "stream",
   ): void {
@@ -285,7 +277,7 @@ export class RouteServer {
     const exchange: RelayExchange = {
       request,
       response,
-      path: passage.path,
+      path: rule.path,
       target: this.#isPreflight(request) ? { ...this.#target, key: undefined } : this.#target,
       isKeyOurs: protocol !== "any" || this.#keys !== undefined,
       counters: this.#ports.counters,
@@ -293,12 +285,12 @@ export class RouteServer {
       unreadMs: this.#limits.unreadMs,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),
-      // Those who run a daemon that was found may have changed it.
+      // Whoever runs a daemon that was found running may have changed its key.
       keyRefused: () => {
         this.#target = { ...this.#target, key: this.#targetKey() };
       },
       breakOff: () => this.#breakOff(response),
-      rewrite: passage.kind === "list" ? rewrite : undefined,
+      rewrite: rule.kind === "list" ? rewrite : undefined,
     };
     relay(exchange, body);
   }
@@ -311,7 +303,7 @@ export class RouteServer {
     else response.destroy();
   }
 
-  /** With TLS the connection below it: the socket that requests come by has none to reset. */
+  /** Resets the TCP connection, which with TLS is below the socket of the request. */
   #reset({ remoteAddress, remotePort }: Socket): void {
     for (const socket of this.#sockets)
       if (socket.remotePort === remotePort && socket.remoteAddress === remoteAddress)
@@ -329,12 +321,12 @@ export class RouteServer {
     const isOllama = request.url?.startsWith("/api/") === true;
     const body = { error: isOllama ? message : { message, type: reason, code: status } };
     const answer = (): void => {
-      clearTimeout(late);
+      clearTimeout(timer);
       request.off("end", answer);
       this.#send(response, status, body, headers);
     };
-    const late = setTimeout(answer, LINGER_MS);
-    // What is left of the body is read and dropped, at most until the request times out.
+    const timer = setTimeout(answer, LINGER_MS);
+    // Reads and drops the remaining body, at most until the request times out.
     rejectTinyChunks(request);
     request.resume();
     const isLast = this.#isLast() || headers?.connection === "close";
@@ -349,18 +341,18 @@ export class RouteServer {
     headers: RequestRejection["headers"] = {},
   ): void {
     const { unreadMs } = this.#limits;
-    const unread = watchReading(response, { unreadMs, breakOff: () => this.#breakOff(response) });
+    const expectRead = watchReading(response, { unreadMs, breakOff: () => this.#breakOff(response) });
     sendJson(response, status, body, this.#isLast() ? { ...headers, connection: "close" } : headers);
-    unread();
+    expectRead();
   }
 
-  /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
+  /** Answers a request that the parser rejects, or that took too long, unless that would be in the middle of another answer. */
   #answerUnreadable(code: string | undefined, socket: Duplex): void {
     const [status, reason] = parseErrorStatus(code);
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
     if (code !== "ECONNRESET") incrementCount(this.#ports.counters.refused, reason);
-    const isDeaf = !socket.writable || code === "ECONNRESET" || isHandshakeError(code);
-    if (isAnswering || isDeaf) return void socket.destroy();
+    const isUnreachable = !socket.writable || code === "ECONNRESET" || isHandshakeError(code);
+    if (isAnswering || isUnreachable) return void socket.destroy();
     rejectMalformed(socket, status, reason);
   }
 
@@ -369,21 +361,21 @@ export class RouteServer {
     return this.#read("target key", () => keyFile && readGateKeys(keyFile)[0], this.#target.key);
   }
 
-  /** What `read` gives, or `old` with the reason in the status. */
+  /** The result of `read`; if it throws, `old`, with the reason in the status. */
   #read<T>(what: string, read: () => T, old: T): T {
     try {
       const value = read();
       this.#problems.delete(what);
       return value;
     } catch (error) {
-      if (this.#problem(what, error))
+      if (this.#noteProblem(what, error))
         this.#ports.log.error({ what, err: String(error) }, "a file cannot be used");
       return old;
     }
   }
 
-  /** True where it is news. */
-  #problem(what: string, error: unknown): boolean {
+  /** True if the problem is new. */
+  #noteProblem(what: string, error: unknown): boolean {
     const why = error instanceof Error ? error.message : String(error);
     if (this.#problems.get(what) === why) return false;
     this.#problems.set(what, why);

@@ -1,59 +1,59 @@
-/** What the agent wants of the gate: the whole set of routes, as one file. A gate reads it when it starts and when it is asked to. */
+/** The routes that the agent configures in the gate, all in one file. A gate reads the file at its start and on request. */
 
 /**
  * passing: requests go to the target. leaving: they still do, and every response ends its connection, so that clients move
- * on without a failed request. draining: what is in flight is finished, all else is refused, idle connections are closed.
- * none: there is nothing to pass to (the model is loading, or its daemon is down). The last two answer 503 with Retry-After.
+ * on without a failed request. draining: requests in flight finish, new ones are rejected, idle connections are closed.
+ * none: there is no target (the model is loading, or its daemon is down). The last two answer 503 with Retry-After.
  */
 export type PassState = "passing" | "leaving" | "draining" | "none";
 
 /**
- * openai: the inference routes of OpenAI's API. ollama: those of Ollama's own API as well. any: every path and method, with
- * no look at bodies, for an engine of the service's own.
+ * openai: the inference routes of OpenAI's API. ollama: also those of Ollama's own API. any: every path and method, and
+ * bodies are not inspected; for an engine that is not shared.
  */
 export type Protocol = "openai" | "ollama" | "any";
 
 export interface GateRoute {
   /** The replica's uid. */
   readonly id: string;
-  /** The name by which clients may ask for the model. */
+  /** The model's name in clients' requests. */
   readonly service: string;
   readonly listen: { readonly address: string; readonly port: number };
   readonly target: {
     readonly host: string;
     readonly port: number;
-    /** Holds the key that the daemon asks for. */
+    /** The file with the key that the daemon requires. */
     readonly keyFile?: string;
   };
-  /** The name that the daemon has for the model. */
+  /** The daemon's name for the model. */
   readonly model: string;
   readonly protocol: Protocol;
-  /** Decides which inference routes it has; absent where it is not known. */
+  /** Decides which inference routes the engine has; absent if unknown. */
   readonly engineVersion?: string | undefined;
   readonly state: PassState;
-  /** Files with one accepted key per line, the old and the new one during a rotation. Absent: no key is asked for. */
+  /** Files with one accepted key per line, the old and the new one during a rotation. Absent: no key is required. */
   readonly keyFiles?: readonly string[];
-  /** PEM files. Whether a route has TLS does not change while it exists; what the files hold may. */
+  /** PEM files, whose content may change. A route neither gains nor loses TLS while it exists. */
   readonly tls?: { readonly certFile: string; readonly keyFile: string };
   readonly limits?: Partial<GateLimits>;
 }
 
 export interface GateLimits {
-  /** Of a request's body, which is held in memory until it is complete. */
+  /** Maximum size of a request's body, which stays in memory until it is complete. */
   readonly bodyBytes: number;
-  /** Until a request's head is complete. */
+  /** Maximum time until a request's head is complete. */
   readonly headMs: number;
-  /** Until a request is complete, its body included. */
+  /** Maximum time until a request is complete, its body included. */
   readonly requestMs: number;
-  /** For which an idle connection is kept: longer than clients keep theirs, so that it is they who close. */
+  /** Maximum idle time of a connection: longer than that of clients, so that the client closes it. */
   readonly idleMs: number;
-  /** For which a client may leave what it was sent unread. */
+  /** Maximum time that a client may leave a response unread. */
   readonly unreadMs: number;
-  /** At once, on this route's port. */
+  /** Maximum number of open connections on this route's port. */
   readonly connections: number;
-  /** Whose responses are not over, at once. */
+  /** Maximum number of requests in flight. */
   readonly requests: number;
-  /** Of these on one connection: a client that sends on without reading is cut off. */
+  /** Maximum number of requests in flight on one connection: a client that sends more without reading is disconnected. */
   readonly pipelined: number;
 }
 
@@ -70,29 +70,29 @@ export const DEFAULT_LIMITS: GateLimits = {
 
 export interface RouteStatus {
   readonly state: PassState;
-  /** Requests whose head was read and whose response is not over. */
+  /** Requests whose head was read and whose response has not finished. */
   readonly inFlight: number;
   readonly connections: number;
   readonly listening: boolean;
-  /** It listens, and has the keys and the certificate that it needs. */
+  /** The route listens, and has the keys and the certificate that it needs. */
   readonly isServing: boolean;
-  /** Why it cannot do what the file asks for. */
+  /** Why the route cannot do what the file specifies. */
   readonly problems: readonly string[];
 }
 
 const STATES: readonly string[] = ["passing", "leaving", "draining", "none"] satisfies PassState[];
 
-/** Throws where the text is no set of routes: the gate then keeps those it has. */
+/** Throws if the text is not a set of routes; the gate then keeps its current routes. */
 export function parseRoutes(text: string): readonly GateRoute[] {
   const { routes } = JSON.parse(text) as { readonly routes?: unknown };
   if (!Array.isArray(routes)) throw new Error("the file has no list of routes");
-  const places = new Set<string>();
+  const keys = new Set<string>();
   for (const route of routes as readonly GateRoute[]) {
     if (typeof route.id !== "string" || !STATES.includes(route.state))
       throw new Error(`a route has no id, or the unknown state ${route.state}`);
-    for (const place of [`id ${route.id}`, listenKey(route)]) {
-      if (places.has(place)) throw new Error(`two routes have the same ${place}`);
-      places.add(place);
+    for (const key of [`id ${route.id}`, listenKey(route)]) {
+      if (keys.has(key)) throw new Error(`two routes have the same ${key}`);
+      keys.add(key);
     }
   }
   return routes;
@@ -102,7 +102,7 @@ export function renderRoutes(routes: readonly GateRoute[]): string {
   return `${JSON.stringify({ routes }, undefined, 1)}\n`;
 }
 
-/** Names a listening socket, so that the next gate finds it among those that it is handed. */
+/** Identifies a listening socket, so that the next gate finds it among those that it receives. */
 export function listenKey({ listen }: GateRoute): string {
   return `address ${listen.address} port ${listen.port}`;
 }

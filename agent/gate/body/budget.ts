@@ -1,15 +1,15 @@
-/** Memory that the bodies of requests may take: what they take is missing beside the models. */
+/** Limits the memory that request bodies take on a host whose memory the models need. */
 
 const MIB = 1024 ** 2;
 
 export interface GateBodyLimits {
-  /** All routes together. */
+  /** For all routes together. */
   readonly totalBytes: number;
-  /** One route. */
+  /** For one route. */
   readonly routeBytes: number;
-  /** Each route may have these, whatever the others hold. */
+  /** Guaranteed to each route, regardless of the other routes. */
   readonly ownBytes: number;
-  /** A body that has been arriving for longer makes room for others. */
+  /** A body that takes longer to arrive may be evicted for others. */
   readonly protectedMs: number;
 }
 
@@ -20,26 +20,26 @@ const LIMITS: GateBodyLimits = {
   protectedMs: 10_000,
 };
 
-/** One request's part of it. */
+/** One request's share of the budget. */
 export interface BodyShare {
-  /** False where there is no room for so many bytes more. */
+  /** False if the budget has no room for this many more bytes. */
   readonly take: (bytes: number) => boolean;
-  /** The body is read from now on; `makeRoom` ends the request for others, and so releases its share. */
-  readonly arriving: (makeRoom: () => void) => void;
-  /** The body is complete: it is no longer ended for others. */
+  /** The body is being read from now on; `evict` ends the request in favor of others, and so releases its share. */
+  readonly arriving: (evict: () => void) => void;
+  /** The body is complete: the request is no longer evicted. */
   readonly arrived: () => void;
   readonly release: () => void;
 }
 
-interface Holding {
+interface Share {
   readonly route: string;
   readonly since: number;
   bytes: number;
-  /** While its body arrives. */
-  makeRoom: (() => void) | undefined;
+  /** Set while the body arrives. */
+  evict: (() => void) | undefined;
 }
 
-interface Held {
+interface Usage {
   readonly total: number;
   readonly routes: ReadonlyMap<string, number>;
 }
@@ -47,10 +47,10 @@ interface Held {
 export class BodyBudget {
   readonly #limits: GateBodyLimits;
   readonly #now: () => number;
-  /** In the order in which they began. */
-  readonly #holdings = new Set<Holding>();
+  /** In order of their start. */
+  readonly #shares = new Set<Share>();
   readonly #routes = new Map<string, number>();
-  /** All bodies that are held. */
+  /** Bytes of all bodies in memory. */
   bytes = 0;
 
   constructor(limits: GateBodyLimits = LIMITS, now = (): number => performance.now()) {
@@ -59,83 +59,79 @@ export class BodyBudget {
   }
 
   open(route: string): BodyShare {
-    const holding: Holding = { route, since: this.#now(), bytes: 0, makeRoom: undefined };
-    this.#holdings.add(holding);
+    const share: Share = { route, since: this.#now(), bytes: 0, evict: undefined };
+    this.#shares.add(share);
     return {
-      take: (bytes) => this.#take(holding, bytes),
-      arriving: (makeRoom) => {
-        holding.makeRoom = makeRoom;
+      take: (bytes) => this.#take(share, bytes),
+      arriving: (evict) => {
+        share.evict = evict;
       },
       arrived: () => {
-        holding.makeRoom = undefined;
+        share.evict = undefined;
       },
       release: () => {
-        this.#holdings.delete(holding);
-        this.#add(holding, -holding.bytes);
+        this.#shares.delete(share);
+        this.#add(share, -share.bytes);
       },
     };
   }
 
-  #take(holding: Holding, bytes: number): boolean {
-    for (const slow of this.#inTheWay(holding, bytes)) {
-      slow.makeRoom?.();
-      // Whatever it did: no body is asked twice.
-      slow.makeRoom = undefined;
+  #take(share: Share, bytes: number): boolean {
+    for (const slow of this.#toEvict(share, bytes)) {
+      slow.evict?.();
+      // No body is evicted twice, even if the first attempt released nothing.
+      slow.evict = undefined;
     }
-    if (this.#short(holding.route, bytes, this.#held()) !== undefined) return false;
-    this.#add(holding, bytes);
+    const usage = { total: this.bytes, routes: this.#routes };
+    if (this.#exceededLimit(share.route, bytes, usage) !== undefined) return false;
+    this.#add(share, bytes);
     return true;
   }
 
-  #held(): Held {
-    return { total: this.bytes, routes: this.#routes };
-  }
-
-  /** Whose limit is in the way. */
-  #short(route: string, bytes: number, { total, routes }: Held): "route" | "total" | undefined {
+  /** The limit that this many more bytes would exceed. */
+  #exceededLimit(route: string, bytes: number, { total, routes }: Usage): "route" | "total" | undefined {
     const { totalBytes, routeBytes, ownBytes } = this.#limits;
     const ofRoute = (routes.get(route) ?? 0) + bytes;
     if (ofRoute > routeBytes) return "route";
     return ofRoute > ownBytes && total + bytes > totalBytes ? "total" : undefined;
   }
 
-  /** The slow bodies that have to end for these bytes, the oldest first; none where that would not be enough. */
-  #inTheWay(holding: Holding, bytes: number): readonly Holding[] {
-    const ends = new Set<Holding>();
+  /** The slow bodies to evict for these bytes, the oldest first; none if that would not be enough. */
+  #toEvict(share: Share, bytes: number): readonly Share[] {
+    const evicted = new Set<Share>();
     const routes = new Map(this.#routes);
     let total = this.bytes;
     for (;;) {
-      const what = this.#short(holding.route, bytes, { total, routes });
-      if (what === undefined) return [...ends];
-      const slowest = this.#slowest(what === "route" ? holding.route : undefined, routes, ends);
-      if (slowest === undefined || slowest === holding) return [];
-      ends.add(slowest);
+      const limit = this.#exceededLimit(share.route, bytes, { total, routes });
+      if (limit === undefined) return [...evicted];
+      const slowest = this.#slowest(limit === "route" ? share.route : undefined, routes, evicted);
+      if (slowest === undefined || slowest === share) return [];
+      evicted.add(slowest);
       routes.set(slowest.route, (routes.get(slowest.route) ?? 0) - slowest.bytes);
       total -= slowest.bytes;
     }
   }
 
-  /** Of one route, or of all that hold more than what each has of its own. */
+  /** The oldest evictable body of one route, or of all routes that use more than their guaranteed bytes. */
   #slowest(
     route: string | undefined,
     routes: ReadonlyMap<string, number>,
-    ends: ReadonlySet<Holding>,
-  ): Holding | undefined {
+    evicted: ReadonlySet<Share>,
+  ): Share | undefined {
     const before = this.#now() - this.#limits.protectedMs;
-    for (const one of this.#holdings) {
-      const isIn =
+    return [...this.#shares].find((one) => {
+      const isCandidate =
         route === undefined ? (routes.get(one.route) ?? 0) > this.#limits.ownBytes : one.route === route;
-      if (isIn && one.since <= before && one.makeRoom !== undefined && one.bytes > 0 && !ends.has(one))
-        return one;
-    }
-    return undefined;
+      const isEvictable = one.since <= before && one.evict !== undefined && one.bytes > 0;
+      return isCandidate && isEvictable && !evicted.has(one);
+    });
   }
 
-  #add(holding: Holding, bytes: number): void {
-    const ofRoute = (this.#routes.get(holding.route) ?? 0) + bytes;
-    holding.bytes += bytes;
+  #add(share: Share, bytes: number): void {
+    const ofRoute = (this.#routes.get(share.route) ?? 0) + bytes;
+    share.bytes += bytes;
     this.bytes += bytes;
-    if (ofRoute > 0) this.#routes.set(holding.route, ofRoute);
-    else this.#routes.delete(holding.route);
+    if (ofRoute > 0) this.#routes.set(share.route, ofRoute);
+    else this.#routes.delete(share.route);
   }
 }

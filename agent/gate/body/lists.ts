@@ -1,10 +1,10 @@
-/** A daemon's list of models, reduced to the one that is served. */
-import { parsed } from "./members.ts";
+/** Reduces a daemon's list of models to the one that the service serves. */
+import { parseJson } from "../../../src/util/parse-json.ts";
 
 /** Clients choose names too, and no model has a longer one. */
 const MAX_NAME = 1_024;
 
-/** Whether a name in a daemon's list means the model. Ollama adds a tag where none is given. */
+/** True if a name in a daemon's list means the model. Ollama adds a tag if none is given. */
 export function sameModel(name: unknown, model: string): boolean {
   if (typeof name !== "string" || name.length > MAX_NAME) return false;
   const tagged = (text: string): string =>
@@ -12,9 +12,9 @@ export function sameModel(name: unknown, model: string): boolean {
   return name === model || tagged(name) === tagged(model);
 }
 
-/** Under the name that clients know; undefined where it is no such list. */
+/** The model appears under the service's name. Undefined if the body is not a list of models. */
 export function narrowList(body: Buffer, model: string, service: string): string | undefined {
-  const answer = parsed(body.toString("utf8"));
+  const answer = parseJson(body.toString("utf8"));
   if (typeof answer !== "object" || answer === null) return undefined;
   const lists = Object.entries(answer).filter(([key]) => key === "data" || key === "models");
   const isServed = (entry: unknown): entry is Record<string, unknown> =>
@@ -33,7 +33,7 @@ export function narrowList(body: Buffer, model: string, service: string): string
   return lists.length === 0 ? undefined : stringify({ ...answer, ...Object.fromEntries(narrowed) });
 }
 
-/** Undefined where it is nested so deeply that it can be read, but not written. */
+/** Undefined for a list that is nested too deeply to be written, although it could be read. */
 function stringify(list: object): string | undefined {
   try {
     return JSON.stringify(list);

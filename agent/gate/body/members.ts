@@ -1,22 +1,24 @@
 /**
- * The top-level members of a JSON object, found while its bytes arrive: each piece is scanned once, when it comes, and no
- * more is kept than the places of the members that are asked for. Strict at this level, so that no parser can see other
- * members here; deeper only brackets and strings are followed.
+ * Finds the top-level members of a JSON object while its bytes arrive. Each piece is scanned once, and only the positions of
+ * the selected members are stored. Parsing is strict at this level, so that no other parser can see other members; deeper
+ * levels are only scanned for brackets and strings.
  */
+import { parseJson } from "../../../src/util/parse-json.ts";
 
-/** The APIs that pass here define some dozens. */
+/** The supported APIs define a few dozen members. */
 export const MAX_MEMBERS = 256;
-/** Limits a member's name and a number: longer ones exist only to keep the process busy. */
+/** Maximum length of a member's name and of a number: longer ones exist only to keep the process busy. */
 export const MAX_TOKEN_BYTES = 1_024;
 export const MAX_DEPTH = 500;
 
 export interface Member {
-  /** As Go's parser compares it: in lower case, and with the long s as s. */
+  /** The key as Go's parser compares it: in lower case, and with the long s as s. */
   readonly key: string;
-  /** In the spelling that the client chose, which other parsers compare. */
+  /** The key as the client spelled it, which other parsers compare. */
   readonly spelled: string;
-  /** Where its value begins and ends. */
+  /** Start of the value. */
   readonly from: number;
+  /** End of the value, exclusive. */
   readonly to: number;
 }
 
@@ -42,7 +44,7 @@ const BACKSLASH = 0x5c;
 const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-/** Where spaces may stand, and what may follow them. */
+/** The states in which spaces are allowed, and the bytes that may follow them. */
 const NEXT: Readonly<Partial<Record<At, ReadonlyMap<number, At>>>> = {
   object: new Map([[OPEN_OBJECT, "first key"]]),
   "first key": new Map([
@@ -61,15 +63,15 @@ const NEXT: Readonly<Partial<Record<At, ReadonlyMap<number, At>>>> = {
 
 export class MemberScanner {
   readonly members: Member[] = [];
-  /** Counts all members, requested or not. */
+  /** The number of all members, selected or not. */
   count = 0;
-  /** After the opening brace. */
+  /** The position after the opening brace. */
   opensAt = 0;
-  readonly #isWanted: (key: string) => boolean;
+  readonly #isSelected: (key: string) => boolean;
   readonly #closers = new Uint8Array(MAX_DEPTH);
   #depth = 0;
   #at: At = "object";
-  /** Bytes of the pieces before the current one. */
+  /** The number of bytes before the current piece. */
   #before = 0;
   #isEscaped = false;
   #token: Buffer = Buffer.alloc(0);
@@ -77,12 +79,12 @@ export class MemberScanner {
   #from = 0;
   #problem: string | undefined;
 
-  /** `isWanted` gets a key as Go's parser compares it. */
-  constructor(isWanted: (key: string) => boolean) {
-    this.#isWanted = isWanted;
+  /** `isSelected` gets a key as Go's parser compares it. */
+  constructor(isSelected: (key: string) => boolean) {
+    this.#isSelected = isSelected;
   }
 
-  /** Why this is no object that is taken, once that is certain. */
+  /** Returns the problem as soon as it is certain that the bytes are not an accepted object. */
   push(piece: Buffer): string | undefined {
     let index = 0;
     while (index < piece.length && this.#problem === undefined) index = this.#step(piece, index);
@@ -90,7 +92,7 @@ export class MemberScanner {
     return this.#problem;
   }
 
-  /** After the last piece: what is wrong with the whole. */
+  /** Returns the problem of the complete text, after the last piece. */
   end(): string | undefined {
     if (this.#problem !== undefined || this.#at === "end") return this.#problem;
     return this.#unexpected(this.#before);
@@ -114,7 +116,7 @@ export class MemberScanner {
     while (isSpace(piece[index])) index += 1;
     const byte = piece[index];
     if (byte !== undefined) this.#structure(byte, this.#before + index);
-    // The first character of a number, true, false or null belongs to it.
+    // The first character of a number, true, false or null is part of the value.
     return this.#at === "scalar" ? index : index + 1;
   }
 
@@ -141,7 +143,7 @@ export class MemberScanner {
   }
 
   #key(end: number): void {
-    const key = parsed(this.#token.toString("utf8"));
+    const key = parseJson(this.#token.toString("utf8"));
     if (typeof key === "string") this.#spelled = key;
     else this.#problem = this.#noMember(this.#before + end);
     this.#at = "colon";
@@ -160,7 +162,7 @@ export class MemberScanner {
 
   #value(end: number): void {
     const key = foldKey(this.#spelled);
-    if (this.#isWanted(key))
+    if (this.#isSelected(key))
       this.members.push({ key, spelled: this.#spelled, from: this.#from, to: this.#before + end });
     this.#at = "comma";
   }
@@ -170,7 +172,7 @@ export class MemberScanner {
     while (isScalarByte(piece[index])) index += 1;
     this.#keep(piece, from, index);
     if (index === piece.length || this.#problem !== undefined) return piece.length;
-    if (parsed(this.#token.toString("latin1")) === undefined)
+    if (parseJson(this.#token.toString("latin1")) === undefined)
       this.#problem = this.#noMember(this.#before + index);
     this.#value(index);
     return index;
@@ -204,7 +206,7 @@ export class MemberScanner {
     if (this.#closers[this.#depth] !== byte) this.#problem = this.#noMember(this.#before + index);
   }
 
-  /** After the closing quote; undefined where it is not in this piece. */
+  /** The position after the closing quote; undefined if the quote is not in this piece. */
   #stringEnd(piece: Buffer, from: number): number | undefined {
     let isEscaped = this.#isEscaped;
     for (let index = from; index < piece.length; index += 1) {
@@ -235,7 +237,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** Letters, digits, sign and point: what numbers, true, false and null are made of. */
+/** The characters of numbers, true, false and null: letters, digits, signs and the decimal point. */
 function isScalarByte(byte = 0): boolean {
   return (
     (byte >= 0x30 && byte <= 0x39) ||
@@ -249,13 +251,4 @@ function isScalarByte(byte = 0): boolean {
 
 function foldKey(key: string): string {
   return key.toLowerCase().replaceAll("ſ", "s");
-}
-
-/** Undefined where the text is not JSON. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,7 @@
-/** A request's JSON: read up to a limit, scanned as it comes, and held until the daemon has it. */
+/** Reads a request's JSON up to a limit, and scans it while it arrives. */
 import type { IncomingMessage } from "node:http";
+import { BodyBuffer } from "./body-buffer.ts";
 import type { BodyShare } from "./budget.ts";
-import { HeldBytes } from "./held-bytes.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./rejection.ts";
 import { invalidJson, type ModelNaming, rewriteModel, scannerFor } from "./rewrite-model.ts";
 import { detectTinyChunks } from "./tiny-chunks.ts";
@@ -15,51 +15,47 @@ const TINY_CHUNKS = {
   headers: { connection: "close" },
 };
 
-interface Reading {
-  readonly limitBytes: number;
-  readonly share: BodyShare;
-  readonly naming: ModelNaming;
-}
-
-/**
- * Calls `done` once with the body as it is sent on, or with the reason why it is not taken, which is known as early as the bytes
- * that show it.
- */
+/** Calls `done` once, with the body to send to the daemon, or with the reason to reject it as soon as the bytes show it. */
 export function readRequestBody(
   request: IncomingMessage,
-  { limitBytes, share, naming }: Reading,
+  {
+    limitBytes,
+    share,
+    naming,
+  }: { readonly limitBytes: number; readonly share: BodyShare; readonly naming: ModelNaming },
   done: (body: Buffer[] | RequestRejection) => void,
 ): void {
   const tooLarge = rejectRequest(413, "too_large", `the body is larger than ${limitBytes} bytes`);
-  let held = new HeldBytes();
+  let buffer = new BodyBuffer();
   const scanner = scannerFor(naming);
   const finish = (body: Buffer[] | RequestRejection): void => {
-    request.off("data", take).off("end", end);
-    // The budget keeps this function for as long as the body arrives.
-    held = new HeldBytes();
+    request.off("data", onData).off("end", onEnd);
+    // Frees the buffer: the budget keeps a reference to this function while the body arrives.
+    buffer = new BodyBuffer();
     done(body);
   };
-  const hold = (piece: Buffer): RequestRejection | undefined => {
-    if (held.length + piece.length > limitBytes) return tooLarge;
-    if (!share.take(held.needs(piece.length))) return retryLater("busy", "too many large requests at once");
-    held.append(piece);
+  const append = (piece: Buffer): RequestRejection | undefined => {
+    if (buffer.length + piece.length > limitBytes) return tooLarge;
+    if (!share.take(buffer.bytesToAllocate(piece.length)))
+      return retryLater("busy", "too many large requests at once");
+    buffer.append(piece);
     const problem = scanner.push(piece);
     return problem === undefined ? undefined : invalidJson(problem);
   };
-  const areCrumbs = detectTinyChunks();
-  const take = (piece: Buffer): void => {
-    const refusal = areCrumbs(piece) ? TINY_CHUNKS : hold(piece);
-    if (refusal !== undefined) finish(refusal);
+  const hasTinyChunks = detectTinyChunks();
+  const onData = (piece: Buffer): void => {
+    const rejection = hasTinyChunks(piece) ? TINY_CHUNKS : append(piece);
+    if (rejection !== undefined) finish(rejection);
   };
-  const end = (): void => {
+  const onEnd = (): void => {
     share.arrived();
-    finish(rewriteModel(held, scanner, naming));
+    finish(rewriteModel(buffer, scanner, naming));
   };
   if (request.headers["content-encoding"] !== undefined)
     done(rejectRequest(415, "encoding", "send the body without content-encoding"));
   else if (Number(request.headers["content-length"] ?? 0) > limitBytes) done(tooLarge);
   else {
-    request.on("data", take).once("end", end);
+    request.on("data", onData).once("end", onEnd);
     share.arriving(() =>
       finish(retryLater("busy", "the body came too slowly while other requests needed its memory")),
     );

@@ -1,6 +1,6 @@
-/** Why the gate refuses a request. */
+/** The gate's reasons for rejecting requests. */
 
-/** A request that is not passed on, and why: `reason` is its label in the metrics. */
+/** A request that is not passed to the engine; `reason` is its label in the metrics. */
 export interface RequestRejection {
   readonly status: number;
   readonly reason: string;
@@ -16,7 +16,7 @@ export function rejectRequest(status: number, reason: string, message: string): 
   return { status, reason, message };
 }
 
-/** 503: the client may repeat the request, at another endpoint or later. */
+/** 503: the client may retry, at another endpoint or later. */
 export function retryLater(reason: string, message: string): RequestRejection {
   return { ...rejectRequest(503, reason, message), headers: { "retry-after": "2" } };
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { HeldBytes } from "./held-bytes.ts";
+import { BodyBuffer } from "./body-buffer.ts";
 import { narrowList, sameModel } from "./lists.ts";
 import { MAX_MEMBERS } from "./members.ts";
 import { rewriteModel, scannerFor, withoutLoadOptions } from "./rewrite-model.ts";
@@ -15,7 +15,7 @@ const naming = {
 /** The body comes in pieces that end at these places. */
 function named(body: string, cuts: readonly number[] = []): string {
   const bytes = Buffer.from(body);
-  const held = new HeldBytes();
+  const held = new BodyBuffer();
   const scanner = scannerFor(naming);
   const ends = [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b);
   for (const [index, end] of ends.entries()) {
@@ -202,11 +202,11 @@ test.each(["model", "options"])(
 );
 
 test("pieces of one byte are copied together: none keeps the read that it came with", () => {
-  const held = new HeldBytes();
+  const held = new BodyBuffer();
   const piece = Buffer.from("x");
   let allocated = 0;
   for (let index = 0; index < 200_000; index += 1) {
-    allocated += held.needs(1);
+    allocated += held.bytesToAllocate(1);
     held.append(piece);
   }
   expect(held.length).toBe(200_000);
@@ -218,7 +218,7 @@ test("pieces of one byte are copied together: none keeps the read that it came w
 test("a slice of what is held is what was appended, whatever the pieces", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 9_000 })), fc.nat(), fc.nat(), (pieces, a, b) => {
-      const held = new HeldBytes();
+      const held = new BodyBuffer();
       for (const piece of pieces) held.append(Buffer.from(piece));
       const whole = Buffer.concat(pieces);
       const [from = 0, to = 0] = [a % (whole.length + 1), b % (whole.length + 1)].sort((x, y) => x - y);

@@ -1,10 +1,10 @@
-/** A body in chunks of a few bytes: each costs the process as much as one of 64 KiB, and all services of the host wait for it. */
+/** Detects bodies in chunks of a few bytes: each chunk costs the process as much as one of 64 KiB, and delays all services of the host. */
 import type { IncomingMessage } from "node:http";
 
 const PIECES = 4_096;
 const AVERAGE_BYTES = 16;
 
-/** Asked with each piece; true once there are many, and they are tiny. */
+/** Called with each piece; returns true once there were many pieces, and they were tiny. */
 export function detectTinyChunks(): (piece: Buffer) => boolean {
   let pieces = 0;
   let bytes = 0;
@@ -15,10 +15,10 @@ export function detectTinyChunks(): (piece: Buffer) => boolean {
   };
 }
 
-/** Ends the connection of a request whose body comes so. The body is read by this, if by nothing else. */
+/** Closes the connection of a request whose body comes in tiny chunks. Also makes the body flow if nothing else reads it. */
 export function rejectTinyChunks(request: IncomingMessage): void {
-  const areCrumbs = detectTinyChunks();
+  const hasTinyChunks = detectTinyChunks();
   request.on("data", (piece: Buffer) => {
-    if (areCrumbs(piece)) request.destroy();
+    if (hasTinyChunks(piece)) request.destroy();
   });
 }
