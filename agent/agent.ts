@@ -27,7 +27,7 @@ import { createReplicaRunner } from "./replicas/runner.ts";
 import { AgentState } from "./state.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
-import { createModelKeeper, type ModelKeeper } from "./store-maintenance/keep-models.ts";
+import { createModelMaintenance, type ModelMaintenance } from "./store-maintenance/model-maintenance.ts";
 
 /** What every part of the agent is built from. */
 export interface AgentInputs {
@@ -64,7 +64,7 @@ export interface Agent extends Opened {
   readonly pressure: PressureWatch;
   readonly runner: ReplicaRunner;
   readonly observer: HostObserver;
-  readonly models: ModelKeeper;
+  readonly models: ModelMaintenance;
   /** The address that engines are served on now. */
   readonly address: () => AddressAnswer;
   /** This machine as its Host's status describes it. */
@@ -133,7 +133,7 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     mayCollect: () => state.isSynced() && runner.hasInspectedAll(),
     onReadings: (readings) => state.setReadings(readings),
   });
-  const models = createModelKeeper({
+  const models = createModelMaintenance({
     config,
     clock,
     log,

@@ -1,4 +1,4 @@
-/** Carries out a command about the stored models: asked for on this machine, by whoever may reach the agent's socket. */
+/** Runs a command for the stored models. Every user of this machine that may open the agent's socket can send one. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
@@ -9,7 +9,7 @@ import type { ModelCommand, ModelResult } from "./protocol.ts";
 export interface CommandPorts {
   readonly store: Pick<ModelStore, "list" | "fetch" | "pin" | "unpin" | "remove" | "clean" | "verify">;
   readonly replicas: () => readonly Pick<ReplicaSnapshot, "uid" | "namespace" | "name">[];
-  /** Whether it is known what the replicas use. */
+  /** False until the models that the replicas use are known. */
   readonly mayRemove: () => boolean;
   readonly onDamaged: (file: VerifiedFile) => void;
 }
@@ -19,7 +19,7 @@ export interface CommandRun {
   readonly onProgress: (progress: FetchProgress) => void;
 }
 
-/** Throws MetalbridgeError where it is refused or fails. */
+/** Throws MetalbridgeError if the command is refused or fails. */
 export async function runModelCommand(
   command: ModelCommand,
   ports: CommandPorts,
@@ -44,9 +44,9 @@ export async function runModelCommand(
       requireKnown(ports);
       return { at: "models", models: await store.clean() };
     case "verify": {
-      const { onDamaged } = ports;
-      const sources = await namesOf(command.sources, store);
-      const files = await store.verify({ ...run, sources, onDamaged });
+      for (const source of command.sources ?? []) await find(source, store);
+      const sources = command.sources?.map(publicSource);
+      const files = await store.verify({ ...run, sources, onDamaged: ports.onDamaged });
       return { at: "verified", files };
     }
     default:
@@ -54,20 +54,15 @@ export async function runModelCommand(
   }
 }
 
-async function namesOf(
-  sources: readonly string[] | undefined,
-  store: Pick<ModelStore, "list">,
-): Promise<readonly string[] | undefined> {
-  for (const source of sources ?? []) await find(source, store);
-  return sources?.map(publicSource);
+/** Throws ModelNotStored. */
+async function find(source: string, store: CommandPorts["store"]) {
+  const found = (await store.list()).find((model) => model.source === publicSource(source));
+  if (found === undefined) throw notStored(source);
+  return found;
 }
 
-/** Throws ModelNotStored. */
-async function find(source: string, store: Pick<ModelStore, "list">) {
-  const found = (await store.list()).find((model) => model.source === publicSource(source));
-  if (found === undefined)
-    throw new MetalbridgeError("ModelNotStored", `the store of this host has no ${publicSource(source)}`);
-  return found;
+function notStored(source: string): MetalbridgeError {
+  return new MetalbridgeError("ModelNotStored", `the store of this host has no ${publicSource(source)}`);
 }
 
 async function pin(source: string, store: CommandPorts["store"]): Promise<ModelResult> {
@@ -83,7 +78,7 @@ async function unpin(source: string, store: CommandPorts["store"]): Promise<Mode
       "ModelPinned",
       `spec.models.pinned of this host's Host object names ${publicSource(source)}`,
       {
-        summary: "unpin it there",
+        summary: "unpin it in the Host object",
         command: `metalbridge models unpin ${publicSource(source)} --host <host>`,
       },
     );
@@ -99,7 +94,7 @@ async function remove(source: string, ports: CommandPorts): Promise<number> {
     case "removed":
       return removal.sizeBytes;
     case "absent":
-      throw new MetalbridgeError("ModelNotStored", `the store of this host has no ${shown}`);
+      throw notStored(source);
     case "pinned":
       throw new MetalbridgeError("ModelPinned", `${shown} is pinned`);
     case "inUse":

@@ -55,16 +55,16 @@ function serve(origin: Origin, name: string, seed: number): string {
   return `${origin.url}/${name}.gguf`;
 }
 
-test("what is wanted is fetched, reported on the way, and fetched again when its file is gone", async () => {
+test("an ordered model is fetched with progress in its state, and fetched again after its file was removed", async () => {
   await using origin = await startOrigin();
   const clock = steppedClock();
   await using on = await startPrefetcher({ clock });
   const source = serve(origin, "tiny", 1);
-  on.prefetcher.want([order(source)]);
+  on.prefetcher.setOrders([order(source)]);
   const ready = { model: "team/tiny", source, phase: "Ready", bytes: SIZE, totalBytes: SIZE };
   await on.until([ready]);
   expect(on.seen.map(([state]) => state?.phase)).toContain("Downloading");
-  on.prefetcher.want([order(source)]);
+  on.prefetcher.setOrders([order(source)]);
   expect(on.prefetcher.states()).toEqual([ready]);
   rmSync(join(on.at.dir, "blobs/sha256", sha256(ggufBytes(SIZE, 1))));
   const before = origin.seen.length;
@@ -74,13 +74,13 @@ test("what is wanted is fetched, reported on the way, and fetched again when its
   await on.until([ready]);
 });
 
-test("a failure has the code that replicas have, is retried, and does not hold up the others", async () => {
+test("a failed prefetch has the code that replicas report, is retried, and does not block other models", async () => {
   await using origin = await startOrigin();
   const clock = steppedClock();
   await using on = await startPrefetcher({ clock });
   const absent = `${origin.url}/absent.gguf`;
   const source = serve(origin, "tiny", 1);
-  on.prefetcher.want([order(absent, "absent"), order(source)]);
+  on.prefetcher.setOrders([order(absent, "absent"), order(source)]);
   await on.until([
     {
       model: "team/absent",
@@ -97,7 +97,7 @@ test("a failure has the code that replicas have, is retried, and does not hold u
   }, patiently);
 });
 
-test("what is no longer wanted is stopped, and another order of the same Model is a new one", async () => {
+test("a removed order is aborted, and another order of the same Model starts again", async () => {
   await using origin = await startOrigin();
   await using on = await startPrefetcher();
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
@@ -107,18 +107,18 @@ test("what is no longer wanted is stopped, and another order of the same Model i
     response.writeHead(200, { "content-length": 10_000_000 });
     response.write(ggufBytes(SIZE, 3), () => begin());
   });
-  on.prefetcher.want([order(`${origin.url}/slow.gguf`)]);
+  on.prefetcher.setOrders([order(`${origin.url}/slow.gguf`)]);
   await begun;
   const source = serve(origin, "tiny", 1);
-  on.prefetcher.want([order(source)]);
+  on.prefetcher.setOrders([order(source)]);
   await left;
   await on.until([{ source, phase: "Ready" }]);
-  on.prefetcher.want([]);
+  on.prefetcher.setOrders([]);
   expect(on.prefetcher.states()).toEqual([]);
   expect(await on.store.list()).toHaveLength(1);
 });
 
-test("a copy of another quantization of the repository is not the one that is wanted", async () => {
+test("a stored copy of another quantization does not satisfy an order", async () => {
   await using origin = await startOrigin();
   const clock = steppedClock();
   const files = { "m-Q4_K_M.gguf": ggufBytes(SIZE, 1), "m-Q8_0.gguf": ggufBytes(SIZE, 2) };
@@ -130,7 +130,7 @@ test("a copy of another quantization of the repository is not the one that is wa
     const { model, ...rest } = order("hf://org/repo", file);
     return { ...rest, model: { ...model, files: [file] } };
   });
-  on.prefetcher.want(orders);
+  on.prefetcher.setOrders(orders);
   await on.until([{ phase: "Ready" }, { phase: "Ready" }]);
   const blob = join(at.dir, "blobs/sha256", sha256(files["m-Q8_0.gguf"]));
   rmSync(blob);
@@ -145,7 +145,7 @@ test("two models that do not fit together do not replace each other", async () =
   await using on = await startPrefetcher({}, 1.5 * SIZE);
   const orders = [1, 2].map((seed) => order(serve(origin, `m${seed}`, seed), `m${seed}`));
   on.store.declare({ pinned: [], prefetched: orders.map(({ model }) => model.source) });
-  on.prefetcher.want(orders);
+  on.prefetcher.setOrders(orders);
   await on.until([
     { model: "team/m1", phase: "Ready" },
     { model: "team/m2", phase: "Failed", reason: "DiskFull" },
@@ -153,7 +153,7 @@ test("two models that do not fit together do not replace each other", async () =
   expect((await on.store.list()).map(({ source }) => source)).toEqual([orders[0]?.model.source]);
 });
 
-test("what is on disk is ready while another model is downloaded", async () => {
+test("a stored model is Ready while another model is downloaded", async () => {
   await using origin = await startOrigin();
   await using on = await startPrefetcher();
   const source = serve(origin, "tiny", 1);
@@ -162,12 +162,12 @@ test("what is on disk is ready while another model is downloaded", async () => {
     response.writeHead(200, { "content-length": 10_000_000 });
     response.write(ggufBytes(SIZE, 3));
   });
-  on.prefetcher.want([order(`${origin.url}/slow.gguf`, "slow"), order(source)]);
+  on.prefetcher.setOrders([order(`${origin.url}/slow.gguf`, "slow"), order(source)]);
   await on.until([{ phase: "Downloading" }, { source, phase: "Ready", bytes: SIZE }]);
-  on.prefetcher.want([]);
+  on.prefetcher.setOrders([]);
 });
 
-test("a source that never ends holds up its own namespace only", async () => {
+test("a source that never ends blocks only its own namespace", async () => {
   await using origin = await startOrigin();
   await using on = await startPrefetcher();
   origin.on("/slow.gguf", (_, response) => {
@@ -176,19 +176,19 @@ test("a source that never ends holds up its own namespace only", async () => {
   });
   const slow = order(`${origin.url}/slow.gguf`, "slow");
   const behind = order(serve(origin, "behind", 4), "behind");
-  on.prefetcher.want([slow, behind, order(serve(origin, "tiny", 1), "tiny", "others")]);
+  on.prefetcher.setOrders([slow, behind, order(serve(origin, "tiny", 1), "tiny", "others")]);
   await on.until([{ phase: "Downloading" }, { phase: "Pending" }, { model: "others/tiny", phase: "Ready" }]);
-  on.prefetcher.want([]);
+  on.prefetcher.setOrders([]);
 });
 
-test("a source that trickles keeps no one from seeing that a prefetched file is gone, and replicas of its namespace download", async () => {
+test("a slow source neither hides the removal of a prefetched file nor blocks downloads of replicas in its namespace", async () => {
   await using origin = await startOrigin();
   const clock = steppedClock();
   const limits = { ...patientLimits, downloads: 4 };
   await using at = await startStore({ limits });
   await using on = await startPrefetcher({ clock, store: at.store, maxDownloads: 4 });
   const tiny = order(serve(origin, "tiny", 1), "tiny", "ready");
-  on.prefetcher.want([tiny]);
+  on.prefetcher.setOrders([tiny]);
   await on.until([{ phase: "Ready" }]);
   const trickling = ["a", "b"].map((of, number) => {
     origin.on(`/${of}.gguf`, (_, response) => {
@@ -197,7 +197,7 @@ test("a source that trickles keeps no one from seeing that a prefetched file is 
     });
     return order(`${origin.url}/${of}.gguf`, "slow", of);
   });
-  on.prefetcher.want([tiny, ...trickling]);
+  on.prefetcher.setOrders([tiny, ...trickling]);
   await on.until([{ phase: "Ready" }, { phase: "Downloading" }, { phase: "Downloading" }]);
   const list = vi.spyOn(at.store, "list");
   await vi.waitFor(() => {
@@ -206,10 +206,10 @@ test("a source that trickles keeps no one from seeing that a prefetched file is 
   }, patiently);
   const { signal } = new AbortController();
   await at.store.fetch({ source: serve(origin, "replica", 2), format: "gguf" }, { signal, tenant: "a" });
-  on.prefetcher.want([]);
+  on.prefetcher.setOrders([]);
 });
 
-test("whatever is wanted of sources that never end, half of the places are used, for different namespaces", async () => {
+test("orders for sources that never end use at most half of the download slots, for different namespaces", async () => {
   await using origin = await startOrigin();
   const sources = [0, 1, 2, 3, 4].map((number) => {
     origin.on(`/${number}.gguf`, (_, response) => {
@@ -226,7 +226,7 @@ test("whatever is wanted of sources that never end, half of the places are used,
       fc.integer({ min: 1, max: 8 }),
       async (namespaces, maxDownloads) => {
         await using on = await startPrefetcher({ maxDownloads });
-        on.prefetcher.want(namespaces.map((of, index) => order(sources[index] ?? "", `m${index}`, of)));
+        on.prefetcher.setOrders(namespaces.map((of, index) => order(sources[index] ?? "", `m${index}`, of)));
         const most = Math.min(Math.max(1, Math.floor(maxDownloads / 2)), new Set(namespaces).size);
         await vi.waitFor(() => expect(running(on.prefetcher.states())).toHaveLength(most), patiently);
         for (const states of on.seen) {
@@ -234,7 +234,7 @@ test("whatever is wanted of sources that never end, half of the places are used,
           expect(found.length).toBeLessThanOrEqual(most);
           expect(found).toEqual([...new Set(found)]);
         }
-        on.prefetcher.want([]);
+        on.prefetcher.setOrders([]);
       },
     ),
     { numRuns: 8 },

@@ -1,4 +1,4 @@
-/** Fetches what the cluster wants on this host before any replica does: one model of a namespace at a time, retried until it is there. */
+/** Fetches models before a replica needs them: one model per namespace at a time, retried until it is stored. */
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -10,7 +10,7 @@ import { type Correction, fetchRetryMs, findCorrection } from "../replicas/prepa
 import { isCorrected, requestFor, storeRoomBytes } from "../replicas/prepare/fetch.ts";
 import { readSourceSecret } from "../replicas/secrets/secrets.ts";
 import { defaultTimings } from "../replicas/timings.ts";
-import type { ModelStore } from "../store/types.ts";
+import type { ModelStore, StoredModel } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
 import { type AwaitSecret, createSecretPoller } from "./secret-poller.ts";
 
@@ -20,18 +20,18 @@ export interface PrefetcherOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** How many files this host downloads at once. */
+  /** Maximum number of concurrent downloads of this host. */
   readonly maxDownloads: number;
-  /** A state changed that the Host's status should show soon. */
+  /** Called when a state has changed and the Host's status must be updated soon. */
   readonly onChange: () => void;
 }
 
 export interface Prefetcher {
-  /** All that is wanted now; what is not named any more is not fetched any further. */
-  readonly want: (orders: readonly PrefetchOrder[]) => void;
+  /** Replaces all orders. The fetch of an order that is no longer in the list is aborted. */
+  readonly setOrders: (orders: readonly PrefetchOrder[]) => void;
   readonly states: () => readonly PrefetchState[];
-  /** A stored file is gone: what is missing is fetched again at once. */
-  readonly lookAgain: () => void;
+  /** Must be called after a stored file was removed: missing files are fetched again immediately. */
+  readonly recheck: () => void;
 }
 
 interface SecretVersion {
@@ -44,34 +44,35 @@ interface Task {
   readonly text: string;
   state: PrefetchState;
   failures: number;
-  /** Checksum of the stored copy: the source may have other files. */
+  /** Checksum of the stored copy, because the source may have other files. */
   sha256?: string | undefined;
-  /** On the monotonic clock. */
+  /** Time of the next step on the monotonic clock. */
   nextAt: number;
-  /** What is due then: a download, or a look whether there is something to download. */
-  due: "fetch" | "look";
-  /** That its last attempt used. */
+  /** The next step: a download, or a check whether a download is necessary. */
+  next: "fetch" | "check";
+  /** The Secret of the last attempt. */
   secret?: SecretVersion | undefined;
-  /** Until then the source is asked again only once there is room. */
-  waits?: { readonly for: Correction; readonly until: number } | undefined;
+  /** The source is not contacted before this time unless the correction was made. */
+  blocked?: { readonly by: Correction; readonly until: number } | undefined;
   stopAwaiting: () => void;
   readonly end: AbortController;
 }
 
 type Context = PrefetcherOptions & { readonly awaitSecret: AwaitSecret; readonly wake: () => void };
 
-/** Files may have been deleted by hand, evicted, or found damaged. */
-const LOOK_AGAIN_MS = 60_000;
-/** Beside the namespaces: a replica does not wait behind the prefetches of its own. */
+/** Stored files are checked again at this interval, because they may be deleted by a user, evicted, or damaged. */
+const RECHECK_MS = 60_000;
+/** A separate tenant, so that a replica does not queue behind the prefetches of its namespace. */
 const TENANT = "(prefetch)";
 
 export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
   const { clock, signal } = options;
-  /** One for a namespace, so that a source that never ends holds up its own only; replicas need the other places. */
-  const most = Math.max(1, Math.floor(options.maxDownloads / 2));
+  /** Replicas need the other slots. */
+  const maxFetches = Math.max(1, Math.floor(options.maxDownloads / 2));
   const tasks = new Map<string, Task>();
+  /** Namespaces with a fetch. There is one fetch per namespace, so that a source that never ends blocks only its namespace. */
   const fetching = new Set<string>();
-  let isLooking = false;
+  let isChecking = false;
   let isRunning = false;
   let waking = new AbortController();
   const wake = (): void => waking.abort();
@@ -84,13 +85,13 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         wake();
       });
   };
-  const startDue = (task: Task): void => {
+  const startNext = (task: Task): void => {
     const { namespace } = task.order;
-    if (task.due === "look") {
-      if (isLooking) return;
-      isLooking = true;
-      start(task, look(task, context), () => (isLooking = false));
-    } else if (!fetching.has(namespace) && fetching.size < most) {
+    if (task.next === "check") {
+      if (isChecking) return;
+      isChecking = true;
+      start(task, check(task, context), () => (isChecking = false));
+    } else if (!fetching.has(namespace) && fetching.size < maxFetches) {
       fetching.add(namespace);
       start(task, attempt(task, context), () => fetching.delete(namespace));
     }
@@ -98,24 +99,24 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
   const run = async (): Promise<void> => {
     while (!signal.aborted && tasks.size > 0) {
       const now = clock.monotonicMs();
-      const inTurn = [...tasks.values()].sort((a, b) => a.nextAt - b.nextAt);
-      for (const task of inTurn) if (task.nextAt <= now) startDue(task);
-      const nextAt = inTurn.find((task) => task.nextAt > now)?.nextAt ?? now + LOOK_AGAIN_MS;
+      const byTime = [...tasks.values()].sort((a, b) => a.nextAt - b.nextAt);
+      for (const task of byTime) if (task.nextAt <= now) startNext(task);
+      const nextAt = byTime.find((task) => task.nextAt > now)?.nextAt ?? now + RECHECK_MS;
       await waitMs(clock, nextAt - now, AbortSignal.any([signal, waking.signal]));
       if (waking.signal.aborted) waking = new AbortController();
     }
   };
   return {
-    want: (orders) => {
-      const wanted = new Map(orders.map((order) => [keyOf(order), order]));
+    setOrders: (orders) => {
+      const desired = new Map(orders.map((order) => [keyOf(order), order]));
       for (const [key, task] of tasks) {
-        const order = wanted.get(key);
+        const order = desired.get(key);
         if (order !== undefined && JSON.stringify(order) === task.text) continue;
         tasks.delete(key);
         task.stopAwaiting();
         task.end.abort();
       }
-      for (const [key, order] of wanted) {
+      for (const [key, order] of desired) {
         if (tasks.has(key)) continue;
         const task = newTask(order, clock);
         tasks.set(key, task);
@@ -129,7 +130,7 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         .finally(() => (isRunning = false));
     },
     states: () => [...tasks.values()].map(({ state }) => state),
-    lookAgain: () => {
+    recheck: () => {
       for (const task of tasks.values()) if (task.state.phase === "Ready") task.nextAt = clock.monotonicMs();
       wake();
     },
@@ -142,69 +143,66 @@ function keyOf({ namespace, name, model }: PrefetchOrder): string {
 
 function newTask(order: PrefetchOrder, clock: Clock): Task {
   const { namespace, name, model } = order;
-  const of = namespace === "" ? {} : { model: `${namespace}/${name}` };
-  const state = { ...of, source: publicSource(model.source), phase: "Pending" as const };
+  const about = namespace === "" ? {} : { model: `${namespace}/${name}` };
   return {
     order,
     text: JSON.stringify(order),
-    state,
+    state: { ...about, source: publicSource(model.source), phase: "Pending" },
     failures: 0,
     nextAt: clock.monotonicMs(),
-    due: "fetch",
+    next: "fetch",
     stopAwaiting: () => {},
     end: new AbortController(),
   };
 }
 
-/** Not in turn: what is on disk does not wait for another model's download. */
-async function findOnDisk(task: Task, { clock, onChange, store }: PrefetcherOptions): Promise<void> {
+/** Finds a stored model without waiting for the downloads of other models. */
+async function findOnDisk(task: Task, options: PrefetcherOptions): Promise<void> {
   const { namespace, model } = task.order;
-  // The attempt reports why it cannot be read.
-  const stored = await store.resolve(requestFor(model, namespace)).catch(() => undefined);
+  // The attempt reports a failure to read the store.
+  const stored = await options.store.resolve(requestFor(model, namespace)).catch(() => undefined);
   if (stored === undefined || task.end.signal.aborted || task.state.phase !== "Pending") return;
-  const { sizeBytes, sha256 } = stored;
-  task.sha256 = sha256;
-  task.state = { ...aboutOf(task), phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
-  lookLater(task, clock);
-  onChange();
+  setReady(task, stored, options);
 }
 
-function lookLater(task: Task, clock: Clock): void {
+function setReady(task: Task, { sizeBytes, sha256 }: StoredModel, options: PrefetcherOptions): void {
+  task.sha256 = sha256;
+  task.failures = 0;
+  task.state = { ...aboutOf(task), phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
+  checkLater(task, options.clock);
+  options.onChange();
+}
+
+function checkLater(task: Task, clock: Clock): void {
   task.stopAwaiting();
-  task.due = "look";
-  task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
+  task.next = "check";
+  task.nextAt = clock.monotonicMs() + RECHECK_MS;
 }
 
 async function attempt(task: Task, context: Context): Promise<void> {
-  const { clock, log, onChange } = context;
-  const of = aboutOf(task);
   try {
     task.stopAwaiting();
-    const { sizeBytes, sha256 } = await fetchOrder(task, context);
-    task.sha256 = sha256;
-    task.failures = 0;
-    task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
-    log.info({ ...of, sizeBytes }, "model prefetched");
-    lookLater(task, clock);
-    onChange();
+    const stored = await fetchOrder(task, context);
+    context.log.info({ ...aboutOf(task), sizeBytes: stored.sizeBytes }, "model prefetched");
+    setReady(task, stored, context);
   } catch (error) {
     await noteFailure(task, error, context);
   }
 }
 
-/** Takes no place for downloads: what is there is seen while sources trickle. */
-async function look(task: Task, context: Context): Promise<void> {
+/** Takes no download slot, so that missing files are noticed while slow sources use all slots. */
+async function check(task: Task, context: Context): Promise<void> {
   const { client, clock, store } = context;
   try {
     if (task.state.phase === "Ready") {
-      if (await isThere(task, store)) return lookLater(task, clock);
-    } else if (task.waits !== undefined && clock.monotonicMs() < task.waits.until) {
-      const isDone = await isCorrected(task.waits.for, task.order.namespace, { client, store });
-      task.nextAt = Math.min(task.waits.until, clock.monotonicMs() + defaultTimings.correctionMs);
+      if (await isStored(task, store)) return checkLater(task, clock);
+    } else if (task.blocked !== undefined && clock.monotonicMs() < task.blocked.until) {
+      const isDone = await isCorrected(task.blocked.by, task.order.namespace, { client, store });
+      task.nextAt = Math.min(task.blocked.until, clock.monotonicMs() + defaultTimings.correctionMs);
       if (!isDone) return;
       task.failures = 0;
     }
-    task.due = "fetch";
+    task.next = "fetch";
     task.nextAt = clock.monotonicMs();
   } catch (error) {
     await noteFailure(task, error, context);
@@ -216,57 +214,49 @@ async function noteFailure(task: Task, error: unknown, context: Context): Promis
   const roomBytes = await storeRoomBytes(store);
   if (task.end.signal.aborted || signal.aborted) return;
   task.failures += 1;
-  const isKnown = error instanceof MetalbridgeError;
-  const by = isKnown
-    ? findCorrection(error.code, { isOnHost: false, secret: task.secret, roomBytes })
-    : undefined;
+  const by =
+    error instanceof MetalbridgeError
+      ? findCorrection(error.code, { isOnHost: false, secret: task.secret, roomBytes })
+      : undefined;
   const now = clock.monotonicMs();
   const until = now + fetchRetryMs(defaultTimings, task.failures, Math.random());
-  task.due = by?.what === "disk" ? "look" : "fetch";
-  task.waits = by && { for: by, until };
+  task.next = by?.what === "disk" ? "check" : "fetch";
+  task.blocked = by && { by, until };
   task.nextAt = by?.what === "disk" ? Math.min(until, now + defaultTimings.correctionMs) : until;
-  if (by?.what === "secret") awaitCorrection(task, by, context);
+  if (by?.what === "secret")
+    task.stopAwaiting = context.awaitSecret({ ...by, namespace: task.order.namespace }, () => {
+      task.failures = 0;
+      task.nextAt = clock.monotonicMs();
+      context.wake();
+    });
   noteError(task, error, log);
   onChange();
 }
 
-function awaitCorrection(
-  task: Task,
-  { name, version }: SecretVersion,
-  { awaitSecret, clock, wake }: Context,
-) {
-  const { namespace } = task.order;
-  task.stopAwaiting = awaitSecret({ namespace, name, version }, () => {
-    task.failures = 0;
-    task.nextAt = clock.monotonicMs();
-    wake();
-  });
-}
-
 function noteError(task: Task, error: unknown, log: Log): void {
-  const of = aboutOf(task);
+  const about = aboutOf(task);
   if (!(error instanceof MetalbridgeError)) {
-    log.error({ ...of, err: error }, "prefetching failed unexpectedly");
-    task.state = { ...of, phase: "Pending", reason: "ReplicaStepFailed", message: String(error) };
+    log.error({ ...about, err: error }, "prefetching failed unexpectedly");
+    task.state = { ...about, phase: "Pending", reason: "ReplicaStepFailed", message: String(error) };
     return;
   }
   const message = truncate(describeError(error), 1_000);
-  if (task.state.message !== message) log.warn({ ...of, code: error.code }, message);
+  if (task.state.message !== message) log.warn({ ...about, code: error.code }, message);
   const phase = RETRYABLE.has(error.code) ? "Pending" : "Failed";
-  task.state = { ...of, phase, reason: error.code, message };
+  task.state = { ...about, phase, reason: error.code, message };
 }
 
 function aboutOf({ state: { source, model } }: Task): Pick<PrefetchState, "source" | "model"> {
   return model === undefined ? { source } : { source, model };
 }
 
-/** One whole copy is enough: of earlier content of the source parts may be gone for good. */
-async function isThere({ state, sha256 }: Task, store: PrefetcherOptions["store"]): Promise<boolean> {
+/** One complete copy is enough, because files of earlier content of the source may be missing permanently. */
+async function isStored({ state, sha256 }: Task, store: PrefetcherOptions["store"]): Promise<boolean> {
   const copies = (await store.list()).filter((one) => one.source === state.source && one.sha256 === sha256);
   return copies.some(({ damaged, verifiedAt }) => !damaged && verifiedAt !== undefined);
 }
 
-/** Status shows whole percents: each write goes to every watcher of the Host. */
+/** Number of progress updates per download. It is small because each update goes to every watcher of the Host. */
 const STEPS = 20;
 
 async function fetchOrder(task: Task, { store, client, signal, onChange }: PrefetcherOptions) {
@@ -290,7 +280,7 @@ async function fetchOrder(task: Task, { store, client, signal, onChange }: Prefe
         const now = totalBytes === undefined ? 0 : Math.floor((bytes * STEPS) / totalBytes);
         if (now === step) return;
         step = now;
-        task.state = { ...task.state, bytes, ...(totalBytes === undefined ? {} : { totalBytes }) };
+        task.state = { ...task.state, bytes, totalBytes: totalBytes ?? task.state.totalBytes };
         onChange();
       },
     },

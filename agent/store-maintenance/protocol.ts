@@ -1,4 +1,4 @@
-/** What `metalbridge models` asks of the agent on its machine, and what it answers: one line of JSON each. */
+/** The protocol between `metalbridge models` and the agent on the same machine: one line of JSON per message. */
 import * as z from "zod";
 import type { ErrorCode, Remedy } from "../../src/api/errors.ts";
 import { formatSchema } from "../../src/api/fields/shared.ts";
@@ -8,10 +8,10 @@ import type { VerifiedFile } from "../store/verification.ts";
 const source = z.string().min(1).max(2048);
 const file = z.string().min(1).max(1024);
 
-/** Maximum length of a command (bytes): a list of all sources of a large store fits. */
-export const COMMAND_BYTES_MAX = 4 * 1024 ** 2;
-/** Maximum length of an answer (bytes): a list of all models of a store fits. */
-export const REPLY_BYTES_MAX = 16 * 1024 ** 2;
+/** Maximum length of a command in bytes. It fits all sources of a large store. */
+export const MAX_COMMAND_BYTES = 4 * 1024 ** 2;
+/** Maximum length of a reply in bytes. It fits all models of a store. */
+export const MAX_REPLY_BYTES = 16 * 1024 ** 2;
 
 export const modelCommandSchema = z.discriminatedUnion("do", [
   z.strictObject({ do: z.literal("list") }),
@@ -38,7 +38,7 @@ export type ModelResult =
   | { readonly at: "verified"; readonly files: readonly VerifiedFile[] }
   | { readonly at: "changed"; readonly isChanged: boolean; readonly sizeBytes?: number };
 
-/** Progress any number of times, then an answer or a failure. */
+/** Any number of progress messages, followed by a result or a failure. */
 export type ModelReply =
   | { readonly at: "progress"; readonly progress: FetchProgress }
   | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string; readonly remedy: Remedy }

@@ -40,7 +40,7 @@ async function startClient() {
   };
 }
 
-test("each change of a Secret that five prefetches wait for is seen by one read of it, and followed by one for each", async () => {
+test("a changed Secret that five prefetches wait for is detected by one read, followed by one read per prefetch", async () => {
   await using on = await startClient();
   await using origin = await startOrigin();
   await using at = await startStore();
@@ -73,7 +73,7 @@ test("each change of a Secret that five prefetches wait for is seen by one read 
   });
   const untilAll = (state: object) =>
     vi.waitFor(() => expect(prefetcher.states()).toMatchObject(names.map(() => state)), patiently);
-  prefetcher.want(names.map(orderOf));
+  prefetcher.setOrders(names.map(orderOf));
   await untilAll({ reason: "SecretMissing" });
   on.readsSince();
   for (const [data, state] of [
@@ -88,7 +88,7 @@ test("each change of a Secret that five prefetches wait for is seen by one read 
   }
 });
 
-test("ten Secrets that stay wrong are read at most once in 6 s, all together", async () => {
+test("ten Secrets that remain wrong are read at most once every 6 s in total", async () => {
   await using on = await startClient();
   const clock = steppedClock();
   const awaitSecret = createSecretPoller({ ...on, clock, log: silentLog });

@@ -1,23 +1,22 @@
-/** Sees that a Secret that failed downloads wait for was changed: one read for all of them, however many they are. */
-
+/** Detects changes of Secrets that failed downloads wait for, with one read per Secret for all downloads. */
 import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { versionOfSecret } from "../replicas/secrets/secrets.ts";
 
-/** Between two looks; times the number of Secrets, so that a host reads one every 6 s at most, whatever it waits for. */
+/** Poll intervals are multiplied by the number of Secrets, so that a host reads at most one Secret every 6 s. */
 const FIRST_MS = 3_000;
 const MAX_MS = 8_000;
 
 interface Ref {
   readonly namespace: string;
   readonly name: string;
-  /** Undefined: it could not be read. */
+  /** Undefined if the Secret could not be read. */
   readonly version: string | undefined;
 }
 
-/** `onChange` is called once, when the Secret has another version; what is returned ends the wait. */
+/** Calls `onChange` once when the Secret has another version. The result cancels the wait. */
 export type AwaitSecret = (secret: Ref, onChange: () => void) => () => void;
 
 interface Waiting {
@@ -33,10 +32,10 @@ export function createSecretPoller(options: {
 }): AwaitSecret {
   const { client, clock, log, signal } = options;
   const secrets = new Map<string, Set<Waiting>>();
-  const lookUntilNoneWaits = async ({ namespace, name }: Ref, waiting: Set<Waiting>): Promise<void> => {
-    for (let looks = 1; waiting.size > 0 && !signal.aborted; looks += 1) {
+  const poll = async ({ namespace, name }: Ref, waiting: Set<Waiting>): Promise<void> => {
+    for (let polls = 1; waiting.size > 0 && !signal.aborted; polls += 1) {
       const limits = { firstMs: FIRST_MS * secrets.size, capMs: MAX_MS * secrets.size };
-      await waitMs(clock, backoffMs(looks, { ...limits, jitter: [0.75, 1] }), signal);
+      await waitMs(clock, backoffMs(polls, { ...limits, jitter: [0.75, 1] }), signal);
       if (waiting.size === 0 || signal.aborted) break;
       const version = await versionOfSecret(client, namespace, name);
       for (const one of waiting) {
@@ -55,9 +54,9 @@ export function createSecretPoller(options: {
     waiting.add(one);
     if (known === undefined) {
       secrets.set(key, waiting);
-      lookUntilNoneWaits(secret, waiting).catch((err: unknown) => {
+      poll(secret, waiting).catch((err: unknown) => {
         secrets.delete(key);
-        log.error({ err, secret: key }, "looking for a changed Secret ended unexpectedly");
+        log.error({ err, secret: key }, "polling a Secret stopped unexpectedly");
       });
     }
     return () => void waiting.delete(one);

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { silentLog, startStore } from "../store/fixtures/store.ts";
-import { COMMAND_BYTES_MAX, type ModelCommand, modelCommandSchema, REPLY_BYTES_MAX } from "./protocol.ts";
+import { MAX_COMMAND_BYTES, MAX_REPLY_BYTES, type ModelCommand, modelCommandSchema } from "./protocol.ts";
 import { type ModelSocketOptions, sendModelCommand, serveModelCommands } from "./socket.ts";
 
 const content = ggufBytes(300_000);
@@ -74,7 +74,7 @@ test("a model that is pinned or in use is refused with the reason, and is remove
   });
 });
 
-test("a client that leaves stops its download", async () => {
+test("a client that disconnects stops its download", async () => {
   await using origin = await startOrigin();
   await using host = await startHost();
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
@@ -93,7 +93,7 @@ test("a client that leaves stops its download", async () => {
   await left;
 });
 
-test("an agent that has not read its replicas yet removes nothing, and a command that it does not know is refused", async () => {
+test("an agent that has not read its replicas yet removes no model, and refuses an unknown command", async () => {
   await using host = await startHost({ mayRemove: () => false });
   await expect(host.ask({ do: "gc" })).rejects.toMatchObject({
     code: "ModelInUse",
@@ -104,14 +104,14 @@ test("an agent that has not read its replicas yet removes nothing, and a command
   });
 });
 
-test("no agent is found where none listens", async () => {
+test("sendModelCommand resolves to undefined if no agent listens", async () => {
   await using folder = await temporaryFolder();
   const place = { stateDir: folder.path, tempDir: folder.path };
   const { signal } = new AbortController();
   expect(await sendModelCommand(place, { do: "list" }, { signal })).toBeUndefined();
 });
 
-test("every list and text of a command has a limit, and the longest command fits into a line", () => {
+test("every list and text of a command is limited, and the longest command fits on a line", () => {
   const sources = fc.array(fc.string({ minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 4 });
   const counts = fc.nat(2_000);
   fc.assert(
@@ -125,7 +125,7 @@ test("every list and text of a command has a limit, and the longest command fits
   );
   const longest = { do: "verify", sources: Array.from({ length: 1_000 }, () => "s".repeat(2_048)) };
   expect(modelCommandSchema.safeParse(longest).success).toBe(true);
-  expect(JSON.stringify(longest).length).toBeLessThan(COMMAND_BYTES_MAX);
+  expect(JSON.stringify(longest).length).toBeLessThan(MAX_COMMAND_BYTES);
 });
 
 /** To the agent's socket, without asking anything. */
@@ -135,17 +135,17 @@ async function connectTo({ place }: Awaited<ReturnType<typeof startHost>>): Prom
   return socket;
 }
 
-test("a command without end is refused after 4 MiB", async () => {
+test("an endless command is refused after 4 MiB", async () => {
   await using host = await startHost();
   const socket = await connectTo(host);
   socket.on("error", () => undefined);
-  socket.write("x".repeat(COMMAND_BYTES_MAX + 65_536));
+  socket.write("x".repeat(MAX_COMMAND_BYTES + 65_536));
   const [reply] = (await once(socket, "data")) as [Buffer];
   expect(JSON.parse(reply.toString())).toMatchObject({ at: "failed", code: "ModelCommandFailed" });
   socket.destroy();
 });
 
-test("a client that asks nothing is disconnected, and of more than 32 the last are", async () => {
+test("idle clients are disconnected, and connections beyond 32 are closed", async () => {
   await using host = await startHost({ commandMs: 500 });
   const clients = await Promise.all(Array.from({ length: 40 }, () => connectTo(host)));
   await Promise.all(
@@ -157,7 +157,7 @@ test("a client that asks nothing is disconnected, and of more than 32 the last a
   expect(await host.ask({ do: "list" })).toEqual({ at: "models", models: [] });
 });
 
-test("an answer without end is refused after 16 MiB", async () => {
+test("an endless reply is refused after 16 MiB", async () => {
   await using folder = await temporaryFolder();
   const place = { stateDir: folder.path, tempDir: folder.path };
   const server = createServer((socket) => {
@@ -171,7 +171,7 @@ test("an answer without end is refused after 16 MiB", async () => {
   const { signal } = new AbortController();
   await expect(sendModelCommand(place, { do: "list" }, { signal })).rejects.toMatchObject({
     code: "ModelCommandFailed",
-    message: `a line is longer than ${REPLY_BYTES_MAX} bytes`,
+    message: `a line is longer than ${MAX_REPLY_BYTES} bytes`,
   });
   server.close();
 });

@@ -1,4 +1,4 @@
-/** Looks after the stored models beside their use: pins, prefetches, background verification, and commands from this machine. */
+/** Maintains the stored models: pins, prefetches, background verification, and commands from this machine. */
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostModels, PrefetchOrder } from "../../src/api/host.ts";
@@ -20,54 +20,53 @@ import { serveModelCommands } from "./socket.ts";
 
 const RETRY_MS = 60_000;
 const DAY_MS = 86_400_000;
-const VERIFY_LOOK_MS = 600_000;
-/** Slow enough that engines that read their weights do not notice. */
+const VERIFY_CHECK_MS = 600_000;
+/** Slow enough that it does not slow down engines that read their weights. */
 const VERIFY_BYTES_PER_SECOND = 8 * 1024 ** 2;
 
-export interface KeepModelsOptions {
+export interface ModelMaintenanceOptions {
   readonly config: Pick<AgentConfig, "stateDir" | "hostName" | "disk" | "sources">;
   readonly tempDir: string;
   readonly store: ModelStore;
   readonly runner: Pick<ReplicaRunner, "snapshot" | "hasInspectedAll" | "weightsDamaged">;
   readonly host: () => Host | undefined;
-  /** What is prefetched has changed: the Host's status should show it soon. */
+  /** Called when the report has changed and the Host's status must be updated soon. */
   readonly onChange: () => void;
-  /** Whether the machine has memory to spare. */
+  /** False while the machine is short of memory. */
   readonly hasMemory: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
-export interface ModelKeeper {
-  /** From now on it prefetches, and reports what it finds. Before the first `take`. */
+export interface ModelMaintenance {
+  /** Starts to prefetch and to report damaged files. Must be called before the first `take`. */
   readonly connect: (cluster: { readonly client: KubeClient; readonly record: RecordEvent }) => void;
-  /** The Host, whenever it has changed. */
+  /** Must be called whenever the Host has changed. */
   readonly take: (host: Host) => void;
-  /** For the Host's status. */
+  /** Fields of the Host's status. */
   readonly report: () => Pick<ObservedHost, "prefetches" | "verifyRequest" | "verifyDamaged">;
-  /** After engines were adopted: what they use is known then. Resolves once the socket listens. */
+  /** Must be called after engines were adopted, when the models in use are known. Resolves once the socket listens. */
   readonly begin: () => Promise<void>;
 }
 
-interface WhenDamaged {
-  readonly onDamaged: (file: VerifiedFile) => void;
-}
+type Options = ModelMaintenanceOptions & { readonly onDamaged: (file: VerifiedFile) => void };
 
-export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
-  const { store } = options;
+export function createModelMaintenance(given: ModelMaintenanceOptions): ModelMaintenance {
+  const { store } = given;
   let cluster: { readonly prefetcher: Prefetcher; readonly record: RecordEvent } | undefined;
   const unreported: VerifiedFile[] = [];
   const publishDamage = (file: VerifiedFile) => {
     if (cluster === undefined) return void unreported.push(file);
-    reportDamage(file, options, cluster.record);
-    cluster.prefetcher.lookAgain();
+    reportDamage(file, given, cluster.record);
+    cluster.prefetcher.recheck();
   };
   const onDamaged = (file: VerifiedFile) => {
-    options.runner.weightsDamaged(file.sha256, damageNote(file));
+    given.runner.weightsDamaged(file.sha256, damageNote(file));
     publishDamage(file);
   };
-  const verifier = createRequestedVerification({ ...options, onDamaged });
+  const options = { ...given, onDamaged };
+  const verifier = createRequestedVerification(options);
   const inTurn = createSerializer();
   let lastPinned = "";
   return {
@@ -79,19 +78,28 @@ export function createModelKeeper(options: KeepModelsOptions): ModelKeeper {
     report: () => ({ prefetches: cluster?.prefetcher.states() ?? [], ...verifier.done() }),
     take: ({ spec, status }) => {
       const { pinned = [], prefetch = [], removed = [], verifyRequest } = spec.models ?? {};
-      const wanted = [...(status?.prefetch?.wanted ?? []), ...prefetch.map(orderOf)];
-      store.declare({ pinned, prefetched: wanted.map(({ model }) => model.source) });
+      const orders = [...(status?.prefetch?.wanted ?? []), ...prefetch.map(orderOf)];
+      store.declare({ pinned, prefetched: orders.map(({ model }) => model.source) });
       if (pinned.join("\n") !== lastPinned) options.onChange();
       lastPinned = pinned.join("\n");
-      cluster?.prefetcher.want(wanted);
-      verifier.want(verifyRequest, status?.verifyRequest);
+      cluster?.prefetcher.setOrders(orders);
+      verifier.request(verifyRequest, status?.verifyRequest);
       if (removed.length > 0) void inTurn(() => removeDeclared(removed, options));
     },
-    begin: () => keepModels({ ...options, onDamaged }),
+    begin: () => {
+      void verifyInBackground(options);
+      return serveModelCommands({
+        ...options,
+        stateDir: options.config.stateDir,
+        replicas: () => options.runner.snapshot(),
+        onDone: options.onChange,
+        mayRemove: () => options.runner.hasInspectedAll(),
+      });
+    },
   };
 }
 
-/** An operator's own wish, of no Model: without credentials but those of the machine. */
+/** The order of an operator, which belongs to no Model and uses only the machine's credentials. */
 function orderOf(model: HostModels["prefetch"][number]): PrefetchOrder {
   const format = model.format ?? impliedFormat(model.source) ?? "gguf";
   return {
@@ -105,13 +113,13 @@ function impliedFormat(source: string): ModelFormat | undefined {
   try {
     return defaultFormat(parseSource(source));
   } catch {
-    // The fetch says what is wrong with it.
+    // The fetch reports the invalid source.
     return undefined;
   }
 }
 
-/** What is in use or pinned stays until it is not. */
-async function removeDeclared(removed: HostModels["removed"], options: KeepModelsOptions): Promise<void> {
+/** Models in use and pinned models are removed later, on one of the next calls. */
+async function removeDeclared(removed: HostModels["removed"], options: Options): Promise<void> {
   const { store, runner, log, onChange } = options;
   if (!runner.hasInspectedAll()) return;
   try {
@@ -120,7 +128,7 @@ async function removeDeclared(removed: HostModels["removed"], options: KeepModel
       if (removal.at !== "removed") continue;
       log.info(
         { source, sizeBytes: removal.sizeBytes },
-        "model removed, as spec.models.removed of the Host says",
+        "removed a model that is in spec.models.removed of the Host",
       );
       onChange();
     }
@@ -129,8 +137,8 @@ async function removeDeclared(removed: HostModels["removed"], options: KeepModel
   }
 }
 
-/** Verifies all models when the Host asks for it; a request that was carried out before a restart is known from its status. */
-function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
+/** Verifies all models when the Host requests it. The Host's status shows requests that were completed before a restart. */
+function createRequestedVerification(options: Options) {
   const { store, clock, signal, log, onChange, onDamaged } = options;
   let done: Pick<ObservedHost, "verifyRequest" | "verifyDamaged"> = {};
   let current: string | undefined;
@@ -141,12 +149,12 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
     };
     try {
       const files = await store.verify({ signal, onDamaged: note });
-      log.info({ files: files.length }, "stored models verified, as the Host asks");
+      log.info({ files: files.length }, "stored models verified, as the Host requested");
     } catch (err) {
       if (signal.aborted) return;
       log.warn({ err }, "cannot verify stored models; retrying");
       clock.after(RETRY_MS, () => {
-        // What was found is set aside, and not there to be found again.
+        // Damaged files that were already found are in quarantine, so the next run does not find them again.
         if (request === current) void verify(request, damaged);
       });
       return;
@@ -157,8 +165,8 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
   };
   return {
     done: () => done,
-    want: (request: string | undefined, carriedOut: string | undefined) => {
-      if (done.verifyRequest === undefined && carriedOut !== undefined) done = { verifyRequest: carriedOut };
+    request: (request: string | undefined, completed: string | undefined) => {
+      if (done.verifyRequest === undefined && completed !== undefined) done = { verifyRequest: completed };
       if (request === undefined || request === done.verifyRequest || request === current) return;
       current = request;
       void verify(request);
@@ -166,52 +174,44 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
   };
 }
 
-async function keepModels(options: KeepModelsOptions & WhenDamaged): Promise<void> {
-  const { config, runner, onDamaged } = options;
-  void verifyInBackground(options);
-  await serveModelCommands({
-    ...{ ...options, stateDir: config.stateDir, onDamaged },
-    replicas: () => runner.snapshot(),
-    onDone: options.onChange,
-    mayRemove: () => runner.hasInspectedAll(),
-  });
-}
-
-/** Each file once in `disk.verifyDays`, slowly, oldest first. Resolves once the signal is aborted. */
-async function verifyInBackground(options: KeepModelsOptions & WhenDamaged): Promise<void> {
-  const { clock, log, signal, config, hasMemory } = options;
+/** Verifies each file once in `disk.verifyDays`, slowly, oldest first. Resolves once the signal is aborted. */
+async function verifyInBackground(options: Options): Promise<void> {
+  const { store, clock, log, signal, config, hasMemory, onDamaged } = options;
   while (config.disk.verifyDays > 0 && !signal.aborted) {
-    await waitMs(clock, msToAlignedTime(clock.monotonicMs(), VERIFY_LOOK_MS), signal);
-    // Reading fills the file cache of the machine.
+    await waitMs(clock, msToAlignedTime(clock.monotonicMs(), VERIFY_CHECK_MS), signal);
+    // Reading files fills the file cache of the machine.
     if (signal.aborted || !hasMemory()) continue;
-    await verifyDue(options).catch((err: unknown) => {
+    try {
+      const files = await store.verify({
+        signal,
+        beforeMs: clock.nowMs() - config.disk.verifyDays * DAY_MS,
+        bytesPerSecond: VERIFY_BYTES_PER_SECOND,
+        onDamaged,
+        mayContinue: hasMemory,
+      });
+      if (files.length > 0) log.info({ files: files.length }, "stored models verified");
+    } catch (err) {
       if (!signal.aborted) log.warn({ err }, "cannot verify stored models");
-    });
+    }
   }
 }
 
-async function verifyDue(options: KeepModelsOptions & WhenDamaged): Promise<void> {
-  const { store, clock, log, signal, config, hasMemory, onDamaged } = options;
-  const files = await store.verify({
-    signal,
-    beforeMs: clock.nowMs() - config.disk.verifyDays * DAY_MS,
-    bytesPerSecond: VERIFY_BYTES_PER_SECOND,
-    onDamaged,
-    mayContinue: hasMemory,
-  });
-  if (files.length > 0) log.info({ files: files.length }, "stored models verified");
+function damageNote({ file, source, sha256 }: VerifiedFile): string {
+  return `${file} of ${source} no longer matches its checksum (sha256 ${sha256}): the disk damaged it. It was moved to quarantine and will be downloaded again when it is needed.`;
 }
 
-function damageNote(file: VerifiedFile): string {
-  return `${file.file} of ${file.source} does not match its checksum any more (sha256 ${file.sha256}): the disk damaged it. It was set aside and will be downloaded again when it is needed.`;
-}
-
-/** On the Host; the runner reports it on each replica that uses the file. */
-function reportDamage(file: VerifiedFile, { config, host }: KeepModelsOptions, record: RecordEvent): void {
+/** Records the Event of the Host. The runner reports the damage on each replica that uses the file. */
+function reportDamage(
+  file: VerifiedFile,
+  { config, host }: ModelMaintenanceOptions,
+  record: RecordEvent,
+): void {
   const uid = host()?.metadata.uid;
   const regarding = { apiVersion: API_VERSION, kind: HOSTS.kind, name: config.hostName };
   record(uid === undefined ? regarding : { ...regarding, uid }, {
-    ...{ type: "Warning", reason: "WeightsDamaged", action: "Verify" },
+    type: "Warning",
+    reason: "WeightsDamaged",
+    action: "Verify",
     note: damageNote(file),
   });
 }
