@@ -1,34 +1,27 @@
-/** What an agent answers on its socket: install and upgrade judge by it whether a version works. Pure. */
+/** The answer of an agent on its socket, by which install and upgrade decide whether a version works. Pure. */
 import * as z from "zod";
+import { parseJson } from "../util/parse-json.ts";
 
 const agentAnswerSchema = z.object({
   pid: z.int().positive(),
   version: z.string(),
-  /** serving: engines are adopted and the agent supervises them. */
+  /** serving: the agent has adopted the engines and supervises them. */
   phase: z.enum(["starting", "serving"]),
-  /** Error codes of what keeps it from being ready; empty when it is. */
+  /** Error codes of the problems that keep the agent from being ready; empty if it is ready. */
   troubles: z.array(z.string()),
 });
 
 export type AgentReply = z.infer<typeof agentAnswerSchema>;
 
-/** The pid stands alone in the first line: that is all an agent before 0.2 answers. */
+/** The first line holds the pid alone, which is the complete answer of an agent before 0.2. */
 export function renderAgentReply(answer: AgentReply): string {
   return `${answer.pid}\n${JSON.stringify(answer)}\n`;
 }
 
-/** Undefined when it is no answer of an agent; without a version when it is one of an agent before 0.2. */
+/** Undefined if the text is no answer of an agent. An agent before 0.2 answers without a version. */
 export function parseAgentReply(text: string): AgentReply | { readonly pid: number } | undefined {
-  const [pid = "", rest = ""] = text.split("\n");
+  const [pid = "", json = ""] = text.split("\n");
   if (!/^[1-9]\d*$/.test(pid)) return undefined;
-  const parsed = agentAnswerSchema.safeParse(jsonOf(rest));
+  const parsed = agentAnswerSchema.safeParse(parseJson(json));
   return parsed.success ? parsed.data : { pid: Number(pid) };
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,43 +1,46 @@
-/** Conditions as metav1 has them: one entry per type, one writer per type. */
+/** Conditions as in metav1: one entry and one writer per type. */
 import { z } from "zod";
-import { truncate } from "../util/text.ts";
+import { compareText, truncate } from "../util/text.ts";
 
 const conditionSchema = z.object({
   type: z
     .string()
     .max(316)
     .regex(/^([a-zA-Z0-9][a-zA-Z0-9.-]*\/)?[A-Za-z0-9][A-Za-z0-9_.-]*$/)
-    .describe("What the condition is about, in CamelCase. One entry per type."),
-  status: z.enum(["True", "False", "Unknown"]).describe("Whether it holds: True, False or Unknown."),
+    .describe("Type of the condition, in CamelCase. One entry per type."),
+  status: z.enum(["True", "False", "Unknown"]).describe("Status of the condition: True, False or Unknown."),
   reason: z
     .string()
     .min(1)
     .max(1024)
     .regex(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/)
-    .describe("Stable reason code of the last transition; docs/errors.md says what to do for each."),
-  message: z.string().max(32768).describe("Human-readable message: what is the case, then what to do."),
+    .describe("Reason code of the last transition. docs/errors.md describes each code and its remedy."),
+  message: z
+    .string()
+    .max(32768)
+    .describe("Human-readable description of the current state and of what to do about it."),
   observedGeneration: z
     .int()
     .min(0)
     .optional()
     .describe(
-      "The metadata.generation that the condition is based on; if older than the object's, the condition is out of date.",
+      "metadata.generation that the condition is based on. The condition is out of date if the object has a newer generation.",
     ),
-  lastTransitionTime: z.iso.datetime({ offset: true }).describe("When status last changed."),
+  lastTransitionTime: z.iso.datetime({ offset: true }).describe("Time at which the status last changed."),
 });
 
 export type Condition = z.output<typeof conditionSchema>;
 
 const described = {
-  description: "What is known about this object, one entry per type, each with a reason code and a sentence.",
+  description: "Current conditions of the object, one entry per type.",
   "x-kubernetes-list-type": "map" as const,
   "x-kubernetes-list-map-keys": ["type"],
 };
 
 export const conditionsSchema = z.array(conditionSchema).max(64).meta(described);
 
-/** Kinds whose status a host writes: what it may write is small. */
-export const reportedConditions = (most: number) =>
+/** Conditions in a status that a host writes, with lower limits. */
+export const reportedConditions = (maxItems: number) =>
   z
     .array(
       conditionSchema.extend({
@@ -46,10 +49,10 @@ export const reportedConditions = (most: number) =>
         message: conditionSchema.shape.message.max(1024),
       }),
     )
-    .max(most)
+    .max(maxItems)
     .meta(described);
 
-/** What pods, schedulers and sources say is part of some messages, and objects stay small. */
+/** Limited because some messages quote pods, schedulers and sources, and objects must stay small. */
 const MESSAGE_MAX = 4_096;
 
 export interface ConditionUpdate {
@@ -60,7 +63,7 @@ export interface ConditionUpdate {
   readonly observedGeneration?: number | undefined;
 }
 
-/** The list with one condition set. `lastTransitionTime` moves only with `status`; order is by type, so equal states compare equal. */
+/** Sets one condition. `lastTransitionTime` changes only with `status`. The list is sorted by type, so equal states compare equal. */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
   update: ConditionUpdate,
@@ -76,10 +79,10 @@ export function setCondition(
   };
   if (update.observedGeneration !== undefined) next.observedGeneration = update.observedGeneration;
   const others = (conditions ?? []).filter((condition) => condition.type !== update.type);
-  return [...others, next].sort(byType);
+  return [...others, next].sort((a, b) => compareText(a.type, b.type));
 }
 
-/** The condition of a type, if the list has one. */
+/** The condition of a type, if it exists. */
 export function getCondition(
   conditions: readonly Condition[] | undefined,
   type: string,
@@ -87,16 +90,14 @@ export function getCondition(
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** True only when the condition is there and says True: absent and Unknown are not True. */
+/** False if the condition is absent or Unknown. */
 export function isConditionTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
   return getCondition(conditions, type)?.status === "True";
 }
 
-/** The list without a type; the same order rule as {@link setCondition}. */
+/** Removes the condition of a type and sorts the list as {@link setCondition} does. */
 export function removeCondition(conditions: readonly Condition[] | undefined, type: string): Condition[] {
-  return (conditions ?? []).filter((condition) => condition.type !== type).sort(byType);
-}
-
-function byType(a: Condition, b: Condition): number {
-  return a.type < b.type ? -1 : a.type > b.type ? 1 : 0;
+  return (conditions ?? [])
+    .filter((condition) => condition.type !== type)
+    .sort((a, b) => compareText(a.type, b.type));
 }

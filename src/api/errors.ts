@@ -1,4 +1,4 @@
-/** The one catalog of error codes, and the error that carries them. The code is also the condition and event reason. */
+/** The catalog of error codes, and the error that carries them. The code is also the reason of conditions and Events. */
 import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
 import { cliErrors } from "./errors/cli.ts";
@@ -35,7 +35,7 @@ export interface Remedy {
   readonly command?: string;
 }
 
-/** An expected failure: stable code, one sentence on what happened here, and what to do. Anything else thrown is a bug. */
+/** An expected failure: a stable code, a sentence on what happened, and a remedy. Anything else that is thrown is a bug. */
 export class MetalbridgeError extends Error {
   readonly code: ErrorCode;
   readonly remedy: Remedy;
@@ -48,10 +48,10 @@ export class MetalbridgeError extends Error {
   }
 }
 
-/** The catalog's own remedy for a code. */
+/** The remedy in the catalog. */
 export function defaultRemedy(code: ErrorCode): Remedy {
-  const entry: ErrorEntry = errorCatalog[code];
-  return entry.command === undefined ? { summary: entry.do } : { summary: entry.do, command: entry.command };
+  const { do: summary, command }: ErrorEntry = errorCatalog[code];
+  return { summary, command };
 }
 
 /** One line for conditions, events and logs: what happened, then what to do. */

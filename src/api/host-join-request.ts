@@ -1,62 +1,52 @@
-/** HostJoinRequest: a machine that has the join token of a group asks to become a Host. Made by the machine, answered by the controller. */
+/**
+ * HostJoinRequest: a machine with the join token of a group requests to become a Host. The machine creates the object, and
+ * the controller writes the answer to its status.
+ */
 import { z } from "zod";
-import { hostName, shortText, timestamp } from "./fields/shared.ts";
-import { metadataSchema } from "./metadata.ts";
-
-const addressSchema = z
-  .string()
-  .min(2)
-  .max(45)
-  .meta({
-    description: "An IP address.",
-    "x-kubernetes-validations": [
-      {
-        rule: "isIP(self) && !ip(self).isLoopback() && !ip(self).isLinkLocalUnicast() && !ip(self).isUnspecified()",
-        message: "spec.addresses: each must be an IP address that other machines can reach",
-      },
-    ],
-  });
+import { hostName, reachableAddress, shortText, timestamp } from "./fields/shared.ts";
+import { objectFields } from "./metadata.ts";
 
 export const hostJoinRequestSchema = z.object({
-  apiVersion: z.string().exactOptional(),
-  kind: z.string().exactOptional(),
-  metadata: metadataSchema,
+  ...objectFields,
   spec: z
     .object({
-      hostName: hostName("Name of the Host that the machine is to be."),
-      group: hostName("Group whose token the machine has."),
-      addresses: z.array(addressSchema).min(1).max(4).meta({
-        description: "Addresses that the machine serves on; they become spec.addresses of the Host.",
+      hostName: hostName("Requested name of the Host."),
+      group: hostName("Name of the group whose token the machine has."),
+      addresses: z.array(reachableAddress("spec.addresses")).min(1).max(4).meta({
+        description: "IP addresses that the machine serves on. They become spec.addresses of the Host.",
         "x-kubernetes-list-type": "atomic",
       }),
-      machineId: shortText(128, "Stable id of the machine, in its own words.").optional(),
-      machine: shortText(128, "What the machine is, in its own words.").optional(),
+      machineId: shortText(128, "Stable ID of the machine, as it reports it.").optional(),
+      machine: shortText(128, "Description of the machine, as it reports it.").optional(),
       approval: z
         .enum(["Approved", "Rejected"])
-        .describe("An administrator's answer: `metalbridge host approve` and `host reject`.")
+        .describe("Decision of an administrator, set by `metalbridge host approve` and `host reject`.")
         .optional(),
-      approvalNote: shortText(256, "Why it was rejected.").optional(),
+      approvalNote: shortText(256, "Reason for the rejection.").optional(),
     })
-    .describe("What is asked for, and an administrator's answer."),
+    .describe("Request of the machine, and decision of an administrator."),
   status: z
     .object({
-      phase: z.enum(["Pending", "Admitted", "Rejected"]).describe("Where the request is."),
+      phase: z.enum(["Pending", "Admitted", "Rejected"]).describe("Phase of the request."),
       reason: z
         .string()
         .max(63)
         .regex(/^[A-Za-z0-9]*$/)
-        .describe("Code of a rejection; see docs/errors.md.")
+        .describe("Reason code of a rejection; see docs/errors.md.")
         .optional(),
-      message: shortText(1024, "What is the case, then what to do.").optional(),
-      decidedAt: timestamp("When it was admitted or rejected.").optional(),
+      message: shortText(
+        1024,
+        "Human-readable description of the current state and of what to do about it.",
+      ).optional(),
+      decidedAt: timestamp("Time at which the request was admitted or rejected.").optional(),
       sealedToken: z
         .string()
         .max(8192)
         .regex(/^[A-Za-z0-9_-]*$/)
-        .describe("Join token of the Host, encrypted for the key that names this object.")
+        .describe("Join token of the Host, encrypted with the public key that names this object.")
         .optional(),
     })
-    .describe("The controller's answer.")
+    .describe("Status of the request, written by the controller.")
     .optional(),
 });
 

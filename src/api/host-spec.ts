@@ -1,10 +1,10 @@
-/** Host.spec: what the operator sets. */
+/** Host.spec. */
 import { z } from "zod";
 import { quantity } from "./fields/quantity.ts";
-import { formatSchema, timestamp } from "./fields/shared.ts";
+import { formatSchema, nonEmpty, timestamp } from "./fields/shared.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 
-/** An EndpointSlice refuses loopback, link-local and unspecified addresses; better to hear it here. */
+/** An EndpointSlice rejects loopback, link-local and unspecified addresses, so the Host rejects them first. */
 const addressSchema = z
   .string()
   .min(2)
@@ -25,11 +25,12 @@ const addressSchema = z
     ],
   });
 
-/** What no machine can mean. What only this machine cannot have is cut to what it reports. */
+/** Values that are wrong for every machine. A value that is too large for this machine is capped at what the machine reports. */
 const memoryRules = [
   {
     rule: "!has(self.gpuBudget) || quantity(string(self.gpuBudget)).isGreaterThan(quantity('0'))",
-    message: "spec.memory.gpuBudget must be greater than 0; to place nothing here set spec.unschedulable",
+    message:
+      "spec.memory.gpuBudget must be greater than 0; to schedule nothing on this host set spec.unschedulable",
   },
   {
     rule: "!has(self.gpuBudget) || !quantity(string(self.gpuBudget)).isGreaterThan(quantity('64Ti'))",
@@ -45,22 +46,22 @@ const memoryRules = [
   },
 ];
 
-/** As in a Model, which has checked them: rules inside nested lists cost the API server too much. */
+/** Without validation rules, which cost the API server too much in nested lists: the Model has validated the names. */
 export const fileNames = {
   files: z
-    .array(z.string().max(512).describe("A file of the source, relative to it."))
+    .array(z.string().max(512).describe("Path of a file, relative to the source."))
     .max(256)
     .meta({
-      description: "Files to fetch; empty for a source that is one file.",
+      description: "Files to fetch. Empty if the source is a single file.",
       "x-kubernetes-list-type": "atomic",
     })
     .default([]),
-  mmproj: z.string().max(512).describe("The projector file for images or audio.").optional(),
+  mmproj: z.string().max(512).describe("Projector file for image or audio input.").optional(),
 };
 
 const sources = (description: string) =>
   z
-    .array(z.string().min(1).max(2048).describe("Source, as status.models shows it."))
+    .array(nonEmpty(2048).describe("Source of the model, as listed in status.models."))
     .max(256)
     .meta({ description, "x-kubernetes-list-type": "set" })
     .default([]);
@@ -68,7 +69,7 @@ const sources = (description: string) =>
 const listOf = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["source"] };
 
 export const hostModelsSchema = z.object({
-  pinned: sources("Models that are never evicted here."),
+  pinned: sources("Models that are never evicted from this host."),
   prefetch: z
     .array(
       replicaModelSchema
@@ -76,22 +77,26 @@ export const hostModelsSchema = z.object({
         .extend({ ...fileNames, format: formatSchema.describe("Format of the weights.").optional() }),
     )
     .max(64)
-    .meta({ description: "Models that are downloaded here and evicted last.", ...listOf })
+    .meta({ description: "Models that the host downloads in advance and evicts last.", ...listOf })
     .default([]),
   removed: z
     .array(
       z.object({
-        source: z.string().min(1).max(2048).describe("Source, as status.models shows it."),
-        fetchedAt: timestamp("status.models.fetchedAt of the copy; one that is fetched later stays."),
+        source: nonEmpty(2048).describe("Source of the model, as listed in status.models."),
+        fetchedAt: timestamp(
+          "status.models.fetchedAt of the copy to remove. A copy that is fetched later is kept.",
+        ),
       }),
     )
     .max(256)
-    .meta({ description: "Copies that are to go, once they are neither in use nor pinned.", ...listOf })
+    .meta({ description: "Copies to remove once they are neither in use nor pinned.", ...listOf })
     .default([]),
   verifyRequest: z
     .string()
     .max(64)
-    .describe("Another value than status.verifyRequest: the stored models are verified now.")
+    .describe(
+      "Token that requests a verification. The host verifies its stored models when the value differs from status.verifyRequest.",
+    )
     .optional(),
 });
 
@@ -101,49 +106,49 @@ export const hostSpecSchema = z.object({
     .max(16)
     .meta({
       description:
-        "IP addresses or CIDRs that this host may serve on, for example 192.168.1.20 or 192.168.1.0/24. An agent can publish no address outside them.",
+        "IP addresses or CIDRs that this host may serve on, for example 192.168.1.20 or 192.168.1.0/24. The agent cannot publish any other address.",
       "x-kubernetes-list-type": "set",
     })
     .default([]),
   unschedulable: z
     .boolean()
-    .describe("True: cordoned. No new replica is scheduled here; running replicas stay.")
+    .describe("If true, the host is cordoned: no new replica is scheduled on it, and running replicas stay.")
     .default(false),
   drain: z
     .boolean()
     .describe(
-      "True: replicas are drained and rescheduled on other hosts, and no new replica is scheduled here.",
+      "If true, replicas are drained and rescheduled on other hosts, and no new replica is scheduled on this one.",
     )
     .default(false),
   memory: z
     .object({
       systemReserve: quantity(
-        "Memory kept free for macOS and other programs, subtracted from the GPU budget, for example 8Gi. Absent: 0.",
+        "Memory reserved for the operating system and other programs, for example 8Gi. It is subtracted from the GPU budget. Defaults to 0.",
       ).optional(),
       gpuBudget: quantity(
-        "Memory that engines may use together, in place of what the host itself reports, for example 48Gi.",
+        "Total memory that engines may use, for example 48Gi. Overrides the GPU budget that the host reports.",
       ).optional(),
       evictionEnabled: z
         .boolean()
-        .describe("False: no engine is evicted under memory pressure; new engines still wait.")
+        .describe(
+          "If false, no engine is evicted under memory pressure; new engines still wait until the pressure ends. Defaults to true.",
+        )
         .default(true),
     })
     .meta({
-      description: "How much memory engines may use, and what happens under pressure.",
+      description: "Memory that engines may use, and eviction under memory pressure.",
       "x-kubernetes-validations": memoryRules,
     })
     .prefault({}),
   disk: z
     .object({
       quota: quantity(
-        "Most disk space for stored models, for example 500Gi; models unused for longest go first. Absent: no limit.",
+        "Maximum disk space for stored models, for example 500Gi. The least recently used models are evicted first. Defaults to no limit.",
       ).optional(),
     })
     .describe("Limits on stored models.")
     .optional(),
   models: hostModelsSchema
-    .describe(
-      "What the model store is to keep and to remove; `metalbridge models pin --host` and its siblings write it.",
-    )
+    .describe("Models that the host keeps, downloads and removes, as set by `metalbridge models --host`.")
     .optional(),
 });

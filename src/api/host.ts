@@ -1,66 +1,50 @@
-/** Host: a machine that runs engines natively. Cluster-scoped; its spec is the operator's, its status the agent's. */
+/** Host: a machine that runs engines natively. It is cluster-scoped; the operator sets its spec, the agent its status. */
 import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
-import { bytes, objectName, shortText, timestamp, totalLength } from "./fields/shared.ts";
+import { bytes, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
-import { metadataSchema } from "./metadata.ts";
-
-/** Other agents and the gateway connect to it: no name, which its owner could point anywhere. */
-const servedAddressSchema = z
-  .string()
-  .min(2)
-  .max(45)
-  .regex(/^[0-9a-fA-F:.]+$/)
-  .meta({
-    description: "An IP address.",
-    "x-kubernetes-validations": [
-      {
-        rule: "isIP(self) && !ip(self).isLoopback() && !ip(self).isLinkLocalUnicast() && !ip(self).isUnspecified()",
-        message: "status.addresses: each must be an IP address that other machines can reach",
-      },
-    ],
-  });
+import { objectFields } from "./metadata.ts";
 
 const text = (description: string) => shortText(128, description).optional();
 const number = (description: string) => z.int().min(0).describe(description).optional();
 
 const hostInfoSchema = z.object({
-  machineId: text("Stable id of the machine."),
+  machineId: text("Stable ID of the machine."),
   os: text("Operating system: darwin or linux."),
-  osVersion: text("Its version, for example 26.1."),
+  osVersion: text("Version of the operating system, for example 26.1."),
   arch: text("Processor architecture, for example arm64."),
   chip: text("Name of the chip, for example Apple M4 Max."),
   hardwareModel: text("Model identifier, for example Mac16,5."),
-  performanceCores: number("Performance cores (all cores, where there is one kind)."),
-  efficiencyCores: number("Efficiency cores."),
-  gpuCores: number("GPU cores."),
+  performanceCores: number("Number of performance cores, or of all cores if there is only one kind."),
+  efficiencyCores: number("Number of efficiency cores."),
+  gpuCores: number("Number of GPU cores."),
   gpus: reportedGpusSchema.optional(),
   memoryBytes: number("Installed memory in bytes."),
   memoryBandwidthGBs: z
     .number()
     .min(0)
-    .describe("Memory bandwidth in GB/s, from the table of known chips.")
+    .describe("Memory bandwidth in GB/s, from a table of known chips.")
     .optional(),
-  agentVersion: text("Version of the agent."),
-  bootTime: text("When the machine last started."),
+  agentVersion: text("Agent version."),
+  bootTime: text("Time of the last boot."),
 });
 
 const hostRuntimeSchema = z.object({
   name: shortText(
     63,
-    "Runtime, as InferenceService.spec.runtime names it, or a program that runtime generic starts for services without a command.",
+    "Name of the runtime as in InferenceService.spec.runtime, or of a program that runtime generic starts for services without a command.",
   ),
-  version: shortText(128, "Its version or build.").optional(),
-  path: shortText(512, "Path of its executable.").optional(),
+  version: shortText(128, "Version or build of the runtime.").optional(),
+  path: shortText(512, "Path of the executable.").optional(),
 });
 
-/** Maximum bytes that one host may write: a thousand hosts must not fill the database of the cluster. */
+// These limits keep the status of a Host small: a thousand hosts must not fill the database of the cluster.
 export const HOST_MODELS_MAX = 256;
-/** All entries of a list together. */
+/** Maximum number of characters of all sources together. */
 export const SOURCES_LENGTH_MAX = 32_768;
 export const DAMAGED_MAX = 64;
 export const DAMAGED_LENGTH_MAX = 8_192;
@@ -71,59 +55,62 @@ const hostModelSchema = z.object({
     .string()
     .regex(/^[0-9a-fA-F]{0,64}$/)
     .max(64)
-    .describe("Checksum of the main file, in hex.")
+    .describe("SHA-256 of the main file, in hexadecimal digits.")
     .optional(),
-  sizeBytes: bytes("Bytes on disk.").optional(),
-  fetchedAt: timestamp("When this copy was complete.").optional(),
-  lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
+  sizeBytes: bytes("Size on disk, in bytes.").optional(),
+  fetchedAt: timestamp("Time at which the download of this copy finished.").optional(),
+  lastUsedAt: timestamp("Time at which an engine last used the model, rounded to the hour.").optional(),
   tokensPerSecond: z
     .number()
     .min(0)
     .describe(
-      "Generation speed on this host in tokens per second for one request: measured from the engine's counters while it serves, smoothed, rounded to two digits. Absent until 100 tokens and one second of work are measured.",
+      "Generation speed of a single request on this host, in tokens per second. Measured from the engine's counters, smoothed, and rounded to two digits. Absent until 100 tokens and one second of work were measured.",
     )
     .optional(),
-  inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
-  pinned: z.boolean().describe("True: never evicted.").optional(),
-  verifiedAt: timestamp("When all of its files were last known to match their checksums.").optional(),
+  inUse: z.boolean().describe("True while a replica on this host uses the model.").optional(),
+  pinned: z.boolean().describe("True if the model is never evicted.").optional(),
+  verifiedAt: timestamp("Time at which all of its files last matched their checksums.").optional(),
   damaged: z
     .boolean()
-    .describe("True: a file was found damaged and set aside; it is downloaded again when it is needed.")
+    .describe(
+      "True if a damaged file was found and quarantined. The file is downloaded again when it is needed.",
+    )
     .optional(),
 });
 
-/** Of one host: its status must stay small. */
 export const INSTALLED_MAX = 128;
 export const INSTALLED_NAME_MAX = 256;
 
 const hostInstalledSchema = z.object({
-  source: shortText(INSTALLED_NAME_MAX, "As spec.source of a Model, or a file's name."),
-  runtime: shortText(63, `Program that keeps it: ${MODEL_KEEPERS}`),
-  sizeBytes: bytes("Bytes on disk.").optional(),
+  source: shortText(
+    INSTALLED_NAME_MAX,
+    "Source of the model in the form of Model.spec.source, or a file name.",
+  ),
+  runtime: shortText(63, `Program that stores the model: ${MODEL_KEEPERS}`),
+  sizeBytes: bytes("Size on disk, in bytes.").optional(),
 });
 
+const sha256 = z
+  .string()
+  .max(64)
+  .regex(/^[0-9a-f]{64}$/);
+
 const hostPeerSchema = z.object({
-  fingerprint: z
-    .string()
-    .max(64)
-    .regex(/^[0-9a-f]{64}$/)
-    .describe("SHA-256 of the certificate that this host proves itself with to other hosts."),
+  fingerprint: sha256.describe(
+    "SHA-256 fingerprint of the certificate that this host presents to other hosts.",
+  ),
   port: z
     .int()
     .min(1)
     .max(65_535)
-    .describe("Port on which it gives weights to other hosts. Absent while it does not listen.")
+    .describe("Port on which the host serves weights to other hosts. Absent while it does not listen.")
     .optional(),
   offers: z
     .array(
       z.object({
-        sha256: z
-          .string()
-          .max(64)
-          .regex(/^[0-9a-f]{64}$/)
-          .describe("Checksum of the file, in hex."),
-        since: z.iso.datetime({ offset: true }).describe("When the download began."),
-        complete: z.boolean().describe("True once the whole file is here.").optional(),
+        sha256: sha256.describe("SHA-256 of the file, in hexadecimal digits."),
+        since: timestamp("Time at which the download started."),
+        complete: z.boolean().describe("True once the download has finished.").optional(),
       }),
     )
     .max(64)
@@ -135,19 +122,15 @@ const hostPeerSchema = z.object({
 });
 
 const hostRemoteSchema = z.object({
-  fingerprint: z
-    .string()
-    .max(64)
-    .regex(/^[0-9a-f]{64}$/)
-    .describe(
-      "SHA-256 of the certificate that this host proves itself with; new at each start of the agent.",
-    ),
-  port: z.int().min(1).max(65_535).describe("Port on the host's address."),
-  logs: z.boolean().describe("Whether logs of engines can be read."),
-  doctor: z.boolean().describe("Whether `metalbridge doctor --host` can be run."),
+  fingerprint: sha256.describe(
+    "SHA-256 fingerprint of the certificate that this host presents. The agent creates a new certificate at each start.",
+  ),
+  port: z.int().min(1).max(65_535).describe("Port of the remote access on the host's address."),
+  logs: z.boolean().describe("True if users can read the logs of engines."),
+  doctor: z.boolean().describe("True if users can run `metalbridge doctor --host`."),
 });
 
-/** Of one host. */
+/** Maximum number of orders of one host. */
 export const PREFETCH_MAX = 256;
 /** Maximum size of all orders as the API server stores them: a Host must stay below the 1.5 MiB limit of an object. */
 export const PREFETCH_BYTES_MAX = 256 * 1024;
@@ -160,7 +143,7 @@ const prefetchOrderSchema = z.object({
   model: replicaModelSchema
     .omit({ gguf: true })
     .extend(fileNames)
-    .describe("The weights, fully resolved: the agent reads no Model."),
+    .describe("Resolved description of the weights. The agent does not read the Model."),
 });
 
 const prefetchStateSchema = z.object({
@@ -173,16 +156,18 @@ const prefetchStateSchema = z.object({
   source: z.string().max(2048).describe("Source of the model."),
   phase: z
     .enum(["Pending", "Downloading", "Ready", "Failed"])
-    .describe("Pending: waits, or is retried soon. Failed: a retry will not help before something changes."),
+    .describe(
+      "Phase of the download. Pending: queued, or waiting for a retry. Failed: not retried until something changes.",
+    ),
   reason: z
     .string()
     .max(63)
     .regex(/^[A-Za-z0-9]*$/)
-    .describe("Code of the last failure; see docs/errors.md.")
+    .describe("Reason code of the last failure; see docs/errors.md.")
     .optional(),
-  message: shortText(256, "What failed, then what to do.").optional(),
-  bytes: bytes("Bytes that are here; in steps.").optional(),
-  totalBytes: bytes("Bytes of all files, if known.").optional(),
+  message: shortText(256, "Human-readable description of the failure and its remedy.").optional(),
+  bytes: bytes("Bytes downloaded so far, rounded.").optional(),
+  totalBytes: bytes("Total size of all files in bytes, if known.").optional(),
 });
 
 export const hostStatusSchema = z.object({
@@ -192,48 +177,48 @@ export const hostStatusSchema = z.object({
     .max(30)
     .meta({
       description:
-        "When the controller last saw the host come or go, the newest last: what Flapping is judged by. Old ones stay until the next.",
+        "Times at which the host became reachable or unreachable, newest last. The condition Flapping is based on them. Old entries are removed when an entry is added.",
       "x-kubernetes-list-type": "atomic",
     })
     .optional(),
   addresses: z
-    .array(servedAddressSchema)
+    .array(reachableAddress("status.addresses", /^[0-9a-fA-F:.]+$/))
     .max(4)
     .meta({
-      description: "Addresses that the agent currently serves on.",
+      description: "IP addresses that the agent currently serves on.",
       "x-kubernetes-list-type": "atomic",
     })
     .optional(),
-  info: hostInfoSchema.describe("Hardware and OS of the machine.").optional(),
+  info: hostInfoSchema.describe("Hardware and operating system of the machine.").optional(),
   runtimes: z
     .array(hostRuntimeSchema)
     .max(32)
     .meta({
-      description: "Engines that are installed here.",
+      description: "Engines that are installed on this host.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["name"],
     })
     .optional(),
-  memory: hostMemorySchema.describe("Memory in bytes.").optional(),
+  memory: hostMemorySchema.describe("Memory of the host.").optional(),
   disk: z
     .object({
-      totalBytes: number("Size of the volume that holds the store."),
-      freeBytes: number("Free space on that volume, rounded."),
-      usedBytes: number("Space that stored models take."),
+      totalBytes: number("Size of the volume that holds the model store, in bytes."),
+      freeBytes: number("Free space on that volume in bytes, rounded."),
+      usedBytes: number("Space that the stored models use, in bytes."),
     })
-    .describe("Disk of the model store, in bytes.")
+    .describe("Disk usage of the model store.")
     .optional(),
   peer: hostPeerSchema
-    .describe("How other hosts fetch weights from this one. Absent: they cannot.")
+    .describe("Peer server from which other hosts fetch weights. Absent if this host does not serve weights.")
     .optional(),
   remote: hostRemoteSchema
-    .describe("What users of the cluster can read of this host without a login on it. Absent: nothing.")
+    .describe("Remote access to this host for users of the cluster. Absent if it is disabled.")
     .optional(),
   models: z
     .array(hostModelSchema)
     .max(HOST_MODELS_MAX)
     .meta({
-      description: "Models in this host's store: those in use, then those used last.",
+      description: "Models in the model store of this host: those in use first, then the most recently used.",
       "x-kubernetes-list-type": "atomic",
       ...totalLength(SOURCES_LENGTH_MAX, "status.models: sources", "source"),
     })
@@ -243,18 +228,18 @@ export const hostStatusSchema = z.object({
     .max(INSTALLED_MAX)
     .meta({
       description:
-        "Models that other programs keep on this machine, as far as the agent's user can read them. They are not in the store and not managed.",
+        "Models of other programs on this machine that the agent's user can read. They are neither in the model store nor managed.",
       "x-kubernetes-list-type": "atomic",
     })
     .optional(),
-  installedLeftOut: number("How many more such models there are, beyond the limits of this list."),
+  installedLeftOut: number("Number of such models that do not fit in this list."),
   prefetch: z
     .object({
       wanted: z
         .array(prefetchOrderSchema)
         .max(PREFETCH_MAX)
         .meta({
-          description: "What this host is to fetch for Models with spec.prefetch; written by the controller.",
+          description: "Models with spec.prefetch that this host downloads. Written by the controller.",
           "x-kubernetes-list-type": "atomic",
         })
         .optional(),
@@ -262,37 +247,37 @@ export const hostStatusSchema = z.object({
         .array(prefetchStateSchema)
         .max(PREFETCH_STATES_MAX)
         .meta({
-          description: "How far each is; written by the agent.",
+          description: "State of each download. Written by the agent.",
           "x-kubernetes-list-type": "atomic",
           ...totalLength(PREFETCH_LENGTH_MAX, "status.prefetch.models: sources", "source"),
         })
         .optional(),
     })
-    .describe("Models that are fetched before any service needs them.")
+    .describe("Models that are downloaded before a service needs them.")
     .optional(),
-  verifyRequest: text("The spec.models.verifyRequest that was carried out last."),
+  verifyRequest: text("Value of spec.models.verifyRequest that was carried out last."),
   verifyDamaged: z
     .array(z.string().max(2048).describe("Source of the model."))
     .max(DAMAGED_MAX)
     .meta({
       ...totalLength(DAMAGED_LENGTH_MAX, "status.verifyDamaged"),
-      description: "Models of which that verification found a damaged file, also where they are whole again.",
+      description:
+        "Models in which that verification found a damaged file, including models that were repaired since.",
       "x-kubernetes-list-type": "atomic",
     })
     .optional(),
 });
 
 export const hostSchema = z.object({
-  apiVersion: z.string().exactOptional(),
-  kind: z.string().exactOptional(),
-  metadata: metadataSchema,
+  ...objectFields,
   spec: hostSpecSchema.describe("Desired state of the host, set by the operator.").prefault({}),
   status: hostStatusSchema
-    .describe("Status reported by the host's agent, with the controller's conditions Reachable and Lost.")
+    .describe(
+      "Status of the host, reported by its agent. The controller writes the conditions Reachable, Lost and Flapping.",
+    )
     .optional(),
 });
 
-export type HostSpec = z.output<typeof hostSpecSchema>;
 export type HostStatus = z.output<typeof hostStatusSchema>;
 export type HostSystemInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;

@@ -1,4 +1,4 @@
-/** InferenceReplica: what a Pod is on nodes, on a host. One service on one host, everything resolved. */
+/** InferenceReplica: an engine of a service on a host, with all references resolved. It is the counterpart of a Pod. */
 import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { engineSettingsSchema } from "./engine-settings.ts";
@@ -9,46 +9,53 @@ import {
   changeMarkerSchema,
   formatSchema,
   hostName,
+  int32,
   localReference,
+  nonEmpty,
   objectName,
   prioritySchema,
   refreshPolicySchema,
   relativeFile,
   sha256Schema,
   shortText,
+  summaryFields,
   timestamp,
 } from "./fields/shared.ts";
-import { metadataSchema } from "./metadata.ts";
+import { objectFields } from "./metadata.ts";
 
-/** A replica that has been Ready for this long resets its crash count and its backoff. */
+/** Time in phase Ready after which a replica's crash count and backoff are reset. */
 export const RESTARTS_RESET_AFTER_MS = 10 * 60_000;
 
 export const replicaModelSchema = z.object({
-  source: z.string().min(1).max(2048).describe("Source of the weights, as in Model.spec.source."),
+  source: nonEmpty(2048).describe("Source of the weights, as in Model.spec.source."),
   files: z
-    .array(relativeFile("A file of the source, relative to it."))
+    .array(relativeFile("Path of a file, relative to the source."))
     .max(256)
-    .describe("Files to fetch; empty for a source that is a single file.")
+    .describe("Files to fetch. Empty if the source is a single file.")
     .default([]),
   quantization: z
     .string()
     .max(64)
     .describe(
-      "Selects the model in a folder on the host. For remote sources, files already names the selected one.",
+      "Quantization that selects the model in a folder on the host. For remote sources, files names the selected model.",
     )
     .optional(),
   revision: z
     .string()
     .max(128)
-    .describe("Commit of the repository to fetch. Absent: the revision that the source names.")
+    .describe("Commit of the repository to fetch. Defaults to the revision in the source.")
     .optional(),
   changeMarker: changeMarkerSchema.optional(),
-  mmproj: relativeFile("The projector file for images or audio.").optional(),
+  mmproj: relativeFile("Projector file for image or audio input.").optional(),
   sha256: sha256Schema
-    .describe("Checksum that the main file must have, in hex. Absent: not checked.")
+    .describe(
+      "Required SHA-256 of the main file, in hexadecimal digits. If absent, the checksum is not verified.",
+    )
     .optional(),
   format: formatSchema.describe("Format of the weights."),
-  gguf: ggufSchema.describe("Metadata from the file's header, if the controller could read it.").optional(),
+  gguf: ggufSchema
+    .describe("Metadata from the header of the file, if the controller could read it.")
+    .optional(),
   sizeBytes: bytes("Total size of all files in bytes, if known before the download.").optional(),
   secretRef: localReference(
     "Secret with the credentials for the source.",
@@ -56,7 +63,7 @@ export const replicaModelSchema = z.object({
   ).optional(),
   refreshPolicy: refreshPolicySchema
     .describe(
-      "As in Model.spec.refreshPolicy. The content of a replica never changes: other content is another revision.",
+      "Refresh policy of the Model. The content of a replica never changes: changed content is a new revision.",
     )
     .default("IfNotPresent"),
 });
@@ -66,82 +73,83 @@ export const loraScaleSchema = z
   .number()
   .min(-10)
   .max(10)
-  .describe("Strength of the adapter: 1 as trained, 0 loaded but off until a request sets its own scale.");
+  .describe(
+    "Strength of the adapter. 1 applies it as trained. 0 loads it without applying it until a request sets a scale.",
+  );
 
 const replicaTemplateSchema = z.object({
-  hostName: hostName("The Host that runs this replica."),
-  serviceName: objectName("The InferenceService it belongs to, in the same namespace."),
-  serviceUid: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("The uid of that InferenceService, to distinguish it from a new one of the same name."),
-  revision: z
-    .string()
-    .min(1)
-    .max(63)
-    .describe("Hash of this template without host and revision; replicas of one revision are identical."),
-  runtime: runtimeSchema.describe("The engine that runs the model."),
-  model: replicaModelSchema.describe("The weights, fully resolved: the agent reads no Model."),
+  hostName: hostName("Name of the Host that runs this replica."),
+  serviceName: objectName("Name of the InferenceService that owns the replica, in the same namespace."),
+  serviceUid: nonEmpty(64).describe("UID of that InferenceService."),
+  revision: nonEmpty(63).describe(
+    "Hash of the template without hostName and revision. All replicas of a revision are identical.",
+  ),
+  runtime: runtimeSchema.describe("Runtime that runs the model."),
+  model: replicaModelSchema.describe(
+    "Resolved description of the weights. The agent does not read the Model.",
+  ),
   draft: replicaModelSchema
-    .describe("The draft model of speculative decoding, resolved like the main model.")
+    .describe("Draft model for speculative decoding, resolved like the main model.")
     .optional(),
   loraAdapters: z
     .array(
       z.object({
-        model: replicaModelSchema.describe("The adapter's weights, resolved like the main model."),
+        model: replicaModelSchema.describe("Weights of the adapter, resolved like the main model."),
         scale: loraScaleSchema,
       }),
     )
     .max(LORA_ADAPTERS_MAX)
-    .meta({ description: "LoRA adapters, in order.", "x-kubernetes-list-type": "atomic" })
+    .meta({
+      description: "LoRA adapters, in the order in which they are applied.",
+      "x-kubernetes-list-type": "atomic",
+    })
     .optional(),
-  engine: engineSettingsSchema.describe("Engine settings, with defaults filled in."),
+  engine: engineSettingsSchema.describe("Engine settings with all defaults filled in."),
   auth: z
     .object({
-      secretName: objectName("Secret with the API key, in the replica's namespace."),
-      key: z.string().min(1).max(253).describe("Key within the Secret."),
+      secretName: objectName("Name of the Secret with the API key, in the replica's namespace."),
+      key: nonEmpty(253).describe("Key within the Secret."),
     })
-    .describe("The API key that clients must send. Absent: none required.")
+    .describe("API key that clients must send. If absent, no key is required.")
     .optional(),
   gate: z
     .enum(["Always", "Never"])
-    .describe("Whether the gate is in front of the engine. Absent: if the engine, auth or tls needs it.")
+    .describe(
+      "Use of the gate in front of the engine. If absent, the gate is used if the runtime, auth or tls requires it.",
+    )
     .optional(),
   tls: z
-    .object({ secretName: objectName("Secret with tls.crt and tls.key, in the replica's namespace.") })
-    .describe("The certificate that the gate serves. Absent: plain HTTP.")
+    .object({
+      secretName: objectName("Name of the Secret with tls.crt and tls.key, in the replica's namespace."),
+    })
+    .describe("TLS certificate of the gate. If absent, the gate serves plain HTTP.")
     .optional(),
 });
 
 const replicaMemorySchema = z.object({
-  claimBytes: bytes("Memory reserved for this replica: the sum of the parts below."),
-  weightsBytes: bytes("Weights, always in full: on Metal they are wired.").default(0),
-  kvBytes: bytes("KV cache for the engine's whole context.").default(0),
-  computeBytes: bytes("Compute buffers.").default(0),
-  outputBytes: bytes("Output buffers.").default(0),
-  promptCacheBytes: bytes("Cache of earlier prompts.").default(0),
-  projectorBytes: bytes("Projector for images or sound.").default(0),
-  draftBytes: bytes("Draft model with its own KV cache.").default(0),
-  loraBytes: bytes("LoRA adapters.").default(0),
-  overheadBytes: bytes("The process itself, and a margin.").default(0),
+  claimBytes: bytes("Memory reserved for this replica in bytes: the sum of the other fields."),
+  weightsBytes: bytes("Weights in bytes, always in full because Metal wires them.").default(0),
+  kvBytes: bytes("KV cache for the full context, in bytes.").default(0),
+  computeBytes: bytes("Compute buffers, in bytes.").default(0),
+  outputBytes: bytes("Output buffers, in bytes.").default(0),
+  promptCacheBytes: bytes("Cache of earlier prompts, in bytes.").default(0),
+  projectorBytes: bytes("Projector for image or audio input, in bytes.").default(0),
+  draftBytes: bytes("Draft model with its KV cache, in bytes.").default(0),
+  loraBytes: bytes("LoRA adapters, in bytes.").default(0),
+  overheadBytes: bytes("The engine process itself, with a margin, in bytes.").default(0),
 });
 
 const replicaProbesSchema = z.object({
-  startSeconds: z
-    .int32()
-    .min(1)
-    .max(86400)
+  startSeconds: int32(1, 86400)
     .describe(
-      "Startup timeout in seconds, extended while the engine makes progress. Absent: scaled to the size of the weights.",
+      "Startup timeout in seconds, extended while the engine makes progress. Defaults to a value that scales with the size of the weights.",
     )
     .optional(),
-  timeoutSeconds: z.int32().min(1).max(600).describe("Timeout of one health probe in seconds.").default(5),
-  failureThreshold: z
-    .int32()
-    .min(1)
-    .max(100)
-    .describe("Consecutive failed health probes, each on a new connection, before the engine counts as hung.")
+  timeoutSeconds: int32(1, 600).describe("Timeout of one health probe in seconds.").default(5),
+  failureThreshold: int32(1, 100)
+    .describe(
+      "Number of consecutive failed health probes, each on a new connection, after which the engine counts as hung.",
+    )
     .default(3),
 });
 
@@ -149,12 +157,12 @@ export const DRAIN_SECONDS_DEFAULT = 30;
 export const DRAIN_SECONDS_MAX = 3600;
 export const HOST_LOST_SECONDS_DEFAULT = 300;
 
-/** `spec.drain.reason` of a preempted replica. */
+/** Value of `spec.drain.reason` for a preempted replica. */
 export const DRAIN_PREEMPTED = "Preempted";
 
 export const inferenceReplicaSpecSchema = z.object({
   template: replicaTemplateSchema.meta({
-    description: "What runs and where. Immutable as a whole: a change is a new replica.",
+    description: "Engine, weights and host of the replica. Immutable: a change creates a new replica.",
     "x-kubernetes-validations": [
       {
         rule: "self == oldSelf",
@@ -162,37 +170,35 @@ export const inferenceReplicaSpecSchema = z.object({
       },
     ],
   }),
-  memory: replicaMemorySchema.describe("The memory claim, itemized. It can be corrected without a restart."),
+  memory: replicaMemorySchema.describe(
+    "Memory claim of the replica, itemized. It can change without a restart.",
+  ),
   priority: prioritySchema
     .describe("Priority in the scheduling queue and under memory pressure.")
     .default("normal"),
   evictionProtection: z
     .boolean()
-    .describe("True: this engine is never evicted under memory pressure.")
+    .describe("If true, the engine is never evicted under memory pressure.")
     .default(false),
-  probes: replicaProbesSchema.describe("How the agent judges the engine's health.").prefault({}),
-  drainSeconds: z
-    .int32()
-    .min(0)
-    .max(DRAIN_SECONDS_MAX)
-    .describe("Drain timeout: maximum seconds to wait for requests in flight before the engine is stopped.")
-    .default(DRAIN_SECONDS_DEFAULT),
-  hostLostSeconds: z
-    .int32()
-    .min(1)
-    .max(604800)
+  probes: replicaProbesSchema.describe("Health probes of the engine.").prefault({}),
+  drainSeconds: int32(0, DRAIN_SECONDS_MAX)
     .describe(
-      "Seconds without a Lease renewal after which the host is marked lost and this replica is rescheduled.",
+      "Maximum time in seconds to wait for requests in flight before the engine is stopped. Defaults to 30.",
+    )
+    .default(DRAIN_SECONDS_DEFAULT),
+  hostLostSeconds: int32(1, 604800)
+    .describe(
+      "Time in seconds without a Lease renewal after which the host is marked lost and the replica is rescheduled. Defaults to 300.",
     )
     .default(HOST_LOST_SECONDS_DEFAULT),
   drain: z
     .object({
-      reason: z.string().min(1).max(63).describe("Reason code of the drain."),
+      reason: nonEmpty(63).describe("Reason code of the drain."),
       deadline: timestamp(
-        "Drain deadline. Absent: drainSeconds after all nodes have applied the withdrawal.",
+        "Drain deadline. Defaults to drainSeconds after all nodes have applied the withdrawal.",
       ).optional(),
     })
-    .describe("Set by the controller: withdraw and drain this replica, then keep it stopped.")
+    .describe("Request of the controller to withdraw and drain the replica and to keep it stopped.")
     .optional(),
 });
 
@@ -213,56 +219,51 @@ const replicaPhaseSchema = z.enum(REPLICA_PHASES);
 export type ReplicaPhase = z.output<typeof replicaPhaseSchema>;
 
 const lastExitSchema = z.object({
-  code: z.int32().describe("Exit code, if the process exited without a signal.").optional(),
+  code: z.int32().describe("Exit code, if no signal terminated the process.").optional(),
   signal: shortText(32, "Signal that terminated the process, for example SIGKILL.").optional(),
-  killedByUs: z.boolean().describe("True if the agent stopped it.").optional(),
+  killedByUs: z.boolean().describe("True if the agent stopped the process.").optional(),
   reason: shortText(63, "Reason for the exit, derived from exit status and log.").optional(),
   at: timestamp("Time of the exit.").optional(),
-  logTail: z.string().max(4096).describe("Log tail: the last lines of its log.").optional(),
+  logTail: z.string().max(4096).describe("Last lines of the engine's log.").optional(),
 });
 
-/** Newest last. */
 export const TRANSITIONS_MAX = 10;
 export const TRANSITION_MESSAGE_MAX = 512;
 
 export const transitionSchema = z.object({
-  at: timestamp("When the agent saw it."),
+  at: timestamp("Time at which the agent observed the transition."),
   phase: replicaPhaseSchema.describe("The new phase."),
-  reason: shortText(63, "Stable reason code; see docs/errors.md."),
+  reason: shortText(63, "Reason code; see docs/errors.md."),
   message: z.string().max(TRANSITION_MESSAGE_MAX).describe("Human-readable reason.").optional(),
 });
 
 export const inferenceReplicaStatusSchema = z.object({
   phase: replicaPhaseSchema
     .describe(
-      "Phase of the replica. It is ready if the phase is Ready and the condition HostReachable is True.",
+      "Phase of the replica. The replica is ready if the phase is Ready and the condition HostReachable is True.",
     )
     .optional(),
-  reason: shortText(63, "Stable reason code of the phase; see docs/errors.md.").optional(),
+  reason: shortText(63, "Reason code of the phase; see docs/errors.md.").optional(),
   message: z
     .string()
     .max(2048)
-    .describe("Human-readable message: what is the case, then what to do.")
+    .describe("Human-readable description of the current state and of what to do about it.")
     .optional(),
-  observedGeneration: z
-    .int()
-    .min(0)
-    .describe("The metadata.generation that this status is based on.")
-    .optional(),
+  observedGeneration: summaryFields.observedGeneration,
   progress: z
     .object({
       bytes: bytes("Bytes fetched so far."),
-      totalBytes: bytes("Bytes to fetch, if known.").optional(),
+      totalBytes: bytes("Total number of bytes to fetch, if known.").optional(),
       bytesPerSecond: z.number().min(0).describe("Current download speed in bytes per second.").optional(),
     })
-    .describe("Download progress while Fetching; written at most every 5 s and 5 %.")
+    .describe("Download progress in phase Fetching. Updated at most every 5 seconds or 5 percent.")
     .optional(),
-  port: z.int32().min(1).max(65535).describe("Port on the host that the engine listens on.").optional(),
-  pid: z.int32().min(1).describe("Process id of the engine on its host.").optional(),
-  startedAt: timestamp("When the running process was started.").optional(),
-  readyAt: timestamp("When it last became ready.").optional(),
+  port: int32(1, 65535).describe("Port on the host that the engine listens on.").optional(),
+  pid: z.int32().min(1).describe("Process ID of the engine on its host.").optional(),
+  startedAt: timestamp("Time at which the running process was started.").optional(),
+  readyAt: timestamp("Time at which the replica last became ready.").optional(),
   nextTryAt: timestamp(
-    "Time of the next retry: a restart after a crash, a download. Absent when no retry is pending.",
+    "Time of the next retry, for example of a start or a download. Absent if no retry is pending.",
   ).optional(),
   restarts: z
     .int32()
@@ -272,28 +273,28 @@ export const inferenceReplicaStatusSchema = z.object({
   contextPerSlot: z
     .int32()
     .min(0)
-    .describe("Maximum tokens per request, as reported by the engine.")
+    .describe("Maximum number of tokens per request, as reported by the engine.")
     .optional(),
-  lastExit: lastExitSchema.describe("The engine's last exit.").optional(),
+  lastExit: lastExitSchema.describe("Last exit of the engine.").optional(),
   memory: z
     .object({
-      claimBytes: bytes("Bytes reserved on the host.").optional(),
+      claimBytes: bytes("Memory reserved on the host, in bytes.").optional(),
       claimBasis: z
         .string()
         .max(256)
-        .describe("What the claim is based on, where the files do not say what the engine will take.")
+        .describe("Basis of the claim, if it cannot be derived from the files.")
         .optional(),
-      footprintBytes: bytes("Measured footprint in bytes, most recent reading.").optional(),
+      footprintBytes: bytes("Most recently measured memory footprint of the engine, in bytes.").optional(),
     })
-    .describe("Memory reserved and used.")
+    .describe("Reserved and used memory.")
     .optional(),
   model: z
     .object({
-      sizeBytes: bytes("Bytes of all files on the host.").optional(),
-      sha256: shortText(64, "Checksum of the main file, in hex.").optional(),
-      gguf: ggufSchema.describe("Metadata from its header.").optional(),
+      sizeBytes: bytes("Total size of all files on the host, in bytes.").optional(),
+      sha256: shortText(64, "SHA-256 of the main file, in hexadecimal digits.").optional(),
+      gguf: ggufSchema.describe("Metadata from the header of the file.").optional(),
     })
-    .describe("The model as found on the host.")
+    .describe("Model as found on the host.")
     .optional(),
   transitions: z
     .array(transitionSchema)
@@ -304,9 +305,7 @@ export const inferenceReplicaStatusSchema = z.object({
 });
 
 export const inferenceReplicaSchema = z.object({
-  apiVersion: z.string().exactOptional(),
-  kind: z.string().exactOptional(),
-  metadata: metadataSchema,
+  ...objectFields,
   spec: inferenceReplicaSpecSchema.describe("Desired state of the replica, set by the controller."),
   status: inferenceReplicaStatusSchema.describe("Status of the replica, reported by its agent.").optional(),
 });
@@ -317,6 +316,5 @@ export type ReplicaMemory = z.output<typeof replicaMemorySchema>;
 export type ReplicaProbes = z.output<typeof replicaProbesSchema>;
 export type ReplicaTransition = z.output<typeof transitionSchema>;
 export type LastExit = z.output<typeof lastExitSchema>;
-export type InferenceReplicaSpec = z.output<typeof inferenceReplicaSpecSchema>;
 export type InferenceReplicaStatus = z.output<typeof inferenceReplicaStatusSchema>;
 export type InferenceReplica = z.output<typeof inferenceReplicaSchema>;

@@ -1,11 +1,11 @@
-/** Whether an agent has joined as a host. Hosts may be registered long before they join. */
+/** Tells whether an agent has joined as a host. Hosts may be registered long before they join. */
 import { getCondition } from "./conditions.ts";
 import type { Host } from "./host.ts";
 
 /** Reason of Reachable=Unknown until an agent joins. */
 export const NEVER_SEEN = "HostNeverSeen";
 
-/** As the controller has judged it; before that, whether an agent has written a status. */
+/** Uses the condition Reachable of the controller; before it exists, checks whether an agent has written a status. */
 export function hasJoined({ status }: Pick<Host, "status">): boolean {
   const reachable = getCondition(status?.conditions, "Reachable");
   return reachable === undefined ? status !== undefined : reachable.reason !== NEVER_SEEN;

@@ -1,4 +1,4 @@
-/** Object metadata and the address of a kind, as the API server has them. Structurally the same as the client's types. */
+/** Object metadata and the address of a kind, as the API server defines them. */
 import { z } from "zod";
 
 export interface ObjectMeta {
@@ -16,18 +16,25 @@ export interface ObjectMeta {
   managedFields?: { manager?: string; operation?: string; subresource?: string; fieldsV1?: unknown }[];
 }
 
-/** One kind of object as the API server addresses it. `T` ties results to it. */
+/** Address of a kind at the API server. `T` is the type of its objects. */
 export interface ApiKind<T> {
   readonly group: string;
   readonly version: string;
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Type carrier only; never set. */
+  /** Never set: it only carries the type. */
   readonly __object?: T;
 }
 
 /** The API server validates metadata itself; only its shape matters here. */
-export const metadataSchema = z.custom<ObjectMeta>(
+const metadataSchema = z.custom<ObjectMeta>(
   (value) => typeof value === "object" && value !== null && "name" in value,
 );
+
+/** Fields that the schemas of all kinds share. */
+export const objectFields = {
+  apiVersion: z.string().exactOptional(),
+  kind: z.string().exactOptional(),
+  metadata: metadataSchema,
+};

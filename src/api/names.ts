@@ -1,16 +1,16 @@
-/** Names that are made rather than given, and the limits that keep them legal. */
+/** Generated names, and the limits that keep them valid. */
 import { hash } from "../util/hash.ts";
 
-/** Longest name of an InferenceService: a DNS label with room left for what is made from it. */
+/** Maximum length of an InferenceService's name: a DNS label that leaves room for suffixes. */
 export const SERVICE_NAME_MAX = 50;
-/** Longest name of a Host: it is used as a label value. */
+/** Maximum length of a Host's name, which is used as a label value. */
 export const HOST_NAME_MAX = 63;
-/** Longest name of an InferenceReplica: it is used as a label value and as a slice name. */
+/** Maximum length of an InferenceReplica's name, which is used as a label value and as the name of a slice. */
 export const REPLICA_NAME_MAX = 63;
 
 const HASH_DIGITS = 10;
 
-/** `namespace/name`, or `name` for cluster-scoped objects: one key for caches, queues and plans. */
+/** `namespace/name`, or `name` for cluster-scoped objects: the key of an object in caches, queues and plans. */
 export function keyOf({
   namespace,
   name,
@@ -26,13 +26,13 @@ export interface ReplicaNameParts {
   readonly serviceUid: string;
   readonly ordinal: number;
   readonly revision: string;
-  /** Grows when the same slot is placed once more, for example after its host was lost. */
+  /** Incremented when the same slot is placed again, for example after its host was lost. */
   readonly attempt: number;
 }
 
 /**
- * `<service>-<ordinal>-<hash>`. The host is left out on purpose: a second placement of the same slot
- * collides (AlreadyExists) instead of running twice. A long service name is cut; the hash keeps it unique.
+ * `<service>-<ordinal>-<hash>`. The name does not contain the host on purpose: a second placement of the same slot
+ * collides (AlreadyExists) instead of running twice. A long service name is truncated; the hash keeps it unique.
  */
 export function replicaName({ service, serviceUid, ordinal, revision, attempt }: ReplicaNameParts): string {
   const digest = hash(JSON.stringify([serviceUid, ordinal, revision, attempt]), HASH_DIGITS);

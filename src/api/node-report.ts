@@ -1,17 +1,18 @@
-/** What a node of the cluster says of itself in a ConfigMap: `metalbridge node` writes it, and nothing in it is trusted. Pure. */
+/** The report of a cluster node in a ConfigMap. `metalbridge node` writes it, and its readers do not trust it. Pure. */
 import { z } from "zod";
+import { parseJson } from "../util/parse-json.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 
 export const NODE_REPORT_KEY = "node.json";
 const NAME_PREFIX = "metalbridge-node-";
-/** No machine has more. */
+/** More memory than any machine has. */
 const MAX_BYTES = 64 * 1024 ** 4;
 const MAX_CORES = 4096;
 const MAX_TEXT = 256;
 export const MAX_REPORTED_RUNTIMES = 32;
 export const MAX_REPORTED_MODELS = 256;
 const MAX_NOTES = 32;
-/** A ConfigMap holds 1 MiB. */
+/** Well below the 1 MiB limit of a ConfigMap. */
 const MAX_CHARACTERS = 256 * 1024;
 
 const text = z.string().min(1).max(MAX_TEXT);
@@ -19,7 +20,7 @@ const text = z.string().min(1).max(MAX_TEXT);
 const memorySchema = z
   .object({
     totalBytes: z.int().min(1).max(MAX_BYTES),
-    /** What programs could get now; in coarse steps, so that noise is not written. */
+    /** Memory that is available to programs, rounded so that small changes are not published. */
     availableBytes: z.int().min(0).max(MAX_BYTES).optional(),
   })
   .refine(({ totalBytes, availableBytes = 0 }) => availableBytes <= totalBytes, {
@@ -28,9 +29,9 @@ const memorySchema = z
   });
 
 export const installedModelSchema = z.object({
-  /** A source, as spec.source of a Model has it, or a file's name. */
+  /** A source in the form of Model.spec.source, or a file name. */
   name: text,
-  /** The program that keeps it. */
+  /** The program that stores the model. */
   runtime: text,
   sizeBytes: z.int().min(0).max(MAX_BYTES).optional(),
 });
@@ -40,13 +41,13 @@ export const nodeReportSchema = z.object({
   cpu: z.object({
     name: text.optional(),
     cores: z.int().min(1).max(MAX_CORES).optional(),
-    /** As Kubernetes calls it: amd64, arm64. */
+    /** Architecture as named by Kubernetes: amd64, arm64. */
     arch: text.optional(),
   }),
   gpus: reportedGpusSchema,
   runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MAX_REPORTED_RUNTIMES),
   models: z.array(installedModelSchema).max(MAX_REPORTED_MODELS),
-  /** What could not be read, or was no possible value, each with the reason. */
+  /** Readings that failed or were invalid, each with the reason. */
   leftOut: z.array(text).max(MAX_NOTES),
 });
 
@@ -67,24 +68,20 @@ export function nodeOfReport(name: string): string | undefined {
   return name.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : undefined;
 }
 
-/** Of its ConfigMap; undefined where the node has none. */
+/** Reads the report in a ConfigMap; undefined if the node has none. */
 export function reportInConfigMap(
   map: { readonly data?: Readonly<Record<string, string>> } | undefined,
 ): NodeReportRead | undefined {
   return map && readNodeReport(map.data?.[NODE_REPORT_KEY]);
 }
 
-/** Of `data["node.json"]`. */
+/** Reads `data["node.json"]`. */
 export function readNodeReport(given: string | undefined): NodeReportRead {
   const unusable = (why: string) => ({ at: "unusable", why: `its node report ${why}` }) as const;
   if (given === undefined) return unusable(`has no ${NODE_REPORT_KEY}`);
   if (given.length > MAX_CHARACTERS) return unusable(`is longer than ${MAX_CHARACTERS} characters`);
-  let value: unknown;
-  try {
-    value = JSON.parse(given);
-  } catch {
-    return unusable("is not JSON");
-  }
+  const value = parseJson(given);
+  if (value === undefined) return unusable("is not JSON");
   const parsed = nodeReportSchema.safeParse(value);
   if (parsed.success) return { at: "known", report: parsed.data };
   const [issue] = parsed.error.issues;
@@ -93,25 +90,24 @@ export function readNodeReport(given: string | undefined): NodeReportRead {
   );
 }
 
-/** Longer texts and lists are cut, and sizes that no model has left out, so that what was found can always be published. */
-export function boundedReport(found: NodeReport, mostModels = MAX_REPORTED_MODELS): NodeReport {
-  const { gpus, runtimes, models, leftOut, cpu, ...rest } = found;
-  const moreModels = models.length - mostModels;
+/** Truncates texts and lists and drops implausible sizes, so that the report can always be published. */
+export function boundedReport(found: NodeReport, maxModels = MAX_REPORTED_MODELS): NodeReport {
+  const { gpus, runtimes, models, leftOut, cpu, ...others } = found;
+  const moreModels = models.length - maxModels;
   const notes = moreModels > 0 ? [`${moreModels} more installed models`, ...leftOut] : leftOut;
   const report = {
-    ...rest,
-    cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
+    ...others,
+    cpu: { ...cpu, name: cpu.name && cut(cpu.name) },
     gpus,
-    runtimes: runtimes.slice(0, MAX_REPORTED_RUNTIMES).map(({ name, version }) => ({
-      name: cut(name),
-      ...(version === undefined ? {} : { version: cut(version) }),
-    })),
-    models: models.slice(0, mostModels).map(boundedModel),
+    runtimes: runtimes
+      .slice(0, MAX_REPORTED_RUNTIMES)
+      .map(({ name, version }) => ({ name: cut(name), version: version && cut(version) })),
+    models: models.slice(0, maxModels).map(boundedModel),
     leftOut: notes.slice(0, MAX_NOTES).map(cut),
   };
-  // JSON writes a control character with six. Without models it always fits.
+  // JSON encodes a control character in six characters. A report without models always fits.
   const isLong = JSON.stringify(report).length > MAX_CHARACTERS;
-  return isLong && mostModels > 0 ? boundedReport(found, mostModels >> 1) : report;
+  return isLong && maxModels > 0 ? boundedReport(found, maxModels >> 1) : report;
 }
 
 function cut(value: string): string {
@@ -123,15 +119,18 @@ function boundedModel({ name, runtime, sizeBytes }: InstalledModel): InstalledMo
   return { name: cut(name), runtime, sizeBytes: isSize ? sizeBytes : undefined };
 }
 
-/** Free memory that has not moved by a twentieth of the whole is no change: it stays what was published. */
+/** Keeps the published free memory until it has changed by a twentieth of the total. */
 export function steadyReport(before: NodeReport | undefined, now: NodeReport): NodeReport {
-  const was = before?.memory?.availableBytes;
-  const is = now.memory?.availableBytes;
-  if (now.memory === undefined || is === undefined) return now;
+  const published = before?.memory?.availableBytes;
+  const measured = now.memory?.availableBytes;
+  if (now.memory === undefined || measured === undefined) return now;
   const { totalBytes } = now.memory;
   const step = Math.max(MIB_256, totalBytes / STEPS);
-  const isSteady = was !== undefined && was <= totalBytes && Math.abs(is - was) < step;
-  const availableBytes = isSteady ? was : Math.min(totalBytes, Math.round(is / MIB_256) * MIB_256);
+  const isSteady =
+    published !== undefined && published <= totalBytes && Math.abs(measured - published) < step;
+  const availableBytes = isSteady
+    ? published
+    : Math.min(totalBytes, Math.round(measured / MIB_256) * MIB_256);
   return { ...now, memory: { totalBytes, availableBytes } };
 }
 

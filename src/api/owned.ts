@@ -1,10 +1,10 @@
-/** What every object that belongs to a service carries: its place and its labels. */
+/** Name, namespace and labels of objects that belong to a service. */
 import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
 import type { InferenceService } from "./inference-service/index.ts";
 
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 
-/** Labels that everything of one service carries. */
+/** Labels of all objects of a service. */
 export function ownerLabels({ metadata }: InferenceService): Record<string, string> {
   return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
 }
@@ -17,7 +17,7 @@ export function ownedObjectRef(
   return { name, namespace: metadata.namespace ?? "default" };
 }
 
-/** Labels and annotations that users cannot set on what Metalbridge owns. */
+/** Labels and annotations that users cannot set on objects that Metalbridge owns. */
 export function isOwnKey(key: string): boolean {
   return key.startsWith(`${GROUP}/`) || key in MANAGED_BY;
 }

@@ -1,24 +1,24 @@
-/** Health probes of a replica, from the parts of probeOverrides that mean something without a kubelet. */
+/** Health probes of a replica, from the settings in probeOverrides that apply without a kubelet. */
 import type { ReplicaProbes } from "./inference-replica.ts";
 import type { InferenceServiceSpec } from "./inference-service/index.ts";
 
-/** A kubelet's own defaults, where a startup probe sets one of the two. */
+/** Defaults of a kubelet, used if a startup probe sets only one of the two. */
 const PERIOD_SECONDS = 10;
 const START_FAILURES = 3;
 const START_MAX_SECONDS = 86_400;
-const TIMEOUT = { path: "liveness.timeoutSeconds", usual: 5, most: 600 };
-const FAILURES = { path: "liveness.failureThreshold", usual: 3, most: 100 };
-const SHOWN = 40;
+const TIMEOUT = { path: "liveness.timeoutSeconds", fallback: 5, max: 600 };
+const FAILURES = { path: "liveness.failureThreshold", fallback: 3, max: 100 };
+const MAX_QUOTED = 40;
 
 type Probe = Readonly<Record<string, unknown>> | undefined;
 
 interface Read<T> {
   readonly value: T;
-  /** Settings that are not used as they are written, each with what is used instead. */
+  /** Settings that are not used as written, each with the value that is used instead. */
   readonly changed: readonly string[];
 }
 
-/** What a replica is probed with, and what of the service's settings that does not follow. */
+/** Probes of a replica, and the settings of the service that are changed or ignored. */
 export function readProbes(overrides: InferenceServiceSpec["probeOverrides"]): Read<ReplicaProbes> {
   const start = readStart(overrides?.startup);
   const timeout = readOne(overrides?.liveness?.timeoutSeconds, TIMEOUT);
@@ -33,37 +33,36 @@ export function readProbes(overrides: InferenceServiceSpec["probeOverrides"]): R
   };
 }
 
-/** Without a usable one of the two the time is that which the weights allow: a kubelet's half minute would be too little. */
+/** If neither setting is usable, the timeout scales with the size of the weights: a kubelet's 30 seconds would be too short. */
 function readStart(startup: Probe): Read<number | undefined> {
   const period = positive(startup?.periodSeconds);
   const failures = positive(startup?.failureThreshold);
-  const isNamed = period !== undefined || failures !== undefined;
-  const instead = (usual: number) =>
-    isNamed ? `${usual} is used` : "the time that the weights allow is used";
+  const isSet = period !== undefined || failures !== undefined;
+  const instead = (fallback: number) =>
+    isSet ? `${fallback} is used` : "the time that the weights allow is used";
   const changed = [
     ...unusable("startup.periodSeconds", startup?.periodSeconds, instead(PERIOD_SECONDS)),
     ...unusable("startup.failureThreshold", startup?.failureThreshold, instead(START_FAILURES)),
   ];
-  if (!isNamed) return { value: undefined, changed };
-  const asked = (period ?? PERIOD_SECONDS) * (failures ?? START_FAILURES);
-  if (asked <= START_MAX_SECONDS) return { value: asked, changed };
-  const cut = `startup (periodSeconds × failureThreshold is more than ${START_MAX_SECONDS}, which is used)`;
-  return { value: START_MAX_SECONDS, changed: [...changed, cut] };
+  if (!isSet) return { value: undefined, changed };
+  const seconds = (period ?? PERIOD_SECONDS) * (failures ?? START_FAILURES);
+  if (seconds <= START_MAX_SECONDS) return { value: seconds, changed };
+  const capped = `startup (periodSeconds × failureThreshold is more than ${START_MAX_SECONDS}, which is used)`;
+  return { value: START_MAX_SECONDS, changed: [...changed, capped] };
 }
 
-function readOne(
-  asked: unknown,
-  { path, usual, most }: { readonly path: string; readonly usual: number; readonly most: number },
-): Read<number> {
-  const value = positive(asked);
-  if (value === undefined) return { value: usual, changed: unusable(path, asked, `${usual} is used`) };
-  if (value <= most) return { value, changed: [] };
-  return { value: most, changed: [`${path} (${value} is more than ${most}, which is used)`] };
+function readOne(setting: unknown, { path, fallback, max }: typeof TIMEOUT): Read<number> {
+  const value = positive(setting);
+  if (value === undefined)
+    return { value: fallback, changed: unusable(path, setting, `${fallback} is used`) };
+  if (value <= max) return { value, changed: [] };
+  return { value: max, changed: [`${path} (${value} is more than ${max}, which is used)`] };
 }
 
-function unusable(path: string, asked: unknown, instead: string): string[] {
-  if (asked === undefined || asked === null || positive(asked) !== undefined) return [];
-  return [`${path} (${JSON.stringify(asked).slice(0, SHOWN)} is not a whole number above 0; ${instead})`];
+function unusable(path: string, setting: unknown, instead: string): string[] {
+  if (setting === undefined || setting === null || positive(setting) !== undefined) return [];
+  const quoted = JSON.stringify(setting).slice(0, MAX_QUOTED);
+  return [`${path} (${quoted} is not a whole number above 0; ${instead})`];
 }
 
 function positive(value: unknown): number | undefined {

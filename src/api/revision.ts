@@ -1,13 +1,12 @@
-/** The revision of a replica: a hash of what makes it run the way it does. */
+/** The revision of a replica: a hash of the settings that affect its engine. */
 import { canonicalJson, hash } from "../util/hash.ts";
 import type { ReplicaModel, ReplicaTemplate } from "./inference-replica.ts";
 
 export type RevisionInput = Omit<ReplicaTemplate, "hostName" | "revision">;
 
 /**
- * Hash of a template without host and revision. What was merely learned about the weights (`gguf`, `sizeBytes`)
- * is left out: reading a header later must not restart an engine. Absent fields do not count, so a new optional
- * field changes no revision.
+ * Hash of a template without host and revision. Facts about the weights (`gguf`, `sizeBytes`) are excluded: reading a header
+ * later must not restart an engine. Absent fields are excluded, so a new optional field changes no revision.
  */
 export function revisionOfTemplate(
   template: RevisionInput & Partial<Pick<ReplicaTemplate, "hostName" | "revision">>,

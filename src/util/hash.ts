@@ -1,5 +1,6 @@
 /** Digests for names and revisions. */
 import { createHash } from "node:crypto";
+import { compareText } from "./text.ts";
 
 /** Hex SHA-256 of a text in UTF-8. For small inputs; files are hashed by the store. */
 export function sha256Hex(text: string): string {
@@ -24,5 +25,5 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function sortedKeys(record: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(record).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)));
+  return Object.fromEntries(entries.sort(([a], [b]) => compareText(a, b)));
 }

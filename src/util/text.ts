@@ -1,4 +1,9 @@
-/** Text that fits a limit. */
+/** Texts: limits and order. */
+
+/** Order by UTF-16 code units, the same on every machine. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
 
 /**
  * At most `maxLength` UTF-16 units, the last of them an ellipsis where something was cut. Never cuts a character in half:

@@ -1,13 +1,13 @@
-/** How much of the API server the hosts' accounts may use at once: whatever one of them does, others are served. */
+/** Limits how much of the API server the accounts of hosts can use, so that no host can starve other clients. */
 import { NAMESPACE_HOSTS } from "../group.ts";
 import type { AccessObject } from "./policy.ts";
 
 const FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1";
 const NAME = "metalbridge-hosts";
-/** Before the API server's own `service-accounts` (9000), after those of the system. */
+/** Lower, and so matched earlier, than the API server's own `service-accounts` (9000), but higher than those of the system. */
 const PRECEDENCE = 8_500;
 
-/** A level of its own that borrows nothing from others, with a queue for each host. */
+/** A separate priority level that borrows nothing from others, with queues per host. */
 export function flowControl(): readonly AccessObject[] {
   return [
     {

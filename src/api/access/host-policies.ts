@@ -1,4 +1,4 @@
-/** Admission policies that hold each host's account to its own objects, as NodeRestriction does for kubelets. */
+/** Admission policies that restrict the account of each host to its own objects, as NodeRestriction does for kubelets. */
 import {
   AGENT_REPORTER,
   ANNOTATION_ADDRESSES,
@@ -27,7 +27,7 @@ import {
 /** Fields of metadata that a host may not set on its objects. */
 export const METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
 
-/** Whoever writes an object may send managedFields of any size: as the API server makes them, they are small. */
+/** A client may send managedFields of any size with an object. Those that the API server writes itself are small. */
 export const SMALL_FIELDS =
   "object.metadata.?managedFields.orValue([]).all(entry, size(entry.fieldsV1) <= 16 && entry.fieldsV1.all(one, size(one) <= 32 && " +
   "size(entry.fieldsV1[one]) <= 12 && entry.fieldsV1[one].all(two, size(two) <= 64 && size(entry.fieldsV1[one][two]) <= 16 && " +
@@ -59,7 +59,7 @@ const policies: readonly Policy[] = [
         message: "a host may write its own Host only",
       },
       {
-        // RBAC decides whether it may create it: `metalbridge agent --register`.
+        // RBAC decides whether a host may create its Host (`metalbridge agent --register`).
         expression: `request.operation == 'CREATE' || (request.operation == 'UPDATE' && ${IS_STATUS})`,
         message: "a host may write the status of its Host only",
       },
@@ -68,7 +68,7 @@ const policies: readonly Policy[] = [
           .map((path) => sameStatus(path))
           .join(" && ")} && ${sameConditions("Reachable", "Lost", "Flapping")})`,
         message:
-          "a host may not change what the controller says of it: reachableChanges, prefetch.wanted, Reachable, Lost, Flapping",
+          "a host may not change the fields and conditions that the controller writes: reachableChanges, prefetch.wanted, Reachable, Lost, Flapping",
       },
     ],
   },
@@ -97,7 +97,7 @@ const policies: readonly Policy[] = [
         expression:
           `request.operation != 'UPDATE' || ${IS_STATUS} || ` +
           `(variables.after != variables.before && has(oldObject.metadata.deletionTimestamp) && variables.after == variables.before.filter(name, name != '${FINALIZER_ENGINE}'))`,
-        message: `of the finalizers of a deleted InferenceReplica a host may remove ${FINALIZER_ENGINE}, and do nothing else`,
+        message: `a host may only remove the finalizer ${FINALIZER_ENGINE} of a deleted InferenceReplica`,
       },
       {
         expression: `request.operation != 'UPDATE' || ${sameConditions("HostReachable")}`,
@@ -140,13 +140,13 @@ const policies: readonly Policy[] = [
       },
       {
         expression: `request.operation != 'UPDATE' || (${celUnchanged("labels", "annotations", "ownerReferences", "finalizers")})`,
-        message: "of an EndpointSlice a host may change endpoints and ports only",
+        message: "a host may change only endpoints and ports of an EndpointSlice",
       },
       {
         expression:
           "request.operation != 'UPDATE' || variables.endpoints.all(one, " +
           "!has(one.targetRef) && !has(one.nodeName) && !has(one.zone) && !has(one.hostname) && !has(one.hints))",
-        message: "a host may give its endpoints addresses and conditions only",
+        message: "a host may set only addresses and conditions of its endpoints",
       },
       {
         expression:
@@ -160,7 +160,7 @@ const policies: readonly Policy[] = [
         message: "a host may not forge the managedFields of an EndpointSlice",
       },
       {
-        // What an operator has taken back may stay only to be withdrawn.
+        // An address that an operator has removed may stay only while its endpoint is being withdrawn.
         expression:
           "request.operation != 'UPDATE' || variables.endpoints.all(one, one.addresses.all(address, " +
           "variables.allowed.exists(net, net != '' && (net.contains('/') ? cidr(net).containsIP(address) : ip(net) == ip(address)))) || " +
@@ -251,16 +251,16 @@ const policies: readonly Policy[] = [
           "object.spec.?boundObjectRef.?kind.orValue('') == 'Secret' && " +
           `object.spec.?boundObjectRef.?name.orValue('').startsWith('${CREDENTIAL_SECRET_PREFIX}' + variables.host + '.')`,
         message:
-          "a host's token has to be bound to the Secret that `metalbridge host add` made for it: run `metalbridge host add` for this host, and join again",
+          "a host's token must be bound to the Secret that `metalbridge host add` created for it: run `metalbridge host add` for this host, and join again",
       },
     ],
   },
 ];
 
-/** Names of the policies, for whoever has to know that they are installed. */
+/** Names of the policies, to check that they are installed. */
 export const POLICY_NAMES: readonly string[] = policies.map(({ name }) => name);
 
-/** Each policy with its binding. */
+/** All policies with their bindings. */
 export function hostPolicies(): readonly AccessObject[] {
   return policies.flatMap((policy) =>
     policyObjects({

@@ -1,16 +1,17 @@
-/** A group of machines that may ask to become hosts: its account, what its token admits, and the admission policy for it. */
+/** A group of machines that may request to become hosts: its account, the rights of its token, and its admission policy. */
 import { z } from "zod";
+import { parseJson } from "../../util/parse-json.ts";
 import { ANNOTATION_JOIN_GROUP, ANNOTATION_JOINED, GROUP, NAMESPACE_JOIN, VERSION } from "../group.ts";
 import type { ObjectMeta } from "../metadata.ts";
 import { METADATA, SMALL_FIELDS } from "./host-policies.ts";
 import { type AccessObject, celEmpty, policyObjects, WRITES } from "./policy.ts";
 
-/** User name of a group's account, up to the group's name. */
+/** User name of a group's account without the name of the group. */
 export const JOIN_ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_JOIN}:`;
 export const GROUP_TOKEN_SECONDS = 7 * 24 * 3_600;
-/** Maximum number of hosts of one group: an annotation of its account lists them. */
+/** Maximum number of hosts of a group, which are listed in an annotation of its account. */
 export const JOIN_LIMIT_MAX = 1_000;
-/** Maximum number of requests of all groups at a time. */
+/** Maximum number of existing requests of all groups. */
 export const JOIN_REQUESTS_MAX = 1_024;
 export const JOIN_POLICY = "metalbridge-join-requests";
 const ACCOUNT = "metalbridge-join";
@@ -28,17 +29,17 @@ const joinedSchema = z.record(
 );
 
 export type JoinGroup = z.output<typeof joinGroupSchema>;
-/** By host: the admitted request, and the machine. An entry stays after its host has joined. */
+/** The admitted request and the machine, by host. An entry stays after its host has joined. */
 export type JoinedHosts = z.output<typeof joinedSchema>;
 
-/** Undefined for an account without a group, or with invalid annotations. */
+/** Undefined if the account has no group, or has invalid annotations. */
 export function readJoinGroup({ annotations = {} }: ObjectMeta) {
-  const group = joinGroupSchema.safeParse(parseJson(annotations[ANNOTATION_JOIN_GROUP]));
+  const group = joinGroupSchema.safeParse(parseJson(annotations[ANNOTATION_JOIN_GROUP] ?? ""));
   const joined = joinedSchema.safeParse(parseJson(annotations[ANNOTATION_JOINED] ?? "{}"));
   return group.success && joined.success ? { group: group.data, joined: joined.data } : undefined;
 }
 
-/** A shell pattern: `*` matches any text, `?` one character. */
+/** Matches a shell pattern: `*` matches any text, `?` one character. */
 export function matchesPattern(name: string, pattern: string): boolean {
   const source = pattern
     .replaceAll(/[^*?]/g, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
@@ -47,7 +48,10 @@ export function matchesPattern(name: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, "u").test(name);
 }
 
-/** Objects that all groups share, in the order of their creation. An account without a group's annotation may create requests, which are never admitted. */
+/**
+ * Objects that all groups share, in the order in which they are created. Requests of an account without the annotation of a
+ * group are never admitted.
+ */
 export function joinAccess(): readonly AccessObject[] {
   const metadata = { name: ACCOUNT, namespace: NAMESPACE_JOIN };
   const rbac = "rbac.authorization.k8s.io";
@@ -67,13 +71,13 @@ export function joinAccess(): readonly AccessObject[] {
   return objects as unknown as readonly AccessObject[];
 }
 
-/** The service account of a group; `host token revoke` deletes it, and all requests of the group. */
+/** Service account of a group. `host token revoke` deletes it together with all requests of the group. */
 export function joinAccount(name: string, group: JoinGroup) {
   const annotations = { [ANNOTATION_JOIN_GROUP]: JSON.stringify(group) };
   return { metadata: { name, namespace: NAMESPACE_JOIN, annotations } };
 }
 
-/** A group's account may only create small requests for its own group, without an answer. */
+/** The account of a group may only create small, unanswered requests for that group. */
 export function joinPolicy(): readonly AccessObject[] {
   return policyObjects({
     name: JOIN_POLICY,
@@ -105,12 +109,4 @@ export function joinPolicy(): readonly AccessObject[] {
       },
     ],
   });
-}
-
-function parseJson(text: string | undefined): unknown {
-  try {
-    return text === undefined ? undefined : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

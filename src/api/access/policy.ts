@@ -1,4 +1,4 @@
-/** From a policy as it is written down here to the objects of the API server, and expressions that several policies share. */
+/** Renders admission policies, and CEL expressions that several policies share. */
 
 export interface AccessObject {
   readonly apiVersion: string;
@@ -9,7 +9,7 @@ export interface AccessObject {
 interface Validation {
   readonly expression: string;
   readonly message: string;
-  /** In place of the message, where the expression can name what was found. */
+  /** Replaces the message, to name the rejected fields. */
   readonly messageExpression?: string;
 }
 
@@ -17,7 +17,7 @@ export interface Policy {
   readonly name: string;
   readonly on: readonly [group: string, version: string, ...resources: string[]];
   readonly operations: readonly ("CREATE" | "UPDATE" | "DELETE")[];
-  /** Whose requests it judges; absent: everyone's. */
+  /** Selects the requests that the policy validates; absent: all. */
   readonly of?: { readonly name: string; readonly expression: string };
   readonly variables?: readonly { readonly name: string; readonly expression: string }[];
   readonly validations: readonly Validation[];
@@ -25,7 +25,7 @@ export interface Policy {
 
 const ADMISSION = "admissionregistration.k8s.io/v1";
 
-/** The policy and its binding. */
+/** A policy and its binding. */
 export function policyObjects(policy: Policy): readonly AccessObject[] {
   const { name, on, operations, of, variables, validations } = policy;
   const [group, version, ...resources] = on;
@@ -36,7 +36,7 @@ export function policyObjects(policy: Policy): readonly AccessObject[] {
       metadata: { name },
       spec: {
         failurePolicy: "Fail",
-        // With the API server's defaults: managers who apply the same share the field, which has one owner as a whole.
+        // Includes the API server's defaults: the field has one owner as a whole, so only managers that apply the same value can share it.
         matchConstraints: {
           matchPolicy: "Equivalent",
           namespaceSelector: {},
@@ -71,12 +71,12 @@ export function policyObjects(policy: Policy): readonly AccessObject[] {
 export const WRITES = ["CREATE", "UPDATE", "DELETE"] as const;
 export const IS_STATUS = "request.?subResource.orValue('') == 'status'";
 
-/** A field of metadata, spec or status by its path; null where it is absent. */
+/** Field by its path; null if absent. */
 export function celField(object: string, path: string): string {
   return `${object}.?${path.split(".").join(".?")}.orValue(null)`;
 }
 
-/** These fields of metadata are as they were. */
+/** True if these fields of metadata have not changed. */
 export function celUnchanged(...fields: readonly string[]): string {
   return fields
     .map(
@@ -86,7 +86,7 @@ export function celUnchanged(...fields: readonly string[]): string {
     .join(" && ");
 }
 
-/** These fields of metadata are absent or empty. */
+/** True if these fields of metadata are absent or empty. */
 export function celEmpty(...fields: readonly string[]): string {
   return fields.map((field) => `size(object.metadata.?${field}.orValue([])) == 0`).join(" && ");
 }

@@ -1,4 +1,4 @@
-/** What each identity may do: the role that all agents share, the objects of one host, the roles of users. */
+/** RBAC objects: the role that all agents share, the objects of one host, and the roles of users. */
 import { GROUP, LABEL_HOST, NAMESPACE_HOSTS } from "../group.ts";
 import { CREDENTIAL_SECRET_PREFIX } from "./account.ts";
 import type { AccessObject } from "./policy.ts";
@@ -15,10 +15,10 @@ const RBAC = `${RBAC_GROUP}/v1`;
 const AGENT_ROLE = "metalbridge-agent";
 const JOIN_PREFIX = "metalbridge-join-";
 
-/** The label of objects that `metalbridge host add` makes; `host remove` finds by name, people by label. */
+/** Label of objects that `metalbridge host add` creates, for people; `host remove` finds them by name. */
 const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
 
-/** Reads are of all hosts, since RBAC knows no labels; the admission policies narrow the writes. */
+/** Agents may read the objects of all hosts, because RBAC cannot select by label. The admission policies restrict writes. */
 const agentRules: readonly Rule[] = [
   rule(GROUP, ["inferencereplicas"], "get list watch patch"),
   rule(GROUP, ["inferencereplicas/status", "hosts/status"], "patch"),
@@ -34,13 +34,13 @@ const viewRules: readonly Rule[] = [
 const editRules: readonly Rule[] = [
   rule(GROUP, ["models", "inferenceservices"], "create update patch delete deletecollection"),
   rule(GROUP, ["inferenceservices/scale"], "get update patch"),
-  // To restart one engine: its replica is drained and replaced.
+  // Deleting a replica restarts its engine: the replica is drained and replaced.
   rule(GROUP, ["inferencereplicas"], "delete"),
 ];
 
 const adminRules: readonly Rule[] = [rule(GROUP, ["inferencereplicas"], "deletecollection")];
 
-/** Cluster-wide roles: of every agent, and those that extend the built-in view, edit and admin. */
+/** ClusterRoles: the role of every agent, and those that extend the built-in roles view, edit and admin. */
 export function sharedRoles(): readonly AccessObject[] {
   return [
     {
@@ -49,20 +49,14 @@ export function sharedRoles(): readonly AccessObject[] {
       metadata: { name: AGENT_ROLE },
       rules: agentRules,
     } as AccessObject,
-    ...(
-      [
-        ["view", viewRules],
-        ["edit", editRules],
-        ["admin", adminRules],
-      ] as const
-    ).map(
+    ...Object.entries({ view: viewRules, edit: editRules, admin: adminRules }).map(
       ([builtIn, rules]) =>
         ({
           apiVersion: RBAC,
           kind: "ClusterRole",
           metadata: {
             name: `metalbridge-aggregate-to-${builtIn}`,
-            labels: { [`rbac.authorization.k8s.io/aggregate-to-${builtIn}`]: "true" },
+            labels: { [`${RBAC_GROUP}/aggregate-to-${builtIn}`]: "true" },
           },
           rules,
         }) as AccessObject,
@@ -71,19 +65,19 @@ export function sharedRoles(): readonly AccessObject[] {
 }
 
 /**
- * The Secret that a join token is bound to: with it the token ends. `generation` is random, so that only who has the join
- * token of one `host add` can name the Secrets of it.
+ * The Secret that a join token is bound to: deleting it revokes the token. `generation` is random, so that only a machine with
+ * the join token of a `host add` can name the Secrets of that `host add`.
  */
 export function joinSecretName(host: string, generation: string): string {
   return `${JOIN_PREFIX}${host}.${generation}`;
 }
 
-/** The Secret that all tokens of a host are bound to which were issued with one join token. */
+/** The Secret to which all tokens of a host are bound that were issued with the same join token. */
 export function credentialSecretName(host: string, generation: string): string {
   return `${CREDENTIAL_SECRET_PREFIX}${host}.${generation}`;
 }
 
-/** The `host add` that created the Secret of a join token; undefined for any other name. */
+/** Generation in the name of a join token's Secret; undefined for any other name. */
 export function generationOf(host: string, joinSecret: string): string | undefined {
   const prefix = joinSecretName(host, "");
   const generation = joinSecret.startsWith(prefix) ? joinSecret.slice(prefix.length) : "";
@@ -109,7 +103,7 @@ export function hostAccess(host: string, generation: string): readonly AccessObj
       metadata: { name, ...inHosts },
       rules: [
         rule("coordination.k8s.io", ["leases"], "get update", [host]),
-        // A creation has no name for RBAC; the admission policy has it.
+        // RBAC cannot restrict the name on create; the admission policy does.
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("", ["serviceaccounts/token"], "create", [host]),
         rule("", ["secrets"], "delete", [joinSecretName(host, generation)]),
@@ -138,6 +132,6 @@ function rule(
   verbs: string,
   resourceNames?: readonly string[],
 ): Rule {
-  const about = { apiGroups: [group], resources, verbs: verbs.split(" ") };
-  return resourceNames === undefined ? about : { ...about, resourceNames };
+  const base = { apiGroups: [group], resources, verbs: verbs.split(" ") };
+  return resourceNames === undefined ? base : { ...base, resourceNames };
 }

@@ -1,13 +1,13 @@
 /**
- * Admission policies for people: the controller makes pods and reads Secrets with rights of its own, so whoever asks it to
- * must have these rights themselves. They judge what a request changes, and leave alone what was there before.
+ * Admission policies for users. The controller creates pods and reads Secrets with its own rights, so a user who makes it do
+ * so must have these rights too. The policies validate only what a request changes.
  */
 import { engineFields } from "../engine-settings.ts";
 import { HOST_ENGINE_INSTALLS } from "../fields/runtimes.ts";
 import { ANNOTATION_LOST, FINALIZER_SERVICE, GROUP, VERSION } from "../group.ts";
 import { type AccessObject, celField, celUnchanged, type Policy, policyObjects } from "./policy.ts";
 
-/** With these a service runs programs, mounts volumes or changes the rights of its pods. */
+/** Fields with which a service runs programs, mounts volumes or changes the privileges of its pods. */
 const POD_FIELDS = [
   ...["image", "command", "args", "env", "imagePullSecrets", "podLabels", "podAnnotations"],
   ...["podSecurityContext", "securityContext", "priorityClassName", "extraVolumes", "extraVolumeMounts"],
@@ -15,7 +15,7 @@ const POD_FIELDS = [
   ...["startup", "liveness", "readiness"].map((probe) => `probeOverrides.${probe}.exec`),
 ];
 
-/** Engines whose extraArgs are held to a list of ours; those of the others can name files, code and ports. */
+/** Runtimes whose extraArgs are checked against an allow-list. Those of other runtimes can name files, code and ports. */
 const LISTED_RUNTIMES = Object.keys(HOST_ENGINE_INSTALLS);
 
 const SERVICE_SECRETS = [
@@ -23,7 +23,7 @@ const SERVICE_SECRETS = [
   ...["vllm", "tgi", "sglang", "personaPlex"].map((runtime) => `${runtime}Config.hfTokenSecretRef.name`),
 ];
 
-/** What who may patch a service, but not update it, changes: the rollout, and what going back to a revision restores. */
+/** Fields that a user may change who can patch a service but not update it: the rollout, and the fields that a rollback restores. */
 const OPERATOR_FIELDS = [
   ...["rollout", "replicas", "suspend", "modelRevision", "speculativeDecoding", "loraAdapters"],
   ...Object.keys(engineFields),
@@ -38,11 +38,11 @@ const SPECS = [
 const isNew = (path: string) =>
   `(${celField("variables.spec", path)} != null && ${celField("variables.spec", path)} != ${celField("variables.before", path)})`;
 
-/** A list of the paths for which the expression holds. */
-const those = (paths: readonly string[], holds: (path: string) => string) =>
+/** CEL list of the paths for which the expression is true. */
+const pathsWhere = (paths: readonly string[], holds: (path: string) => string) =>
   `[${paths.map((path) => `${holds(path)} ? 'spec.${path}' : ''`).join(", ")}].filter(path, path != '')`;
 
-/** A right of whoever sends the request, in its namespace. */
+/** True if the user has the right in the namespace of the request. */
 const may = (verb: string, group: string, resource: string) =>
   `authorizer.group('${group}').resource('${resource}').namespace(request.namespace).check('${verb}').allowed()`;
 const mayGet = (secret: string) =>
@@ -61,7 +61,7 @@ const podSettings: Policy = {
     {
       name: "set",
       expression:
-        `${those(POD_FIELDS, isNew)} + (!variables.isListed && ${celField("variables.spec", "extraArgs")} != null && ` +
+        `${pathsWhere(POD_FIELDS, isNew)} + (!variables.isListed && ${celField("variables.spec", "extraArgs")} != null && ` +
         `(${isNew("extraArgs")} || ${isNew("runtime")}) ? ['spec.extraArgs'] : [])`,
     },
   ],
@@ -70,8 +70,8 @@ const podSettings: Policy = {
       expression: `size(variables.set) == 0 || ${may("create", "", "pods")}`,
       message: "these fields need the right to create pods in the namespace",
       messageExpression:
-        "variables.set.join(', ') + ': whoever sets these fields decides what runs in pods, so needs the right to create pods in namespace ' + " +
-        "request.namespace + ': leave them out, or ask for that right'",
+        "variables.set.join(', ') + ': these fields decide what runs in pods, so they require the right to create pods in namespace ' + " +
+        "request.namespace + ': remove them, or ask for that right'",
     },
   ],
 };
@@ -84,7 +84,7 @@ const serviceSecrets: Policy = {
     ...SPECS,
     {
       name: "refused",
-      expression: those(
+      expression: pathsWhere(
         SERVICE_SECRETS,
         (path) => `${isNew(path)} && !${mayGet(celField("variables.spec", path))}`,
       ),
@@ -93,7 +93,7 @@ const serviceSecrets: Policy = {
   validations: [secretRule()],
 };
 
-/** Another source would be sent the credentials of the old one: with a Secret, every change needs the right to it. */
+/** A new source would receive the credentials of the old one, so every change of a source with a Secret requires the right to get it. */
 const modelSecrets: Policy = {
   name: "metalbridge-model-secrets",
   on: [GROUP, VERSION, "models"],
@@ -102,7 +102,7 @@ const modelSecrets: Policy = {
     ...SPECS,
     {
       name: "refused",
-      expression: those(
+      expression: pathsWhere(
         ["sourceSecretRef.name"],
         (path) =>
           `${celField("variables.spec", path)} != null && (${isNew(path)} || ${isNew("source")}) && !${mayGet(celField("variables.spec", path))}`,
@@ -117,8 +117,8 @@ function secretRule(): Policy["validations"][number] {
     expression: "size(variables.refused) == 0",
     message: "a reference to a Secret needs the right to get that Secret",
     messageExpression:
-      "variables.refused.join(', ') + ': whoever names a Secret here has it used in their name, so needs the right to get it in namespace ' + " +
-      "request.namespace + ': name one that you may read, or ask for the right to get this one'",
+      "variables.refused.join(', ') + ': Metalbridge uses this Secret for the user who names it, which requires the right to get it in namespace ' + " +
+      "request.namespace + ': name a Secret that you may read, or ask for the right to get this one'",
   };
 }
 
@@ -127,12 +127,12 @@ const CANNOT_UPDATE = (resource: string) => ({
   expression: `!authorizer.group('${GROUP}').resource('${resource}').namespace(request.?namespace.orValue('')).name(request.name).check('update').allowed()`,
 });
 
-/** Every field of spec is as it was, but for these. */
+/** True if no other field of spec has changed. */
 const onlyChanged = (fields: readonly string[]) => {
-  const free = `[${fields.map((field) => `'${field}'`).join(", ")}]`;
+  const allowed = `[${fields.map((field) => `'${field}'`).join(", ")}]`;
   return (
-    `variables.spec.all(field, field in ${free} || (field in variables.before && variables.spec[field] == variables.before[field])) && ` +
-    `variables.before.all(field, field in ${free} || field in variables.spec)`
+    `variables.spec.all(field, field in ${allowed} || (field in variables.before && variables.spec[field] == variables.before[field])) && ` +
+    `variables.before.all(field, field in ${allowed} || field in variables.spec)`
   );
 };
 
@@ -194,7 +194,7 @@ const CAPABILITIES = [
   ...["NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"],
 ];
 
-/** What the Pod Security Standard `baseline` forbids, of the fields that a service passes on to its pods. */
+/** Fields that a service copies to its pods, with the values that the Pod Security Standard `baseline` forbids. */
 const DANGEROUS: Readonly<Record<string, string>> = {
   "securityContext.privileged": `${celField("variables.spec", "securityContext.privileged")} == true`,
   "securityContext.capabilities": `variables.spec.?securityContext.?capabilities.?add.orValue([]).exists(one, !(one in [${CAPABILITIES.map((one) => `'${one}'`).join(", ")}]))`,
@@ -221,7 +221,7 @@ const DANGEROUS: Readonly<Record<string, string>> = {
   priorityClassName: "variables.spec.?priorityClassName.orValue('').startsWith('system-')",
 };
 
-/** Left out where the installation allows such pods. */
+/** Not installed if the installation allows such pods. */
 const dangerousPods: Policy = {
   name: "metalbridge-dangerous-pods",
   on: [GROUP, VERSION, "inferenceservices"],
@@ -230,7 +230,7 @@ const dangerousPods: Policy = {
     ...SPECS,
     {
       name: "set",
-      expression: those(Object.keys(DANGEROUS), (path) => `${isNew(path)} && ${DANGEROUS[path]}`),
+      expression: pathsWhere(Object.keys(DANGEROUS), (path) => `${isNew(path)} && ${DANGEROUS[path]}`),
     },
   ],
   validations: [
@@ -238,18 +238,18 @@ const dangerousPods: Policy = {
       expression: "size(variables.set) == 0",
       message: "such pods are root on their node",
       messageExpression:
-        "variables.set.join(', ') + ': with such a setting a pod can take over its node: leave it out, or have an administrator allow it ' + " +
+        "variables.set.join(', ') + ': a pod with this setting can take over its node: remove it, or have an administrator allow it ' + " +
         "'for the whole cluster (chart value allowDangerousPods)'",
     },
   ],
 };
 
-/** Each policy with its binding. */
+/** All policies with their bindings. */
 export function userPolicies(): readonly AccessObject[] {
   return [podSettings, serviceSecrets, modelSecrets, serviceOperators, hostOperators].flatMap(policyObjects);
 }
 
-/** The one that an installation can leave out. */
+/** The policy that an installation can omit. */
 export function dangerousPodsPolicy(): readonly AccessObject[] {
   return policyObjects(dangerousPods);
 }

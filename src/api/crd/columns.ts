@@ -1,11 +1,11 @@
-/** What `kubectl get` shows of each kind: the story of an object in one line. */
+/** Columns that `kubectl get` prints for each kind. */
 
 export interface PrinterColumn {
   readonly name: string;
   readonly type: "string" | "integer" | "date" | "boolean" | "number";
   readonly jsonPath: string;
   readonly description: string;
-  /** Above 0: only with `-o wide`. */
+  /** A column with a priority above 0 is printed with `-o wide` only. */
   readonly priority?: number;
 }
 
@@ -28,97 +28,105 @@ function condition(name: string, type: string, description: string): PrinterColu
 }
 
 export const modelColumns: readonly PrinterColumn[] = [
-  text("Phase", ".status.phase", "Where the model is: Pending, Downloading, Ready or Failed."),
-  text("Size", ".status.size", "Size of all its files."),
+  text("Phase", ".status.phase", "Phase of the Model: Pending, Downloading, Ready or Failed."),
+  text("Size", ".status.size", "Total size of all files."),
   text("Quant", ".status.gguf.quantization", "Quantization of the weights."),
-  text("Accelerator", ".spec.hardware.accelerator", "Where it is meant to run."),
+  text("Accelerator", ".spec.hardware.accelerator", "Accelerator that the model runs on."),
   text("Revision", ".status.shortRevision", "First digits of the revision that replicas fetch."),
-  date("Checked", ".status.checkedAt", "Time since its source was checked for changes."),
-  date("Changed", ".status.changedAt", "Time since its source was first seen with this content."),
-  text("Prefetched", ".status.prefetch.summary", "Hosts that have it, of those that are to prefetch it."),
-  wide(text("Arch", ".status.gguf.architecture", "Architecture of the model.")),
+  date("Checked", ".status.checkedAt", "Time since the last successful check of the source."),
+  date("Changed", ".status.changedAt", "Time since this content was first found at the source."),
+  text(
+    "Prefetched",
+    ".status.prefetch.summary",
+    "Number of hosts that have prefetched the model, of those that must.",
+  ),
+  wide(text("Arch", ".status.gguf.architecture", "Model architecture.")),
   wide({
     name: "Context",
     type: "integer",
     jsonPath: ".status.gguf.contextLength",
-    description: "Tokens it was trained for.",
+    description: "Trained context length in tokens.",
   }),
-  wide(text("Reason", ".status.reason", "Code for the phase.")),
-  wide(text("Source", ".spec.source", "Where the weights come from.")),
+  wide(text("Reason", ".status.reason", "Reason code of the phase.")),
+  wide(text("Source", ".spec.source", "Source of the weights.")),
   age,
 ];
 
 export const serviceColumns: readonly PrinterColumn[] = [
-  text("Phase", ".status.phase", "Where the service is."),
-  text("Ready", ".status.ready", "Replicas that answer, of those wanted."),
+  text("Phase", ".status.phase", "Phase of the service."),
+  text("Ready", ".status.ready", "Number of ready and of desired replicas."),
   {
     name: "Up-To-Date",
     type: "integer",
     jsonPath: ".status.updatedReplicas",
-    description: "Replicas of the newest revision.",
+    description: "Number of replicas of the newest revision.",
   },
   text("Model", ".spec.modelRef", "Model that is served."),
-  text("Runtime", ".status.runtime", "Engine in use."),
-  text("On", ".status.on", "Hosts, Pods, or both."),
+  text("Runtime", ".status.runtime", "Runtime in use."),
+  text("On", ".status.on", "Platform of the replicas: Hosts, Pods, or both."),
   text("Endpoint", ".status.endpoint", "URL inside the cluster."),
-  wide(text("Reason", ".status.reason", "Code for the phase.")),
+  wide(text("Reason", ".status.reason", "Reason code of the phase.")),
   wide({
     name: "Queue",
     type: "integer",
     jsonPath: ".status.queuePosition",
-    description: "Place in the queue for capacity.",
+    description: "Position in the scheduling queue.",
   }),
-  wide(text("Waiting-For", ".status.waitingFor", "What is short.")),
-  wide(text("Priority", ".spec.priority", "Who goes first.")),
-  wide(text("Revision", ".status.updateRevision", "Revision that replicas are brought to.")),
+  wide(text("Waiting-For", ".status.waitingFor", "Missing resource.")),
+  wide(text("Priority", ".spec.priority", "Scheduling priority.")),
+  wide(text("Revision", ".status.updateRevision", "Target revision of the rollout.")),
   age,
 ];
 
 export const replicaColumns: readonly PrinterColumn[] = [
-  text("Phase", ".status.phase", "Where the engine is, as its agent says."),
-  text("Reason", ".status.reason", "Code for the phase."),
-  text("Host", ".spec.template.hostName", "Host it runs on."),
-  condition("HostReachable", "HostReachable", "Is that host heard of? Ready counts only with True."),
+  text("Phase", ".status.phase", "Phase of the replica."),
+  text("Reason", ".status.reason", "Reason code of the phase."),
+  text("Host", ".spec.template.hostName", "Host that the replica runs on."),
+  condition(
+    "HostReachable",
+    "HostReachable",
+    "True if the host is reachable. The replica is ready only then.",
+  ),
   { name: "Port", type: "integer", jsonPath: ".status.port", description: "Port on the host." },
   wide({
     name: "Restarts",
     type: "integer",
     jsonPath: ".status.restarts",
-    description: "Times it ended unasked.",
+    description: "Number of automatic restarts.",
   }),
-  wide(text("Service", ".spec.template.serviceName", "InferenceService it belongs to.")),
-  wide(text("Runtime", ".spec.template.runtime", "Engine that runs.")),
+  wide(text("Service", ".spec.template.serviceName", "InferenceService that owns the replica.")),
+  wide(text("Runtime", ".spec.template.runtime", "Runtime of the replica.")),
   wide(text("Revision", ".spec.template.revision", "Revision of the template.")),
-  wide(text("Message", ".status.message", "What is so, and what to do.")),
+  wide(text("Message", ".status.message", "Current state, and what to do about it.")),
   age,
 ];
 
 export const hostColumns: readonly PrinterColumn[] = [
-  condition("Ready", "Ready", "The agent's own word."),
-  condition("Reachable", "Reachable", "Is the agent heard of, by the controller."),
+  condition("Ready", "Ready", "True if the agent reports that the host is ready."),
+  condition("Reachable", "Reachable", "True if the agent renews its Lease."),
   text("Chip", ".status.info.chip", "Chip of the machine."),
-  text("Memory", ".status.memory.total", "Installed memory."),
+  text("Memory", ".status.memory.total", "Installed memory, in bytes."),
   text("Claimed", ".status.memory.claimed", "Memory claimed by replicas."),
-  wide(text("Left", ".status.memory.left", "Memory left for new claims, of what engines may use together.")),
+  wide(text("Left", ".status.memory.left", "Memory left for new claims, of the memory budget.")),
   {
     name: "Cordoned",
     type: "boolean",
     jsonPath: ".spec.unschedulable",
-    description: "True: nothing new goes here.",
+    description: "True if no new replica is scheduled on the host.",
   },
-  wide(condition("Drained", "Drained", "While spec.drain is set: has every replica left?")),
-  wide(condition("Flapping", "Flapping", "True: the host is flapping, so no new replica is scheduled here.")),
+  wide(condition("Drained", "Drained", "With spec.drain, true once no replica is left on the host.")),
+  wide(condition("Flapping", "Flapping", "True if the host is flapping; no new replica is scheduled on it.")),
   wide(text("Pressure", ".status.memory.pressure", "Memory pressure.")),
-  wide(text("OS", ".status.info.osVersion", "Version of the operating system.")),
-  wide(text("Agent", ".status.info.agentVersion", "Version of the agent.")),
+  wide(text("OS", ".status.info.osVersion", "Operating system version.")),
+  wide(text("Agent", ".status.info.agentVersion", "Agent version.")),
   age,
 ];
 
 export const joinRequestColumns: readonly PrinterColumn[] = [
-  text("Host", ".spec.hostName", "Name that the machine asks for."),
-  text("Group", ".spec.group", "Group whose token it has."),
-  text("Phase", ".status.phase", "Where the request is: Pending, Admitted or Rejected."),
-  text("Machine", ".spec.machine", "What it is, in its own words."),
-  wide(text("Message", ".status.message", "What is the case, and what to do.")),
+  text("Host", ".spec.hostName", "Requested name of the Host."),
+  text("Group", ".spec.group", "Group whose token the machine has."),
+  text("Phase", ".status.phase", "Phase of the request: Pending, Admitted or Rejected."),
+  text("Machine", ".spec.machine", "Description of the machine, as it reports it."),
+  wide(text("Message", ".status.message", "Current state, and what to do about it.")),
   age,
 ];

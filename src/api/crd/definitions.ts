@@ -1,4 +1,4 @@
-/** The five CustomResourceDefinitions, made from the zod schemas. */
+/** The five CustomResourceDefinitions, generated from the zod schemas. */
 import type { z } from "zod";
 import { GROUP, VERSION } from "../group.ts";
 import { hostSchema } from "../host.ts";
@@ -41,7 +41,8 @@ export const definitions: readonly Definition[] = [
     kind: MODELS,
     schema: modelSchema,
     shortName: "mdl",
-    description: "A Model says where weights come from and what they need; its status says what they are.",
+    description:
+      "Model describes the source and the requirements of weights. Its status describes the weights.",
     columns: modelColumns,
     rules: modelRootRules,
   },
@@ -49,7 +50,7 @@ export const definitions: readonly Definition[] = [
     kind: INFERENCE_SERVICES,
     schema: inferenceServiceSchema,
     shortName: "isvc",
-    description: "An InferenceService serves one Model under one cluster Service, on Macs or on Linux nodes.",
+    description: "InferenceService serves a Model under a cluster Service, on hosts or in pods.",
     columns: serviceColumns,
     rules: serviceRootRules,
     scale: true,
@@ -59,7 +60,7 @@ export const definitions: readonly Definition[] = [
     schema: inferenceReplicaSchema,
     shortName: "irep",
     description:
-      "An InferenceReplica is one engine of a service on one host, the counterpart of a Pod. Made by the controller, run by the host's agent.",
+      "InferenceReplica is an engine of a service on a host, the counterpart of a Pod. The controller creates it, and the agent of the host runs it.",
     columns: replicaColumns,
     rules: replicaRootRules,
     selectable: [".spec.template.hostName"],
@@ -69,7 +70,7 @@ export const definitions: readonly Definition[] = [
     schema: hostSchema,
     shortName: "mbhost",
     description:
-      "A Host is a machine that runs engines natively. Its spec is the operator's, its status comes from its agent.",
+      "Host is a machine that runs engines natively. The operator sets its spec, and its agent reports its status.",
     columns: hostColumns,
     rules: hostRootRules,
   },
@@ -78,13 +79,13 @@ export const definitions: readonly Definition[] = [
     schema: hostJoinRequestSchema,
     shortName: "mbjoin",
     description:
-      "A HostJoinRequest is a machine that asks to become a Host with the join token of a group. Its name is the machine's public key.",
+      "HostJoinRequest is the request of a machine with the join token of a group to become a Host. Its name is the public key of the machine.",
     columns: joinRequestColumns,
     rules: joinRequestRootRules,
   },
 ];
 
-/** A CustomResourceDefinition, as it is applied. */
+/** A CustomResourceDefinition for the API server. */
 export interface CustomResourceDefinition {
   readonly apiVersion: "apiextensions.k8s.io/v1";
   readonly kind: "CustomResourceDefinition";
@@ -92,12 +93,12 @@ export interface CustomResourceDefinition {
   readonly spec: Record<string, unknown>;
 }
 
-/** All definitions, ready to be applied or written to a file. */
+/** All definitions, to apply or to write to a file. */
 export function customResourceDefinitions(): CustomResourceDefinition[] {
   return definitions.map(toCrd);
 }
 
-/** The schema of a kind with its root rules, as `kubectl explain` shows it. */
+/** Schema of a kind with its root rules, as `kubectl explain` prints it. */
 export function rootSchema({ schema, description, rules }: Definition): StructuralSchema {
   const { properties = {}, ...root } = toStructuralSchema(schema);
   const { spec = {}, status = {} } = properties;
@@ -105,15 +106,15 @@ export function rootSchema({ schema, description, rules }: Definition): Structur
     ...root,
     description,
     properties: {
-      apiVersion: { type: "string", description: `Version of this API: ${GROUP}/${VERSION}.` },
+      apiVersion: { type: "string", description: `API version of the object: ${GROUP}/${VERSION}.` },
       kind: { type: "string", description: "Kind of the object." },
       metadata: { type: "object" },
       spec,
       status,
     },
-    // Required at the root: a transition rule below spec does not run when spec itself is taken away.
+    // Required at the root, because a transition rule below spec does not run when spec itself is removed.
     required: ["spec"],
-    // The server drops an empty list, and every later apply of the same file would find it missing.
+    // The server drops an empty list, so every later apply of the same file would report a difference.
     ...(rules.length === 0 ? {} : { "x-kubernetes-validations": [...rules] }),
   };
 }

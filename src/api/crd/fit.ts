@@ -1,11 +1,11 @@
-/** Cuts what is reported to what a schema allows: one text that is too long must not cost the whole status. */
+/** Truncates reported values to the limits of a schema: a single text that is too long must not invalidate the status. */
 import type { z } from "zod";
 import { truncate } from "../../util/text.ts";
 import { type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
 const CONTROLS = /[\p{Cc}\p{Cf}]+/gu;
 
-/** Strings end with an ellipsis where they were cut, lists lose their last items. Numbers and names stay as they are. */
+/** Truncated strings end with an ellipsis, and lists lose their last items. Numbers and names are not changed. */
 export function createTrimmer<T>(schema: z.ZodType<T>): (value: T) => T {
   let structural: StructuralSchema | undefined;
   return (value) => {

@@ -1,7 +1,7 @@
-/** How large an object of a schema can become in the database of the cluster. Pure; for tests. */
+/** Maximum size of an object of a schema in the database of the cluster. Pure; for tests. */
 import type { StructuralSchema } from "./structural.ts";
 
-/** Go writes `<`, `>`, `&` and control characters as six bytes. */
+/** Go encodes `<`, `>`, `&` and control characters in six bytes. */
 const BYTES_PER_CHARACTER = 6;
 const NUMBER_BYTES = 24;
 const TIME_BYTES = 40;
@@ -9,7 +9,7 @@ const QUOTES = 2;
 const TOTAL_OF_MAP = /^self\.map\(key, size\(key\) \+ size\(self\[key\]\)\)\.sum\(\) <= (\d+)$/;
 const TOTAL = /^self\.map\(one, size\(one(?:\.(\w+))?\)\)\.sum\(\) <= (\d+)$/;
 
-/** Bytes of JSON; infinite where a text or a list has no limit. `perCharacter`: of those that take most. */
+/** Maximum size as JSON; infinite if a text or a list is not limited. `perCharacter`: bytes of the longest encoding of a character. */
 export function largestBytes(schema: StructuralSchema, perCharacter = BYTES_PER_CHARACTER): number {
   const textBytes = (text: StructuralSchema) =>
     QUOTES + (text.maxLength ?? Number.POSITIVE_INFINITY) * characterBytes(text, perCharacter);
@@ -57,12 +57,12 @@ function arrayBytes(schema: StructuralSchema, perCharacter: number): number {
   if (total === undefined || total === null) return maxItems * (itemBytes + 1) + "[]".length;
   const [, field, length] = total;
   const text = field === undefined ? items : (items.properties?.[field] ?? {});
-  const ofText = characterBytes(text, perCharacter);
-  const others = itemBytes - (text.maxLength ?? 0) * ofText;
-  return maxItems * (others + 1) + Number(length) * ofText + "[]".length;
+  const bytesEach = characterBytes(text, perCharacter);
+  const others = itemBytes - (text.maxLength ?? 0) * bytesEach;
+  return maxItems * (others + 1) + Number(length) * bytesEach + "[]".length;
 }
 
-/** One where the pattern lets nothing through that takes more. */
+/** Bytes per character: one if the pattern excludes all characters with a longer encoding. */
 function characterBytes({ pattern }: StructuralSchema, perCharacter: number): number {
   const long = ["<", "\u0001", "\u00e9", "\u{1f600}"];
   if (pattern === undefined) return perCharacter;

@@ -1,4 +1,4 @@
-/** Rules at the root of each kind: names, which only root rules see, and what may never change. */
+/** Validation rules at the root of each kind. Only root rules can validate metadata.name. */
 import { HOST_NAME_MAX, REPLICA_NAME_MAX, SERVICE_NAME_MAX } from "../names.ts";
 import type { CelRule } from "./structural.ts";
 

@@ -1,7 +1,7 @@
-/** From a zod schema to a structural schema as Kubernetes wants it: no references, no unions, OpenAPI v3 words only. */
+/** Converts a zod schema to a structural schema of Kubernetes, which has neither references nor unions. */
 import { z } from "zod";
 
-/** The words of a structural schema that we use. */
+/** The keywords of structural schemas that the CRDs use. */
 export interface StructuralSchema {
   type?: string;
   format?: string;
@@ -12,7 +12,6 @@ export interface StructuralSchema {
   minimum?: number;
   maximum?: number;
   exclusiveMinimum?: boolean;
-  exclusiveMaximum?: boolean;
   minLength?: number;
   maxLength?: number;
   minItems?: number;
@@ -32,8 +31,6 @@ export interface StructuralSchema {
 export interface CelRule {
   readonly rule: string;
   readonly message: string;
-  readonly reason?: string;
-  readonly fieldPath?: string;
 }
 
 type Json = Record<string, unknown>;
@@ -57,7 +54,7 @@ const COPIED = [
   "x-kubernetes-validations",
 ] as const;
 
-/** Words that are handled one by one, or say nothing here. Any other word is a mistake and throws. */
+/** Keywords that are converted separately or ignored. Any other keyword is a bug and throws. */
 const KNOWN = new Set<string>([
   ...COPIED,
   "type",
@@ -74,7 +71,7 @@ const KNOWN = new Set<string>([
   "id",
 ]);
 
-/** The structural schema of a zod schema. Defaults make fields optional: it describes what users may write. */
+/** Structural schema of a zod schema. Fields with defaults are optional, because the schema describes what users write. */
 export function toStructuralSchema(schema: z.ZodType): StructuralSchema {
   const json = z.toJSONSchema(schema, {
     io: "input",
@@ -91,12 +88,12 @@ function convert(json: Json, path: string): StructuralSchema {
   if (json["x-kubernetes-int-or-string"] === true) return intOrString(json);
   if (json.anyOf !== undefined) throw new Error(`${path || "."}: a union has no structural form`);
   const words = { ...scalarWords(json), ...nested(json, path), ...copied(json) };
-  // The format says it; zod's pattern for it would be read by people in every message.
+  // The format is enough; zod's long pattern for it would appear in every error message.
   if (words.format === "date-time") delete words.pattern;
   return words;
 }
 
-/** The string form's pattern is checked by the API server on strings only, so integers pass beside it. */
+/** The API server checks the pattern of the string form on strings only, so integers pass. */
 function intOrString(json: Json): StructuralSchema {
   const alternatives = (json.anyOf ?? []) as Json[];
   const text = alternatives.find((alternative) => alternative.type === "string");
@@ -122,7 +119,7 @@ function scalarWords(json: Json): StructuralSchema {
   if (type === "integer") return { type, ...integerBounds(json) };
   const isDateTime = json.format === "date-time";
   const bounds = definedNumbers({ minimum: json.minimum, maximum: json.maximum });
-  // Number enums come as "number"; ours are whole.
+  // zod gives enums of numbers the type "number"; all of them hold integers.
   const enumOfIntegers = type === "number" && Array.isArray(json.enum) && json.enum.every(Number.isInteger);
   const words: StructuralSchema = { ...bounds };
   if (type !== undefined) words.type = enumOfIntegers ? "integer" : type;
@@ -130,7 +127,7 @@ function scalarWords(json: Json): StructuralSchema {
   return words;
 }
 
-/** zod writes the type's own range as bounds; Kubernetes says that with a format. */
+/** zod writes the range of the type as bounds, which Kubernetes expresses with a format. */
 function integerBounds(json: Json): StructuralSchema {
   const minimum = json.minimum as number | undefined;
   const maximum = json.maximum as number | undefined;
@@ -148,7 +145,7 @@ function definedNumbers(words: { minimum: unknown; maximum: unknown }): Structur
   return Object.fromEntries(Object.entries(words).filter(([, value]) => typeof value === "number"));
 }
 
-/** A field that no manifest may have. Undeclared, it would be an unknown field, or be dropped without a word. */
+/** A field that is always rejected. If it were not declared, the API server would drop it or report an unknown field. */
 function refusedField(message: string): StructuralSchema {
   return {
     type: "string",

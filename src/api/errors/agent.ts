@@ -16,12 +16,12 @@ export const agentErrors = {
     command: "metalbridge agent --dry-run",
   },
   CredentialNotRenewed: {
-    what: "The agent could not renew its token, or not write the renewed one to its kubeconfig.",
+    what: "The agent could not renew its token, or could not write the new token to its kubeconfig.",
     do: "fix what the message names before the token expires; retried every 10 s, with the same new token on a full disk. If it expired or the host was added by an earlier version, join again with a new token",
     command: "metalbridge host add <host>",
   },
   JoinTokenInvalid: {
-    what: "The text given as a join token is not the token of a host's account: cut off, or of something else.",
+    what: "The join token is invalid: it is truncated, or it is not a token of a host's account.",
     do: "copy the whole command that `metalbridge host add` printed",
     command: "metalbridge host add <host>",
   },
@@ -31,27 +31,27 @@ export const agentErrors = {
     command: "metalbridge host add <host>",
   },
   JoinTokenForAnotherHost: {
-    what: "The join token is for another host than the name that the command line or the configuration gives.",
+    what: "The join token is for a different host than the one that the command line or the configuration names.",
     do: "leave --host-name out, or join with the token of that host",
     command: "metalbridge host add <host>",
   },
   JoinNameTaken: {
-    what: "A machine asked with the token of a group to join under the name of a Host that exists. The token of a group never leads to an existing Host.",
-    do: "choose another name (--host-name); if it is that host and has lost its credential, ask an administrator for a join command of its own",
+    what: "A machine requested to join with the token of a group under the name of an existing Host. A group token never gives access to an existing Host.",
+    do: "choose another name (--host-name); if the machine is that host and has lost its credential, ask an administrator for a join command for this host",
     command: "metalbridge host add <host>",
   },
   JoinMachineKnown: {
-    what: "A machine asked to join under another name than the one that it has as a Host.",
+    what: "A machine requested to join under a different name than that of its existing Host.",
     do: "join under the name of the existing Host, or remove that Host first",
     command: "metalbridge host remove <host>",
   },
   JoinAddressTaken: {
-    what: "A machine asked to join with an address that another Host has in spec.addresses.",
+    what: "A machine requested to join with an address that is in spec.addresses of another Host.",
     do: "pass the machine's own address (--address), or correct spec.addresses of the other Host",
     command: "kubectl get hosts.metalbridge.dev -o yaml",
   },
   JoinLimitReached: {
-    what: "As many hosts as the token of the group admits have joined.",
+    what: "The limit of hosts that the token of the group admits is reached.",
     do: "ask an administrator for a token of another group, or for one host",
     command: "metalbridge host token list",
   },
@@ -65,8 +65,8 @@ export const agentErrors = {
     do: "ask the administrator; to ask again, run the same command",
   },
   JoinRequestsFull: {
-    what: "Too many machines wait to join: the quota of HostJoinRequests is exhausted.",
-    do: "run the same command later; an administrator can answer requests, or revoke the token of a group that makes too many",
+    what: "Too many join requests are pending: the quota of HostJoinRequests is exhausted.",
+    do: "run the same command later; an administrator can answer requests, or revoke the token of a group that creates too many",
     command: "metalbridge host token list",
   },
   JoinFailed: {
@@ -78,7 +78,7 @@ export const agentErrors = {
     do: "pass the address at which cluster nodes reach this host (--address)",
   },
   AddressUnknown: {
-    what: "The host has no address to serve on: none is configured and none routes to the API server, or its interface is down.",
+    what: "The host has no address to serve on: no address is configured and none has a route to the API server, or its interface is down.",
     do: "pass the address at which cluster nodes reach this host (--address), or bring its interface up",
   },
   AddressNotRegistered: {
@@ -91,21 +91,21 @@ export const agentErrors = {
     do: "stop that agent, or choose another folder with --state-dir",
   },
   StateDirUnusable: {
-    what: "The state folder cannot be created or written, lies below a folder of another account or where no volume is mounted, or its path is too long for a Unix socket.",
-    do: "choose a short path that the agent's user can write, with --state-dir",
+    what: "The state folder cannot be used: it cannot be created or written, it is below a folder of another account or on a volume that is not mounted, or its path is too long for a Unix socket.",
+    do: "choose a short path that the agent's user can write to, with --state-dir",
   },
   ObservationFailed: {
-    what: "The agent has not been able to read its machine for 30 s, so what the Host says of it may be out of date. Engines keep running; nothing new is placed here.",
+    what: "The agent could not read the state of its machine for 30 s, so the status of the Host may be out of date. Engines keep running; no new replicas are scheduled here.",
     do: "fix the reading that the message names, such as a network share that does not answer; retried every few seconds",
   },
   HostNotRegistered: {
     what: "The cluster has no Host object for this machine.",
-    do: "register it; the agent waits until then. An agent whose credential may create Hosts can do so with --register",
+    do: "register it; the agent waits until then. An agent with the right to create Hosts can do so with --register",
     command: "metalbridge host add <host> --address <address>",
   },
   HostNameTaken: {
     what: "Another running agent holds the Lease of this host name.",
-    do: "stop the other agent, or rename this host with --host-name; until then this agent waits and keeps its engines; it takes over within 40 s after the other one has stopped",
+    do: "stop the other agent, or rename this host with --host-name; until then this agent waits and keeps its engines; it takes over within 40 s after the other agent has stopped",
     command: "kubectl get leases -n metalbridge-hosts",
   },
 } as const satisfies Record<string, ErrorEntry>;

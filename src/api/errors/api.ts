@@ -79,7 +79,7 @@ export const apiErrors = {
     do: "delete or rename the object that the message names; checked again automatically, usually within 5 s",
   },
   ApiUnexpected: {
-    what: "The API server, or something in front of it, sent a response that is not the Kubernetes API's.",
+    what: "The response is not from the Kubernetes API: another server answers at this address, or in front of the API server.",
     do: "check that the address in the kubeconfig is that of the API server",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -28,46 +28,46 @@ export const cliErrors = {
   },
   RecordingFailed: {
     what: "`metalbridge selftest --record` could not write a recording that is complete and free of personal data.",
-    do: "run it on a Mac, with a folder that is writable and has no recording of this machine yet",
+    do: "run it on a Mac, with a writable folder that has no recording of this machine",
     command: "metalbridge selftest --record <folder>",
   },
   McpArgumentInvalid: {
-    what: "An argument of an MCP tool is wrong, or two of them exclude each other; the message says which.",
-    do: "call the tool again with arguments as its description says",
+    what: "An argument of an MCP tool is invalid, or two arguments are mutually exclusive; the message names them.",
+    do: "correct the arguments as described by the tool, then call it again",
   },
   MachineUnusable: {
-    what: "What is known of a machine cannot be: no memory, a negative or absurd size.",
+    what: "The description of a machine is invalid: its memory is missing, negative or implausible.",
     do: "describe the machine with --memory and --chip, or wait until its agent has reported it",
     command: "metalbridge fit --memory 32Gi --chip 'M4 Pro'",
   },
   CatalogUnreadable: {
-    what: "A catalog file cannot be read, or holds no usable record.",
-    do: "give a file of JSON lines or a JSON array; `metalbridge catalog check` says what is wrong with each record",
+    what: "A catalog file cannot be read, or has no usable record.",
+    do: "use a file of JSON lines or a JSON array; `metalbridge catalog check` lists the problems of each record",
     command: "metalbridge catalog check --catalog <file>",
   },
   CatalogModelWithoutFiles: {
-    what: "The catalog knows the model, and no repository with files that the engine runs.",
-    do: "give a source: hf://org/repo, https://… or ollama://name:tag; or choose an engine that runs the publisher's own files, such as --runtime vllm",
+    what: "The catalog has the model, but no repository with files that the engine can run.",
+    do: "pass a source: hf://org/repo, https://… or ollama://name:tag; or choose an engine that runs the publisher's own files, such as --runtime vllm",
     command: "metalbridge catalog show <model>",
   },
   CatalogModelUnknown: {
-    what: "The catalog has no model of that name, or several; the message lists the nearest.",
-    do: "search for it, or give the full name",
+    what: "The catalog has no model, or more than one, that matches the name; the message lists the closest matches.",
+    do: "search for it, or use the full name",
     command: "metalbridge catalog search <words>",
   },
   ManifestInvalid: {
-    what: "A --filename file cannot be read, or is not exactly one valid InferenceService; the message says where.",
+    what: "The file in --filename cannot be read, or is not exactly one valid InferenceService; the message names the position.",
     do: "fix the file",
     command: "kubectl apply --dry-run=server -f FILE",
   },
   PortTaken: {
     what: "Another program uses the port.",
-    do: "stop that program, or choose another port; 0 takes a free one",
+    do: "stop that program, or choose another port; 0 selects a free port",
     command: "lsof -i :<port>",
   },
   ListenFailed: {
     what: "Cannot listen on the configured address and port, although the port is free.",
-    do: "choose an address that this machine has, and a port above 1023 unless the process may use lower ones",
+    do: "choose an address of this machine, and a port above 1023 unless the process may use lower ports",
   },
   StateFolderUnusable: {
     what: "The state folder cannot be created, read or written.",
@@ -106,23 +106,23 @@ export const cliErrors = {
     do: "read the log tail in the message",
   },
   NoReadyEndpoint: {
-    what: "The service has no ready endpoint: nothing answers requests now.",
-    do: "check what the service waits for",
+    what: "The service has no ready endpoint, so it cannot serve requests now.",
+    do: "check what the service is waiting for",
     command: "metalbridge describe <service>",
   },
   NotAChatService: {
-    what: "The service answers no chat requests: its spec.mode is embedding or rerank.",
-    do: "send it the requests of its mode through a local port",
+    what: "The service does not serve chat requests: its spec.mode is embedding or rerank.",
+    do: "open a local port and send requests of its mode",
     command: "metalbridge open <service>",
   },
   ServiceExists: {
-    what: "An InferenceService, or a Model with another source, has this name already.",
+    what: "An InferenceService, or a Model with a different source, already has this name.",
     do: "choose another name with --name, or delete the one that exists",
     command: "metalbridge delete <service>",
   },
   NotReadyInTime: {
-    what: "The service did not become Ready within --timeout; it keeps trying in the cluster.",
-    do: "check what it waits for",
+    what: "The service did not become Ready within --timeout; the cluster keeps trying.",
+    do: "check what it is waiting for",
     command: "metalbridge describe <service>",
   },
   DeletionNotFinished: {
@@ -146,7 +146,7 @@ export const cliErrors = {
     command: "metalbridge host list",
   },
   HostPoliciesMissing: {
-    what: "The cluster lacks the roles or admission policies that hold a host to its own objects; no credential is issued without them.",
+    what: "The cluster lacks the roles or admission policies that restrict a host to its own objects; no credential is issued without them.",
     do: "install them, together with the CRDs",
     command: "metalbridge crds | kubectl apply --server-side -f -",
   },
@@ -156,20 +156,20 @@ export const cliErrors = {
     command: "metalbridge host add <host> --address <address>",
   },
   HostsFileInvalid: {
-    what: "The file of `metalbridge host add -f` has errors, or an address in it is that of another Host. Nothing was written.",
+    what: "The file of `metalbridge host add -f` has errors, or contains an address of another Host. Nothing was changed.",
     do: "correct the lines that the message names",
   },
   HostsNotAdded: {
-    what: "Some hosts of the file were not added; the output says which, and why.",
-    do: "correct the cause and run the same command again: it adds only what is missing",
+    what: "Some hosts in the file were not added; the output lists them with the reason.",
+    do: "fix the cause and run the same command again: it adds only the missing hosts",
   },
   JoinGroupInvalid: {
-    what: "The options of `metalbridge host token create` do not go together, or the group's name is that of an account that Metalbridge has not made.",
+    what: "The options of `metalbridge host token create` conflict, or an account with the name of the group exists that Metalbridge did not create.",
     do: "correct what the message names",
     command: "metalbridge host token create --help",
   },
   JoinGroupExists: {
-    what: "The group has a token already. It cannot be shown again, and a group has one token at a time.",
+    what: "The group already has a token. A group has one token at a time, and it cannot be shown again.",
     do: "revoke it first, or choose another group; hosts that have joined stay",
     command: "metalbridge host token revoke <group>",
   },
@@ -179,8 +179,8 @@ export const cliErrors = {
     command: "metalbridge host token list",
   },
   JoinRequestNotFound: {
-    what: "No machine of this name waits for an approval: it has its answer, the token of its group was revoked, or it has not asked yet.",
-    do: "list the machines that wait",
+    what: "No machine with this name is waiting for approval: its request was answered, the token of its group was revoked, or it has not sent a request yet.",
+    do: "list the pending machines",
     command: "metalbridge host list",
   },
   NameAmbiguous: {
@@ -193,13 +193,13 @@ export const cliErrors = {
     command: "metalbridge rollout history <service>",
   },
   RevisionNotRestorable: {
-    what: "The revision was stored by an older controller or edited: it does not hold the spec it was created from.",
+    what: "The revision does not contain the spec that it was created from: an older controller stored it, or it was edited.",
     do: "choose another revision, or apply the manifest you want",
     command: "metalbridge rollout history <service>",
   },
   RolloutNotFinished: {
     what: "The rollout did not finish within --timeout; it continues in the cluster.",
-    do: "check what it waits for",
+    do: "check what it is waiting for",
     command: "metalbridge describe <service>",
   },
   DrainNotFinished: {
@@ -213,7 +213,7 @@ export const cliErrors = {
     command: "metalbridge drain <host>",
   },
   NotConfirmed: {
-    what: "The confirmation was declined, or there is no terminal to ask on; nothing was changed.",
+    what: "The confirmation was declined, or there is no terminal to confirm on; nothing was changed.",
     do: "confirm with yes, or pass --yes",
   },
   ModelNotStored: {
@@ -232,22 +232,22 @@ export const cliErrors = {
     command: "metalbridge models unpin <source>",
   },
   ModelCommandFailed: {
-    what: "The agent could not carry out a command of `metalbridge models`: it has another version, it stopped meanwhile, or it met an unexpected error.",
+    what: "The agent could not carry out a command of `metalbridge models`: it has a different version, it stopped, or an unexpected error occurred.",
     do: "read the agent's log; restart it if it is older than this program",
     command: "sudo metalbridge restart",
   },
   ModelCommandNotFinished: {
-    what: "The host did not carry out the command within --timeout; it does so when it can.",
-    do: "check that the host is reachable, and what its status says",
+    what: "The host did not carry out the command within --timeout; it will do so as soon as it can.",
+    do: "check that the host is reachable, and read its status",
     command: "kubectl get hosts -o yaml",
   },
   StoreUnreadable: {
-    what: "This user can neither reach the agent nor read its model store: only the agent's user can.",
+    what: "This user can neither reach the agent nor read its model store; only the agent's user can.",
     do: "run the command as the agent's user, or as root",
     command: "sudo metalbridge models list",
   },
   LogOnAnotherHost: {
-    what: "The replica's log is a file on its host, and that is another machine.",
+    what: "The replica's log is a file on its host, which is another machine.",
     do: "run the command in the message on that host, with the agent's --config or --state-dir if it has one; if this is that host, pass them here",
     command: "metalbridge logs <replica>",
   },
@@ -262,7 +262,7 @@ export const cliErrors = {
     command: "sudo metalbridge logs <replica>",
   },
   TerminalOnAnotherHost: {
-    what: "The replica's terminal can be reached on its host only, and that is another machine.",
+    what: "The replica's terminal can be reached only on its host, which is another machine.",
     do: "run the command in the message on that host, with the agent's --config or --state-dir if it has one; if this is that host, pass them here",
     command: "metalbridge attach <replica>",
   },
@@ -277,7 +277,7 @@ export const cliErrors = {
     command: "sudo metalbridge attach <replica>",
   },
   NotATerminal: {
-    what: "Standard input or output of the command is no terminal, which it needs.",
+    what: "The command requires a terminal, but standard input or output is not one.",
     do: "run it in a terminal window; over ssh pass -t",
     command: "ssh -t <host> metalbridge attach <replica>",
   },

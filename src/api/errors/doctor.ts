@@ -1,4 +1,4 @@
-/** What `metalbridge doctor` finds on a host; the reason for each check is with the check, in src/doctor. */
+/** Findings of `metalbridge doctor` on a host. The checks in src/doctor state the reasons. */
 import type { ErrorEntry } from "./entry.ts";
 
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
@@ -50,22 +50,22 @@ export const doctorErrors = {
     command: "sudo pmset -a sleep 0 disablesleep 1",
   },
   LidSleeps: {
-    what: "Closing the lid puts this Mac to sleep, whatever the agent asks for.",
+    what: "Closing the lid puts this Mac to sleep; the agent cannot prevent that.",
     do: "turn off sleep for a closed lid, or leave it open",
     command: "sudo pmset -a disablesleep 1",
   },
   PowerNapOn: {
-    what: "Power Nap is on: macOS wakes for background work of its own.",
+    what: "Power Nap is on: macOS wakes up for background work.",
     do: "turn it off",
     command: "sudo pmset -a powernap 0",
   },
   NoRestartAfterPowerLoss: {
     what: "The machine stays off after a power failure.",
-    do: "let it start again",
+    do: "let it start automatically",
     command: "sudo pmset -a autorestart 1",
   },
   FileVaultOn: {
-    what: "FileVault is on: nothing starts after a boot until someone unlocks the disk.",
+    what: "FileVault is on: after a boot nothing starts until the disk is unlocked.",
     do: "turn it off on hosts that must recover unattended",
     command: "sudo fdesetup disable",
   },
@@ -81,12 +81,12 @@ export const doctorErrors = {
   },
   WiredLimitTooHigh: {
     what: "iogpu.wired_limit_mb leaves too little memory for macOS.",
-    do: "lower it, or return to the system's own limit",
+    do: "lower it, or restore the default limit of the system",
     command: "sudo sysctl iogpu.wired_limit_mb=0",
   },
   WiredLimitLow: {
-    what: "iogpu.wired_limit_mb is below what macOS allows the GPU without it.",
-    do: "return to the system's own limit",
+    what: "iogpu.wired_limit_mb is below the default limit of macOS.",
+    do: "restore the default limit of the system",
     command: "sudo sysctl iogpu.wired_limit_mb=0",
   },
   MemoryShort: {
@@ -95,7 +95,7 @@ export const doctorErrors = {
     command: "top -o mem",
   },
   SwapHeavy: {
-    what: "More than half as much memory as the machine has is swapped out.",
+    what: "The swapped-out memory exceeds half of the machine's memory.",
     do: "stop programs that need memory, then restart the machine after `metalbridge drain`",
   },
   PressureUnreadable: {
@@ -108,7 +108,7 @@ export const doctorErrors = {
     do: "put the state folder on an internal or NVMe disk, with --state-dir",
   },
   DiskRotational: {
-    what: "This machine has a rotating disk; models load from it at a tenth of an SSD's speed.",
+    what: "This machine has a rotating disk, from which models load at a tenth of an SSD's speed.",
     do: "check that the state folder is on an SSD",
   },
   ModelsBackedUp: {
@@ -121,7 +121,7 @@ export const doctorErrors = {
     do: "choose another one with --state-dir",
   },
   LocalNetworkBlocked: {
-    what: "Other machines of this network cannot be reached although the gateway can: Local Network privacy.",
+    what: "Local Network privacy blocks connections to other machines on this network: they cannot be reached although the gateway can.",
     do: "run the agent as a LaunchDaemon, which is exempt, or allow it under Privacy & Security, Local Network",
     command: "sudo metalbridge install --scope system",
   },
@@ -141,12 +141,12 @@ export const doctorErrors = {
     command: "sudo ufw allow 21000:21999/tcp",
   },
   FastLinkUnused: {
-    what: "A faster link is up than the one that leads to the cluster.",
+    what: "A link is up that is faster than the one to the cluster.",
     do: "register its address in spec.addresses of the Host and start the agent with it",
     command: "metalbridge agent --address <address>",
   },
   WifiInUse: {
-    what: "The cluster is reached over Wi-Fi.",
+    what: "The connection to the cluster uses Wi-Fi.",
     do: "connect the machine by cable",
   },
   LinkSlow: {
@@ -169,12 +169,12 @@ export const doctorErrors = {
     command: "metalbridge host add <host>",
   },
   CredentialExpiresSoon: {
-    what: "More than two thirds of the credential's life have passed.",
+    what: "More than two thirds of the credential's lifetime have passed.",
     do: "issue a new join token, and run the printed command on the host; the agent reloads the credential without a restart",
     command: "metalbridge host add <host>",
   },
   CredentialLongLived: {
-    what: "The credential is valid for more than a year, or without end.",
+    what: "The credential is valid for more than a year, or does not expire.",
     do: "let the host join: its credential is then renewed automatically, and can be revoked",
     command: "metalbridge host add <host>",
   },
@@ -216,7 +216,7 @@ export const doctorErrors = {
     command: "sudo metalbridge install --config <file>",
   },
   ServiceIsLoginAgent: {
-    what: "The agent runs as a LaunchAgent: it starts at login and ends at logout.",
+    what: "The agent runs as a LaunchAgent: it starts at login and stops at logout.",
     do: "install it as a LaunchDaemon",
     command: "metalbridge uninstall --scope user && sudo metalbridge install --scope system",
   },
@@ -231,7 +231,7 @@ export const doctorErrors = {
     command: "sudo metalbridge install",
   },
   ServiceKillsEngines: {
-    what: "A restart of the agent's service would end its engines.",
+    what: "A restart of the agent's service would stop its engines.",
     do: "set KillMode=process and OOMPolicy=continue in the unit",
     command: "sudo systemctl edit metalbridge-agent",
   },
@@ -241,58 +241,58 @@ export const doctorErrors = {
     command: "sudo launchctl limit maxfiles 65536 unlimited && sudo metalbridge restart",
   },
   AgentNotRunning: {
-    what: "No agent runs on this state folder.",
-    do: "start it; an agent that is not installed: metalbridge agent",
+    what: "No agent is running with this state folder.",
+    do: "start it; if the agent is not installed, run metalbridge agent",
     command: "sudo metalbridge start",
   },
   StateDirOpen: {
-    what: "Other users may write into the state folder.",
-    do: "close it",
+    what: "Other users can write to the state folder.",
+    do: "remove their permission",
     command: "chmod go-w <state folder>",
   },
   CredentialReadable: {
-    what: "Other users may read the host's credential.",
-    do: "close it",
+    what: "Other users can read the host's credential.",
+    do: "remove their permission",
     command: "chmod 600 <file>",
   },
   ConfigWritable: {
-    what: "Other users may write the agent's configuration or kubeconfig.",
-    do: "close it",
+    what: "Other users can write to the agent's configuration or kubeconfig.",
+    do: "remove their permission",
     command: "chmod go-w <file>",
   },
   FilesOfAnotherUser: {
-    what: "The state folder belongs to another user than the one who runs this.",
+    what: "The state folder belongs to a different user than the one who runs doctor.",
     do: "run it with sudo: doctor then checks the installed agent, as the agent's user",
     command: "sudo metalbridge doctor",
   },
   EngineOfAnotherUser: {
-    what: "Another account than root and the agent's may replace an engine's program, as the user of Homebrew may.",
+    what: "An account other than root and the agent's can replace the program of an engine, for example the user of Homebrew.",
     do: "on hosts that other people log in to, install a release of the engine that only root can change",
     command: "sudo metalbridge engine install llamacpp --from <archive> --sha256 <sum>",
   },
   EngineFilesChanged: {
-    what: "Files of an engine that root installed are not as they were installed.",
+    what: "Files of an engine that root installed have changed since.",
     do: "find out who changed them, then install the engine again from its archive",
     command: "sudo metalbridge engine install llamacpp --from <archive> --sha256 <sum>",
   },
   EngineLeftovers: {
-    what: "The state folder holds engines that are neither wanted nor running.",
+    what: "The state folder has folders of engines that are neither desired nor running.",
     do: "remove their folders",
     command: "metalbridge doctor --fix",
   },
   EnginesUnsupervised: {
-    what: "Engines run without an agent.",
-    do: "start the agent, which adopts them; 40 s after it stopped they left their Services",
+    what: "Engines are running without an agent.",
+    do: "start the agent, which adopts them; 40 s after the agent stopped, they were removed from their Services",
     command: "sudo metalbridge start",
   },
   HostUnreachableFromCluster: {
-    what: "A pod of the cluster gets no connection to a port of the host.",
-    do: "check the host's firewall, the route between nodes and host, and NetworkPolicies for outgoing traffic; on the host run",
+    what: "A pod in the cluster cannot connect to a port of the host.",
+    do: "check the host's firewall, the route between nodes and host, and NetworkPolicies for egress; on the host run",
     command: "metalbridge doctor",
   },
   NoProbeImage: {
-    what: "It is not known which image the probe pod should run.",
-    do: "name an image that has Node and that the nodes can pull",
+    what: "The image for the probe pod is unknown.",
+    do: "pass an image that contains Node and that the nodes can pull",
     command: "metalbridge doctor --from-cluster <host> --image node:24-alpine",
   },
   GpuDriverMissing: {
@@ -301,7 +301,7 @@ export const doctorErrors = {
     command: "lspci -k -d ::0300",
   },
   GpuNotPermitted: {
-    what: "This user may not use the GPU.",
+    what: "This user has no permission to use the GPU.",
     do: "add the agent's user to the groups of the device",
     command: "sudo usermod -aG video,render metalbridge",
   },

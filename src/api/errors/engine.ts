@@ -21,7 +21,7 @@ export const engineErrors = {
     command: "brew upgrade llama.cpp",
   },
   RuntimeBroken: {
-    what: "The engine's program does not answer --version and --help.",
+    what: "The engine's program fails with --version or --help.",
     do: "run it manually on the host to see why, then reinstall it",
     command: "llama-server --version",
   },
@@ -31,10 +31,10 @@ export const engineErrors = {
   },
   SettingNotSupported: {
     what: "The engine version on the host does not support a setting of the service.",
-    do: "remove the setting, or upgrade the engine on the host; the agent retries when the version changes",
+    do: "remove the setting, or upgrade the engine on the host; the agent retries after the version has changed",
   },
   SettingUnavailable: {
-    what: "This host cannot provide a setting of the service for now: a folder does not exist, or its shared server has the same weights loaded with other settings.",
+    what: "This host cannot provide a setting of the service now: a folder does not exist, or its shared server has the same weights loaded with different settings.",
     do: "create the folder, or give both services the same settings or different hosts; checked again every few seconds",
   },
   ExtraArgRefused: {
@@ -46,7 +46,7 @@ export const engineErrors = {
     do: "correct what the message names: absolute paths, known placeholders, {{port}} somewhere in command, args or env",
   },
   ProgramNotAllowed: {
-    what: "The program is not among those that this host runs for services.",
+    what: "This host does not allow the program for services.",
     do: "add it, or its folder, to generic.roots in the agent's configuration and restart the agent, or name a program that is allowed",
   },
   CacheTypeMismatch: {
@@ -70,15 +70,15 @@ export const engineErrors = {
     do: "nothing to do: the agent retries on another port",
   },
   GateUnavailable: {
-    what: "The gate, through which clients reach the engine, does not serve the replica.",
-    do: "nothing to do: the agent retries; if it lasts, read gate/*/log in the agent's state folder",
+    what: "The gate in front of the engine does not serve the replica.",
+    do: "nothing to do: the agent retries; if the problem persists, read gate/*/log in the agent's state folder",
   },
   GateNeeded: {
     what: "spec.endpoint.gate is Never for an engine that cannot be served without the gate.",
     do: "remove spec.endpoint.gate, or set it to Auto",
   },
   CertificateInvalid: {
-    what: "The certificate in the Secret of spec.endpoint.tls cannot be served: it is unreadable, expired, too large, or not that of the key.",
+    what: "The certificate in the Secret of spec.endpoint.tls cannot be used: it is unreadable, expired or too large, or does not match the key.",
     do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within 5 s",
     command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
@@ -91,7 +91,7 @@ export const engineErrors = {
     do: "check that the file is complete and its architecture supported, or upgrade the engine; the agent retries automatically when the engine's version or the file on the host changes, and with refreshPolicy OnChange a corrected file at the source is a new revision; otherwise set the Model's spec.sha256 to the corrected file's",
   },
   EngineModelMissing: {
-    what: "The engine did not find a file that it needs.",
+    what: "The engine did not find a required file.",
     do: "wait: the agent fetches it again; if this repeats, check the Model's source",
   },
   EngineSettingsRefused: {

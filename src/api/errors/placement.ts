@@ -18,17 +18,17 @@ export const placementErrors = {
     command: "metalbridge node --help",
   },
   NoHosts: {
-    what: "No host is registered, or no agent has joined as one of them yet, so nothing can run.",
-    do: "register a Mac with `metalbridge host add NAME`, and run the command that it prints on that Mac",
+    what: "No host is registered, or no agent has joined yet, so nothing can run.",
+    do: "register a Mac with `metalbridge host add NAME`, and run the printed command on that Mac",
     command: "kubectl get hosts",
   },
   NoHostFits: {
-    what: "No host can take this replica now; status.placement has the reason for each host.",
-    do: "read the nearest misses in status.placement and change what they name",
+    what: "No host can run this replica now; status.placement has the reason for each host.",
+    do: "read the nearest misses in status.placement and fix what they name",
     command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
   },
   NoHostWithMemory: {
-    what: "Insufficient memory: the replica's claim fits on no host beside the claims already there.",
+    what: "Insufficient memory: the replica's claim does not fit on any host in addition to the existing claims.",
     do: "use a smaller context, fewer slots or a quantized cache, free memory, or add a host",
     command: "kubectl get irep -A",
   },
@@ -50,8 +50,8 @@ export const placementErrors = {
   },
   HostReachable: { what: "The host's agent renews its Lease.", do: "nothing to do" },
   HostNeverSeen: {
-    what: "The host is registered, and no agent has joined as it yet: its Lease was never renewed. This is no fault; hosts may be registered long before they join.",
-    do: "on the machine, run the command that `metalbridge host add NAME` prints, and start the agent",
+    what: "The host is registered, but no agent has joined as this host yet: its Lease was never renewed. This is not an error; hosts may be registered long before they join.",
+    do: "on the machine, run the command that `metalbridge host add NAME` printed, and start the agent",
     command: "kubectl get leases -n metalbridge-hosts",
   },
   HostDeleted: {
@@ -69,13 +69,13 @@ export const placementErrors = {
     command: "kubectl describe host NAME",
   },
   HostCordoned: {
-    what: "The host is cordoned: it takes no new replicas.",
+    what: "The host is cordoned: no new replicas are scheduled on it.",
     do: "set spec.unschedulable and spec.drain of the Host to false",
     command: "kubectl edit host NAME",
   },
   HostRuntimeMissing: {
-    what: "The runtime that the service needs is installed on no host that it may use, or not on this one; or it has no driver in this version.",
-    do: "run the command of the message on a host: replicas are placed there within 5 s, without a restart; or set spec.runtime to one that hosts have (docs/engines.md)",
+    what: "The runtime of the service is not installed on this host, or on any host that the service may use, or this version has no driver for it.",
+    do: "run the command in the message on a host: replicas are scheduled there within 5 s, without a restart; or set spec.runtime to a runtime that hosts have (docs/engines.md)",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {
@@ -94,7 +94,7 @@ export const placementErrors = {
   },
   HostHeld: {
     what: "The host is reserved for a service that has been queued for a long time; services behind it in the queue cannot use it.",
-    do: "wait: a reservation expires after half an hour",
+    do: "wait: a reservation expires after 30 minutes",
     command: "kubectl get isvc -A --sort-by=.status.queuePosition",
   },
   MakingRoom: {
@@ -109,7 +109,7 @@ export const placementErrors = {
   },
   HostTakenBySibling: {
     what: "spec.placement.spread is Required and the host already runs a replica of this service.",
-    do: "add a host, ask for fewer replicas, or set spec.placement.spread to Preferred",
+    do: "add a host, request fewer replicas, or set spec.placement.spread to Preferred",
   },
   HostRefused: {
     what: "The host recently refused or evicted this replica.",
@@ -121,12 +121,12 @@ export const placementErrors = {
     command: "kubectl get host NAME -o jsonpath='{.status.memory}'",
   },
   HostMemoryShort: {
-    what: "Insufficient memory: the replica's claim does not fit beside the claims on the host.",
+    what: "Insufficient memory: the replica's claim does not fit in addition to the existing claims on the host.",
     do: "free memory on the host or lower contextSize or parallelSlots",
   },
   WaitingForCapacity: {
-    what: "Some replicas are queued: no host has room for them.",
-    do: "read status.placement for what is short",
+    what: "Some replicas are queued: no host has enough memory for them.",
+    do: "read status.placement to find the missing resource",
     command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
   },
   ServiceNameTaken: {
@@ -139,8 +139,8 @@ export const placementErrors = {
     do: "nothing to do; its services are deleted with it",
   },
   ModelNotForMode: {
-    what: "The model cannot do what spec.mode asks for: mode rerank needs a file with pooling type rank or a classifier head.",
-    do: "name a reranker in spec.modelRef, or correct spec.mode",
+    what: "The model does not support spec.mode: mode rerank requires a file with pooling type rank or a classifier head.",
+    do: "set spec.modelRef to a reranker, or correct spec.mode",
   },
   ModelNotFound: {
     what: "A Model that the service names does not exist in this namespace; running replicas keep serving.",
@@ -153,13 +153,13 @@ export const placementErrors = {
     command: "kubectl describe model NAME",
   },
   ModelFailed: {
-    what: "The Model failed; its conditions say why.",
+    what: "The Model failed; its conditions state the reason.",
     do: "correct the Model",
     command: "kubectl describe model NAME",
   },
   ModelRevisionNotFound: {
-    what: "spec.modelRevision names content of the Model that no kept revision of the service had.",
-    do: "remove spec.modelRevision to serve the Model's current content, or go back to a revision that is kept",
+    what: "spec.modelRevision is the content of no stored revision of the service.",
+    do: "remove spec.modelRevision to serve the Model's current content, or roll back to a stored revision",
     command: "metalbridge rollout history NAME",
   },
   ModelSizeUnknown: {
@@ -185,10 +185,10 @@ export const placementErrors = {
   Suspended: { what: "spec.suspend is true, so all replicas are stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {
     what: "Fields of the spec are ignored on Metal hosts, or honored only in part; the message lists them, with what is used instead.",
-    do: "remove them, or leave them for a Linux accelerator",
+    do: "remove them, or keep them for a Linux accelerator",
   },
   NoAuth: {
-    what: "Clients need no API key: any client that reaches the Service, or a replica's port on its host, can use the model.",
+    what: "No API key is required: any client that reaches the Service, or a replica's port on its host, can use the model.",
     do: "set spec.auth to require a key",
   },
   GateChecksKeys: {

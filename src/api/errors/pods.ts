@@ -1,46 +1,46 @@
-/** Services as pods on Linux nodes: what no pod can be made from, and what keeps pods from serving. */
+/** Services as pods on Linux nodes: invalid pods, and pods that do not serve. */
 import type { ErrorEntry } from "./entry.ts";
 
 export const podErrors = {
   PodsDisabled: {
-    what: "This installation runs services on hosts only, and the service or Model would run in pods: spec.placement.on says so, or the accelerator of the Model does.",
+    what: "This installation runs services on hosts only, but the service or Model would run in pods because of spec.placement.on or the accelerator of the Model.",
     do: "set spec.placement.on to Hosts, or install the chart with pods.enabled=true (a controller outside the cluster: without --hosts-only)",
   },
   ImageInvalid: {
-    what: "A container image is not named as [registry/]repository:tag or @digest. Without a tag, nodes would run whatever latest meant when they pulled it.",
+    what: "The name of a container image is not in the form [registry/]repository:tag or @digest. Without a tag, nodes would run different versions.",
     do: "add the tag or the digest of the version to spec.image, or to the image in the controller's configuration",
   },
   ImageUnknown: {
-    what: "Metalbridge knows no image of this runtime for the accelerator.",
+    what: "Metalbridge has no image of this runtime for the accelerator.",
     do: "set spec.image, or choose another accelerator",
   },
   GPURequestInvalid: {
-    what: "The GPUs that the Model or the service asks for cannot be requested from a node as written.",
-    do: "correct spec.hardware.gpu of the Model or spec.resources of the service, as the message says",
+    what: "The GPU request of the Model or the service is invalid.",
+    do: "correct spec.hardware.gpu of the Model or spec.resources of the service as described in the message",
   },
   AutoscalingWithoutMetric: {
-    what: "The service asks for autoscaling, and its runtime reports no metric of its load (tensorrt-llm, personaplex, generic).",
-    do: "name a metric in spec.autoscaling.metrics, or remove spec.autoscaling and set spec.replicas",
+    what: "The service requests autoscaling, but its runtime reports no load metric (tensorrt-llm, personaplex, generic).",
+    do: "set a metric in spec.autoscaling.metrics, or remove spec.autoscaling and set spec.replicas",
   },
   GateNotInPods: {
     what: "The service needs the gate, which runs on hosts only: TLS, or API keys for a runtime that does not check them.",
     do: "set spec.placement.on to Hosts, or remove spec.auth and spec.endpoint.tls and use a Gateway or an Ingress for them",
   },
   WeightsNotCached: {
-    what: "The engine reads its weights from a volume, and none holds them.",
+    what: "The engine reads its weights from a volume, but no volume contains them.",
     do: "remove spec.skipModelInit, or choose a runtime that fetches weights itself (vllm, sglang, tgi); for spec.modelCache.persistence Ephemeral set --image of the controller",
   },
   PodArgumentsTooLong: {
-    what: "The arguments and variables of the container are longer than a pod may carry.",
+    what: "The arguments and variables of the container exceed the size limit of a pod.",
     do: "shorten spec.args, spec.extraArgs and spec.env; put long texts into a ConfigMap and mount it with spec.extraVolumes",
   },
   InsufficientGPU: {
-    what: "No node has as many free GPUs (or other devices) as a pod of the service asks for.",
-    do: "wait, free a GPU, add a node, or ask for fewer; status.queuePosition is the place in the queue",
+    what: "No node has as many free GPUs (or other devices) as a pod of the service requests.",
+    do: "wait, free a GPU, add a node, or request fewer; status.queuePosition is the position in the queue",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   InsufficientResources: {
-    what: "No node has as much free CPU, memory or storage as a pod of the service asks for.",
+    what: "No node has as much free CPU, memory or storage as a pod of the service requests.",
     do: "lower spec.resources, free room on a node, or add one",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
@@ -50,57 +50,57 @@ export const podErrors = {
     command: "kubectl describe pvc -n NAMESPACE",
   },
   VolumeNotMounted: {
-    what: "A pod has a node, and one of its volumes cannot be attached or mounted there: it is attached to another node, or the storage reports an error.",
-    do: "read the message; a volume with access mode ReadWriteOnce that another node holds is freed once the pods there are gone, or after the node's VolumeAttachment is deleted where that node is lost; use access mode ReadWriteMany for pods on several nodes",
+    what: "A pod is scheduled, but one of its volumes cannot be attached or mounted on the node: it is attached to another node, or the storage reports an error.",
+    do: "read the message; a volume with access mode ReadWriteOnce is detached from another node once its pods there have stopped, or, if that node is lost, after its VolumeAttachment is deleted; use access mode ReadWriteMany for pods on several nodes",
     command: "kubectl get volumeattachments",
   },
   PodUnschedulable: {
-    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread. Required pod affinity beside a model cache that pods fill needs pods that match both.",
+    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread. With required pod affinity and a model cache that pods fill, pods must match both.",
     do: "label or untaint a node, or change nodeSelector, tolerations, affinity or topologySpreadConstraints",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   ImageUnavailable: {
     what: "The image of the engine cannot be pulled.",
-    do: "correct spec.image, or name the registry's credentials in spec.imagePullSecrets",
+    do: "correct spec.image, or add the registry's credentials to spec.imagePullSecrets",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodConfigInvalid: {
-    what: "The container cannot be created: mostly a Secret, a key of it or a ConfigMap is missing.",
+    what: "The container cannot be created. The usual cause is a missing Secret, Secret key or ConfigMap.",
     do: "create what the message names",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodCrashing: {
-    what: "A container of a pod has exited, and has not started since; the message has its last exit code and last line. OOMKilled: it used more memory than its limit, or the node ran out of memory.",
+    what: "A container of a pod has exited and was not restarted; the message has its last exit code and last log line. OOMKilled: it used more memory than its limit, or the node ran out of memory.",
     do: "read its log; if it was OOMKilled, raise spec.resources.memory, of the Model for the container fetch and of the service for the engine, or the limit that a LimitRange of the namespace sets",
     command: "kubectl logs -l metalbridge.dev/service=NAME --previous",
   },
   PodFailed: {
     what: "A pod failed and was not restarted.",
-    do: "read why",
+    do: "read the reason",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodEvicted: {
-    what: "The kubelet of a node has evicted a pod, which used more disk than its limit, or whose node was short of memory or disk. The Deployment has replaced it, and the new pod is not ready.",
+    what: "A kubelet has evicted a pod, because the pod exceeded its disk limit or its node was short of memory or disk. The Deployment has replaced it, but the new pod is not ready.",
     do: "raise spec.resources.ephemeralStorage or spec.resources.memory of the service, or free room on the node",
     command: "kubectl get events --field-selector reason=Evicted",
   },
   NodeNotReady: {
-    what: "The node of a pod does not report to the API server: it is down, or cut off. Its pods count as not ready and get no requests through the Service, also if they still run.",
+    what: "The node of a pod does not report to the API server: it is down or disconnected. Its pods count as not ready and receive no requests through the Service, even if they still run.",
     do: "bring the node back; its pods are rescheduled once their toleration of node.kubernetes.io/unreachable expires (300 s unless spec.tolerations has tolerationSeconds), or within a minute after you delete the Node object of a node that will not return",
     command: "kubectl describe node NODE",
   },
   NoLayersOnGPU: {
-    what: "A pod has a GPU, and its engine found none that it can use: it computes on the CPU.",
+    what: "A pod has a GPU, but its engine cannot use it and computes on the CPU.",
     do: "check the driver and the device plugin of the node, and that the image is built for this kind of GPU and not for a newer driver; then delete the pod",
     command: "kubectl logs -l metalbridge.dev/service=NAME --tail=-1",
   },
   LayersOnCPU: {
-    what: "The engine computes a part of the model's layers on the CPU although no field asks for that.",
-    do: "ask for a GPU with more memory, or lower contextSize, parallelSlots or the quantization; spec.hardware.gpu.layers says that fewer layers are intended",
+    what: "The engine computes some layers of the model on the CPU although no field requests that.",
+    do: "request a GPU with more memory, or lower contextSize, parallelSlots or the quantization; set spec.hardware.gpu.layers if fewer layers are intended",
     command: "kubectl logs -l metalbridge.dev/service=NAME --tail=-1",
   },
   RolloutDeadlineExceeded: {
-    what: "The new pods did not become ready within the time that the size of the model allows; old pods serve on where there are some.",
+    what: "The new pods did not become ready within the time limit, which scales with the size of the model; old pods keep serving.",
     do: "read the log of the new pods, correct the spec, or roll back",
     command: "kubectl logs -l metalbridge.dev/service=NAME",
   },

@@ -4,18 +4,18 @@ import type { ErrorEntry } from "./entry.ts";
 
 export const replicaErrors = {
   WeightsDamaged: {
-    what: "Verification found a stored file that does not match its checksum any more: the host's disk damaged it.",
-    do: "nothing to do for the model: the file was set aside and is downloaded again when it is needed. A running engine keeps what it has loaded: restart it if its answers are wrong. Check the host's disk",
+    what: "Verification found a stored file that no longer matches its checksum: the host's disk damaged it.",
+    do: "nothing to do for the model: the file was quarantined and is downloaded again when it is needed. A running engine keeps the weights that it has loaded: restart it if its output is wrong. Check the host's disk",
     command: "metalbridge models verify",
   },
   InsufficientMemory: {
-    what: "The replica's memory claim does not fit beside the claims already on this host.",
+    what: "The replica's memory claim does not fit in addition to the existing claims on this host.",
     do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",
     command: "metalbridge status",
   },
   MemoryPressure: {
     what: "The host is under memory pressure: no engine starts until it has recovered.",
-    do: "quit other programs on the host, or move services off it; engines start one at a time once the pressure has been gone for 2 minutes",
+    do: "quit other programs on the host, or move services to other hosts; engines start one at a time after 2 minutes without memory pressure",
     command: "metalbridge describe",
   },
   EvictedForMemory: {
@@ -29,8 +29,8 @@ export const replicaErrors = {
     command: "kubectl describe host",
   },
   HostAddressMissing: {
-    what: "The host has no address that is up and that its spec.addresses allow, so no client could reach the engine.",
-    do: "bring the network up, or correct spec.addresses of the Host",
+    what: "The host has no active address that its spec.addresses allow, so no client could reach the engine.",
+    do: "connect the network, or correct spec.addresses of the Host",
     command: "kubectl edit host",
   },
   RuntimeNotSupported: {
@@ -51,7 +51,7 @@ export const replicaErrors = {
     do: "read the log tail in status.lastExit; if it ran out of GPU memory, lower contextSize or parallelSlots",
   },
   EngineHung: {
-    what: "The engine process runs but fails its health probes, or answers them and makes no progress on its requests.",
+    what: "The engine process is running but fails its health probes, or makes no progress on its requests.",
     do: "wait: the agent restarts it; if this repeats, upgrade the engine, or report it with the log tail",
   },
   EngineDegraded: {
@@ -60,7 +60,7 @@ export const replicaErrors = {
   },
   EngineErrorsLogged: {
     what: "The engine logged errors after which it may fail every request, but a real request succeeded.",
-    do: "nothing to do: the engine keeps serving under watch; if this repeats, lower contextSize or parallelSlots",
+    do: "nothing to do: the engine keeps serving and is monitored; if this repeats, lower contextSize or parallelSlots",
   },
   EngineEndUnknown: {
     what: "The engine process exited; its exit status is unknown.",
@@ -78,7 +78,7 @@ export const replicaErrors = {
   },
   EndpointNotWithdrawn: {
     what: "The engine is stopping, but the API server has not acknowledged the withdrawal of its endpoint.",
-    do: "make the API server reachable from this host; the engine serves until then",
+    do: "make the API server reachable from this host; the engine keeps serving until then",
   },
   SecretMissing: {
     what: "A Secret that the service names does not exist in its namespace.",
@@ -87,7 +87,7 @@ export const replicaErrors = {
   },
   SecretUnreadable: {
     what: "The agent could not read a Secret that the service names.",
-    do: "check that the controller runs and may read Secrets (in the chart: rbac.secrets), since it grants the host those that its replicas name; the agent retries automatically",
+    do: "check that the controller is running and has the right to read Secrets (rbac.secrets in the chart), because it grants the host access to the Secrets of its replicas; the agent retries automatically",
   },
   SecretIncomplete: {
     what: "A Secret that the service names lacks a required key.",
@@ -95,7 +95,7 @@ export const replicaErrors = {
     command: "kubectl edit secret",
   },
   ApiKeysTooMany: {
-    what: "The Secret of spec.auth has more API keys, or longer ones, than every request can be compared with.",
+    what: "The Secret of spec.auth has too many API keys, or keys that are too long.",
     do: "keep at most 1,000 keys of at most 1,024 bytes in it; the agent reads the Secret again within 5 s",
     command: "kubectl edit secret",
   },

@@ -1,4 +1,4 @@
-/** Rollouts of services, drains, and hosts that flap or return. */
+/** Rollouts, drains, and hosts that flap or return. */
 import type { ErrorEntry } from "./entry.ts";
 
 export const rolloutErrors = {
@@ -17,26 +17,26 @@ export const rolloutErrors = {
     command: "metalbridge rollout undo NAME",
   },
   RestartNotInPods: {
-    what: "`metalbridge rollout restart` replaces pods, and the service has none: engines on hosts restart without it.",
+    what: "`metalbridge rollout restart` replaces pods, but the service has none. Engines on hosts restart automatically.",
     do: "an engine that hangs or degrades is replaced automatically; to restart one yourself, delete its replica",
     command: "kubectl delete irep REPLICA",
   },
   PodsBusy: {
-    what: "The spec has changed, and the old pods still have requests in flight (spec.rolloutPolicy.waitForIdle). They serve on until they are idle, or until the time that the message names.",
+    what: "The spec has changed, and the old pods still have requests in flight (spec.rolloutPolicy.waitForIdle). They keep serving until they are idle, or until the time in the message.",
     do: "nothing to do; spec.rolloutPolicy.force: true ends the wait",
     command: "kubectl describe isvc NAME",
   },
   IdleCheckFailed: {
-    what: "A rollout waits until the old pods are idle, and the metrics of one cannot be read, so it counts as busy.",
-    do: "wait for the time that the message names, or set spec.rolloutPolicy.force; the controller must reach the pods, and with spec.auth it needs the right to read Secrets (rbac.secrets=true in the chart)",
+    what: "A rollout waits until the old pods are idle, but the metrics of a pod cannot be read, so it counts as busy.",
+    do: "wait until the time in the message, or set spec.rolloutPolicy.force; the controller must reach the pods, and with spec.auth it needs the right to read Secrets (rbac.secrets=true in the chart)",
   },
   IdleCheckUnsupported: {
-    what: "A rollout waits until the old pods are idle, and the runtime does not report its requests in flight, so they count as busy.",
+    what: "A rollout waits until the old pods are idle, but the runtime does not report its requests in flight, so they count as busy.",
     do: "wait for the time that the message names; name the gauges of runtime generic in spec.inFlightProbe, or remove spec.rolloutPolicy.waitForIdle",
   },
   IdleTimeoutExceeded: {
     what: "The old pods did not become idle within spec.rolloutPolicy.idleTimeoutSeconds (or spec.maxPodLifetimeIdleTimeoutSeconds), and are replaced. Each still finishes its requests, for at most spec.rollout.drainSeconds.",
-    do: "nothing to do; raise the limit if replies were cut off",
+    do: "nothing to do; raise the limit if responses were interrupted",
   },
   DrainInProgress: {
     what: "The host is being drained and replicas are still on it; the message counts them.",
@@ -55,7 +55,7 @@ export const rolloutErrors = {
   },
   HostReturned: {
     what: "The host was unreachable or lost, and its agent renews its Lease again.",
-    do: "nothing to do; its agent stops the replicas that were replaced meanwhile",
+    do: "nothing to do; its agent stops the replicas that were replaced in the meantime",
   },
   HostNotLost: {
     what: "The host was marked lost, but its agent renews its Lease, so the mark was removed.",
@@ -63,18 +63,18 @@ export const rolloutErrors = {
     command: "metalbridge drain NAME",
   },
   DeletionForced: {
-    what: "A reachable host kept a replica for a minute longer than its drain may last after the replica was deleted, so the controller removed the finalizer metalbridge.dev/engine. Nothing is sent to its engine any more.",
-    do: "look at the agent on that host: it hangs, or does not follow the cluster. An agent that works stops the engine; a host that you do not trust is removed with metalbridge host remove",
+    what: "A reachable host did not remove a deleted replica within a minute after its drain timeout, so the controller removed the finalizer metalbridge.dev/engine. The engine receives no more requests.",
+    do: "check the agent on that host: it hangs, or does not follow the cluster. A working agent stops the engine; remove a host that you do not trust with metalbridge host remove",
     command: "metalbridge doctor",
   },
   NotLost: { what: "The host is not lost.", do: "nothing to do" },
   HostSteady: { what: "The host was flapping and is stable again.", do: "nothing to do" },
   ReplicaCreated: {
-    what: "A replica was scheduled on a host; the note says which host, and why.",
+    what: "A replica was scheduled on a host; the note has the host and the reason.",
     do: "nothing to do",
   },
   ReplicaRemoved: {
-    what: "A replica is being withdrawn, drained and stopped; the note says why.",
+    what: "A replica is being withdrawn, drained and stopped; the note has the reason.",
     do: "nothing to do",
   },
   RevisionReused: {

@@ -1,4 +1,4 @@
-/** Where weights come from: addresses, downloads, file formats. */
+/** Sources of weights: addresses, downloads, file formats. */
 import type { ErrorEntry } from "./entry.ts";
 
 export const sourceErrors = {
@@ -16,25 +16,25 @@ export const sourceErrors = {
     do: "nothing to do: retried automatically",
   },
   SourceUnstable: {
-    what: "The source of a Model with refreshPolicy OnChange looks different at each request: another ETag, Last-Modified or size.",
-    do: "nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent",
+    what: "The source of a Model with refreshPolicy OnChange returns a different ETag, Last-Modified or size at each request.",
+    do: "nothing is rolled out until it returns the same values twice; use a server with stable ETags, or refreshPolicy IfNotPresent",
   },
   SourceChangesOften: {
-    what: "The source of a Model with refreshPolicy OnChange had other content at each of the last checks. Each was rolled out.",
-    do: "nothing to do: it is checked less often until a check finds the same content; to stay with one, use refreshPolicy IfNotPresent",
+    what: "The source of a Model with refreshPolicy OnChange had changed at each of the last checks. Each change was rolled out.",
+    do: "nothing to do: it is checked less often until a check finds the same content; to keep the current content, use refreshPolicy IfNotPresent",
   },
   SourceContentChanged: {
-    what: "The source of a Model with refreshPolicy OnChange has other content. Services that use the Model get a new revision, rolled out under their own rules.",
-    do: "nothing to do; to go back",
+    what: "The content of a Model with refreshPolicy OnChange has changed at its source. Services that use the Model get a new revision, which is rolled out according to their settings.",
+    do: "nothing to do; to roll back",
     command: "metalbridge rollout undo NAME",
   },
   SourceRevisionGone: {
-    what: "The source no longer has the content that this revision of the service was made for, and this host has no copy.",
-    do: "wait for the next check of the Model, which makes a new revision; after an undo, go forward with metalbridge rollout undo or restore the content at the source",
+    what: "The source no longer has the content of this revision of the service, and this host has no copy.",
+    do: "wait for the next check of the Model, which creates a new revision; after a rollback, roll forward with metalbridge rollout undo or restore the content at the source",
   },
   GgufBadMagic: {
     what: "The file is not a GGUF file: its first bytes do not match.",
-    do: "use the URL of a .gguf file; for other formats set spec.format",
+    do: "use the URL of a .gguf file; set spec.format for other formats",
   },
   GgufBigEndian: {
     what: "The GGUF file is written for big-endian machines.",
@@ -46,7 +46,7 @@ export const sourceErrors = {
   },
   GgufTruncated: {
     what: "The file ends inside the GGUF header.",
-    do: "upload the file again; it was cut off",
+    do: "upload the file again; it is truncated",
   },
   GgufTooLarge: {
     what: "The GGUF header claims counts or lengths that no real model has.",
@@ -57,7 +57,7 @@ export const sourceErrors = {
     do: "use a GGUF file with complete metadata (convert the model again with a current llama.cpp)",
   },
   GgufMalformed: {
-    what: "The GGUF header is inconsistent or holds an unknown type.",
+    what: "The GGUF header is inconsistent or contains an unknown type.",
     do: "use another file of the model, or convert it again with a current llama.cpp",
   },
   SourceNotAllowed: {
@@ -66,7 +66,7 @@ export const sourceErrors = {
   },
   SourceNotFound: {
     what: "The source does not exist: the server answered 404, or there is no such file on the host.",
-    do: "check the source, its revision and its file names for typos; a remote source is read again after up to 12 minutes, or at once after a change of the Model",
+    do: "check the source, its revision and its file names for typos; a remote source is read again after up to 12 minutes, or immediately after a change of the Model",
   },
   SourceUnauthorized: {
     what: "The server requires credentials for this source, or does not accept them (401).",
@@ -74,14 +74,14 @@ export const sourceErrors = {
   },
   SourceForbidden: {
     what: "The server denied access with these credentials (403).",
-    do: "request access to the model (for gated models accept the terms), or use another token; another Secret is used within 5 s (by a prefetch within 10 s for each Secret that the host waits for), the source itself is read again after up to 12 minutes, or at once after a change of the Model",
+    do: "request access to the model (for gated models accept the terms), or use another token; a changed Secret is used within 5 s (by a prefetch within 10 s for each Secret that the host waits for); the source itself is read again after up to 12 minutes, or immediately after a change of the Model",
   },
   SourceUnreachable: {
     what: "Cannot reach the source's server: DNS, the connection or TLS failed.",
     do: "check the host name and the network from the machine that reports it (the controller's for a Model, the host for a replica, the pod's for a download Job); retried automatically",
   },
   SourceCertificateUntrusted: {
-    what: "The certificate of the source's server is not signed by an authority that this machine trusts, or is for another name.",
+    what: "The certificate of the source's server is not signed by an authority that this machine trusts, or has a different name.",
     do: "trust its authority: NODE_EXTRA_CA_CERTS for the controller and the agent, --cache-ca-config-map of the controller for download Jobs; retried automatically",
   },
   SourceUnavailable: {
@@ -113,7 +113,7 @@ export const sourceErrors = {
     do: "use the direct download address of the file: login and preview pages return HTML; in a clone with Git LFS pointers run git lfs pull",
   },
   SourceAmbiguous: {
-    what: "The repository holds several models, and the Model does not select one.",
+    what: "The repository contains several models, and the Model does not select one.",
     do: "set spec.quantization, or the file in the source (hf://org/repo/file.gguf) or in spec.files",
   },
   SourceNotSupported: {
@@ -125,7 +125,7 @@ export const sourceErrors = {
     do: "correct spec.sha256 or the digest in spec.source, or find out how the file changed",
   },
   FileNameNotAllowed: {
-    what: "A file name of the model points outside its folder or holds forbidden characters.",
+    what: "A file name of the model points outside its folder or contains forbidden characters.",
     do: "use plain relative paths in spec.files and spec.mmproj",
   },
   DiskFull: {
@@ -134,22 +134,22 @@ export const sourceErrors = {
     command: "kubectl get hosts",
   },
   VolumeClaimNotFound: {
-    what: "The PersistentVolumeClaim that holds the weights does not exist in the Model's namespace.",
+    what: "The PersistentVolumeClaim with the weights does not exist in the Model's namespace.",
     do: "create it there, or correct its name in spec.source (pvc://claim/path) or spec.modelCache.claimName; a claim of another namespace cannot be mounted",
     command: "kubectl get pvc -n NAMESPACE",
   },
   VolumeClaimPending: {
-    what: "The PersistentVolumeClaim of a pvc:// source is not bound to a volume, so it holds no file yet.",
+    what: "The PersistentVolumeClaim of a pvc:// source is not bound to a volume, so it contains no files yet.",
     do: "wait until it is bound, and copy the weights to it",
     command: "kubectl describe pvc NAME",
   },
   ModelCacheAmbiguous: {
-    what: "Services of one Model name different claims, and a Model is downloaded to one.",
+    what: "Services of the same Model name different claims, but a Model is downloaded to a single claim.",
     do: "use the same spec.modelCache.claimName in all services of the Model, or one Model for each claim",
   },
   ModelCacheNotConfigured: {
-    what: "The controller does not know its own image, so it cannot create download Jobs.",
-    do: "start it with --image; the Helm chart does so",
+    what: "The image of the controller is not configured, so it cannot create download Jobs.",
+    do: "start the controller with --image, as the Helm chart does",
     command: "metalbridge controller --help",
   },
   DownloadUnschedulable: {
@@ -169,11 +169,11 @@ export const sourceErrors = {
   },
   VolumeNotWritable: {
     what: "The volume of the model cache cannot be written by the download Job, which runs as user and group 65532, or by the init container, which runs as the user of its pod.",
-    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for the group; where pods fill the claim, give all services of the Model the same podSecurityContext.runAsUser as before, or delete the claim so that it is filled again; change the Model to download before the time that its message names",
+    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for the group; if pods fill the claim, set podSecurityContext.runAsUser of all services of the Model to the same value as before, or delete the claim so that it is filled again; change the Model to start a download before the time in its message",
     command: "kubectl get pvc -n NAMESPACE",
   },
   FileUnreadable: {
-    what: "The file exists on the host, but the agent's user may not read it, or it is not a regular file.",
+    what: "The file exists on the host, but the agent's user has no permission to read it, or it is not a regular file.",
     do: "fix the path or its permissions for the agent's user",
   },
 } as const satisfies Record<string, ErrorEntry>;

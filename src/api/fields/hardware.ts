@@ -1,24 +1,22 @@
-/** Model.spec.hardware: which accelerator, how many GPUs, how much memory. */
+/** Model.spec.hardware: accelerator, GPUs and memory limits. */
 import { z } from "zod";
 import { quantity } from "./quantity.ts";
+import { int32, nonEmpty } from "./shared.ts";
 
 const QUALIFIED = /^[a-z0-9.-]+\/[a-z0-9._-]+$/;
 
 const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
 export type Accelerator = z.output<typeof acceleratorSchema>;
 
-/** Of a Model that names none: hosts with an agent, whatever they compute on. */
+/** Default of a Model: hosts with an agent, whatever they compute on. */
 export const DEFAULT_MODEL_ACCELERATOR: Accelerator = "metal";
 
 const resourceClaimSchema = z
   .object({
-    name: z.string().min(1).max(63).describe("Name of this claim within the pod; one entry per name."),
-    resourceClaimName: z.string().min(1).max(253).describe("An existing ResourceClaim.").optional(),
-    resourceClaimTemplateName: z
-      .string()
-      .min(1)
-      .max(253)
-      .describe("A ResourceClaimTemplate from which each pod gets its own claim.")
+    name: nonEmpty(63).describe("Name of the claim within the pod. One entry per name."),
+    resourceClaimName: nonEmpty(253).describe("Name of an existing ResourceClaim.").optional(),
+    resourceClaimTemplateName: nonEmpty(253)
+      .describe("Name of a ResourceClaimTemplate from which each pod gets its own claim.")
       .optional(),
   })
   .meta({
@@ -34,7 +32,7 @@ const resourceClaimSchema = z
 const shardingSchema = z.object({
   strategy: z
     .enum(["layer", "tensor", "row", "pipeline", "none"])
-    .describe("How the model is split over several GPUs.")
+    .describe("Strategy that distributes the model over several GPUs.")
     .default("layer"),
   layerSplit: z
     .array(
@@ -44,7 +42,7 @@ const shardingSchema = z.object({
         .regex(/^[0-9]+-[0-9]+$/),
     )
     .max(8)
-    .describe("Range of layers for each GPU in turn, for example 0-15 and 16-31.")
+    .describe("Layer ranges of the GPUs in order, for example 0-15 and 16-31.")
     .optional(),
 });
 
@@ -52,41 +50,40 @@ const gpuSchema = z
   .object({
     enabled: z
       .boolean()
-      .describe("Requests a GPU on Linux nodes. On hosts the accelerator alone decides.")
+      .describe("If true, pods request a GPU. Ignored on hosts, where the accelerator decides.")
       .optional(),
-    count: z.int32().min(0).max(8).describe("GPUs per pod.").optional(),
+    count: int32(0, 8).describe("Number of GPUs per pod.").optional(),
     memory: quantity(
-      "Memory that each GPU should have, for example 16Gi; used for choosing, not enforced.",
+      "Minimum memory of each GPU, for example 16Gi. Used to choose a node, not enforced.",
     ).optional(),
     vendor: z
       .enum(["nvidia", "amd", "intel"])
-      .describe("GPU vendor; determines the resource name.")
+      .describe("GPU vendor, which determines the resource name.")
       .default("nvidia"),
     resourceName: z
       .string()
       .max(253)
       .regex(QUALIFIED)
-      .describe("Extended resource to request instead of the vendor's, for example nvidia.com/mig-1g.10gb.")
+      .describe(
+        "Extended resource to request, for example nvidia.com/mig-1g.10gb. Defaults to the resource of the vendor.",
+      )
       .optional(),
     tolerationKey: z
       .string()
       .max(253)
       .regex(QUALIFIED)
-      .describe("Taint to tolerate instead of the vendor's.")
+      .describe("Key of the taint to tolerate. Defaults to the resource of the vendor.")
       .optional(),
     runtime: z.enum(["vulkan", "rocm"]).describe("Backend for AMD GPUs.").optional(),
-    layers: z
-      .int32()
-      .min(-1)
-      .max(1024)
-      .describe("Layers computed by the GPU: -1 or absent for all, 0 for none.")
+    layers: int32(-1, 1024)
+      .describe("Number of layers that the GPU computes; 0 for none. Defaults to -1, which means all.")
       .optional(),
-    sharding: shardingSchema.describe("Splitting over several GPUs.").optional(),
+    sharding: shardingSchema.describe("Distribution of the model over several GPUs.").optional(),
     resourceClaims: z
       .array(resourceClaimSchema)
       .max(16)
       .meta({
-        description: "Claims of dynamic resource allocation, in place of counted GPUs.",
+        description: "ResourceClaims (dynamic resource allocation) to use instead of a number of GPUs.",
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["name"],
       })
@@ -105,22 +102,20 @@ export const hardwareSchema = z
   .object({
     accelerator: acceleratorSchema
       .describe(
-        "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes. spec.placement.on of a service overrides it.",
+        "Accelerator that the model runs on. metal means hosts with an agent: Macs (Metal) and Linux machines (CPU). All other values mean pods on Linux nodes. spec.placement.on of a service overrides it. Defaults to metal.",
       )
       .default(DEFAULT_MODEL_ACCELERATOR),
     gpu: gpuSchema
-      .describe(
-        "GPUs, and how the model is distributed over them. Hosts read layers only; the rest is for pods.",
-      )
+      .describe("GPUs of the model. Hosts use the field layers only; all other fields are for pods.")
       .optional(),
     memoryBudget: quantity(
-      "Maximum memory that an engine of this model may claim on a host, for example 24Gi. Absent: the host's free memory.",
+      "Maximum memory that an engine of this model may claim on a host, for example 24Gi. Defaults to the free memory of the host.",
     ).optional(),
     memoryFraction: z
       .number()
       .gt(0)
       .max(1)
-      .describe("Maximum claim as a fraction of the host's memory: above 0, at most 1.")
+      .describe("Maximum memory claim as a fraction of the host's memory, greater than 0 and at most 1.")
       .optional(),
   })
   .meta({

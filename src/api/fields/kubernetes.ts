@@ -1,19 +1,20 @@
-/** Fields that hold plain Kubernetes types. They are passed through to pods, so the API server checks them there. */
+/** Fields of plain Kubernetes types. They are copied to pods, where the API server validates them. */
 import { z } from "zod";
+import { nonEmpty } from "./shared.ts";
 
-/** An object of a Kubernetes type, kept as it is. */
+/** An object of a Kubernetes type, which is not validated. */
 export function passThrough(description: string) {
   return z.looseObject({}).describe(description);
 }
 
-/** A list of objects of a Kubernetes type, kept as they are. */
+/** A list of objects of a Kubernetes type, which are not validated. */
 export function passThroughList(description: string) {
   return z.array(z.looseObject({})).max(256).meta({ description, "x-kubernetes-list-type": "atomic" });
 }
 
 const MAP_MAX = 64;
 
-/** Kubernetes allows no longer values; most labels are far shorter than the longest ones. */
+/** The maximum that Kubernetes allows for a value, and a total for all of them. */
 export const LABEL_LIMITS = { valueLength: 63, totalLength: 8_192 } as const;
 export const ANNOTATION_LIMITS = { valueLength: 32_768, totalLength: 32_768 } as const;
 
@@ -35,7 +36,7 @@ export function stringMap(
   });
 }
 
-/** As Kubernetes has them: other values match nothing. */
+/** A label value as Kubernetes defines it. */
 const labelValue = z
   .string()
   .max(63)
@@ -45,19 +46,23 @@ export function tolerationsSchema(description: string) {
   return z
     .array(
       z.object({
-        key: z.string().max(316).describe("Key of the taint; empty with operator Exists for all.").optional(),
+        key: z
+          .string()
+          .max(316)
+          .describe("Key of the taint. If empty, the operator must be Exists, which matches all taints.")
+          .optional(),
         operator: z
           .enum(["Exists", "Equal", "Lt", "Gt"])
-          .describe("Operator that compares key and value. Absent: Equal.")
+          .describe("Operator that relates the key to the value. Defaults to Equal.")
           .optional(),
         value: z.string().max(63).describe("Value of the taint.").optional(),
         effect: z
           .enum(["NoSchedule", "PreferNoSchedule", "NoExecute"])
-          .describe("Effect to tolerate. Absent: all of them.")
+          .describe("Effect of the taint. If absent, all effects are tolerated.")
           .optional(),
         tolerationSeconds: z
           .int()
-          .describe("Seconds to stay on a node with a NoExecute taint. Absent: indefinitely.")
+          .describe("Time in seconds for which a NoExecute taint is tolerated. Defaults to no limit.")
           .optional(),
       }),
     )
@@ -67,16 +72,16 @@ export function tolerationsSchema(description: string) {
 
 /** metav1.LabelSelector. */
 export const labelSelectorSchema = z.object({
-  matchLabels: stringMap("matchLabels", LABEL_LIMITS, "Labels that must all have these values.").optional(),
+  matchLabels: stringMap("matchLabels", LABEL_LIMITS, "Labels and their required values.").optional(),
   matchExpressions: z
     .array(
       z
         .object({
-          key: z.string().min(1).max(316).describe("Label key."),
+          key: nonEmpty(316).describe("Label key."),
           operator: z
             .enum(["In", "NotIn", "Exists", "DoesNotExist"])
-            .describe("Operator that compares its value."),
-          values: z.array(labelValue).max(64).describe("Values for In and NotIn; none otherwise.").optional(),
+            .describe("Operator that relates the key to the values."),
+          values: z.array(labelValue).max(64).describe("Values for the operators In and NotIn.").optional(),
         })
         .meta({
           "x-kubernetes-validations": [
@@ -88,22 +93,21 @@ export const labelSelectorSchema = z.object({
         }),
     )
     .max(32)
-    .describe("Label expressions; all must match.")
+    .describe("Label expressions, all of which must match.")
     .optional(),
 });
 
 export type LabelSelector = z.output<typeof labelSelectorSchema>;
 
-/** Does a selector match these labels? An absent or empty one matches everything. */
+/** Tells whether a selector matches labels. An absent or empty selector matches everything. */
 export function selectorMatches(
   selector: LabelSelector | undefined,
   labels: Readonly<Record<string, string>> | undefined,
 ): boolean {
-  const has = labels ?? {};
-  const pairs = Object.entries(selector?.matchLabels ?? {});
-  if (!pairs.every(([key, value]) => has[key] === value)) return false;
+  const required = Object.entries(selector?.matchLabels ?? {});
+  if (!required.every(([key, value]) => labels?.[key] === value)) return false;
   return (selector?.matchExpressions ?? []).every((expression) => {
-    const value = has[expression.key];
+    const value = labels?.[expression.key];
     switch (expression.operator) {
       case "In":
         return value !== undefined && (expression.values ?? []).includes(value);

@@ -1,6 +1,9 @@
-/** A native program as an engine: how it is started, probed and sized. */
+/** A native program as an engine: its command, probes and memory claim. */
 import { z } from "zod";
-import { bytes } from "./shared.ts";
+import { bytes, nonEmpty } from "./shared.ts";
+
+export const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"] as const;
+export const KNOWN_PLACEHOLDERS = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
 
 const argument = z.string().max(4096);
 const httpPath = (description: string) =>
@@ -11,7 +14,7 @@ const httpPath = (description: string) =>
     .describe(description);
 
 export const inFlightProbeSchema = z.object({
-  path: httpPath("HTTP path of its metrics, in the Prometheus text format.").default("/metrics"),
+  path: httpPath("HTTP path of the program's metrics, in the Prometheus text format.").default("/metrics"),
   gauges: z
     .array(
       z
@@ -23,18 +26,18 @@ export const inFlightProbeSchema = z.object({
     .max(16)
     .meta({
       description:
-        "Names of the gauges that are added up, all series of each: requests running, requests queued. One that is missing makes the number unknown.",
+        "Names of the gauges whose series are added up, for example running and queued requests. If one is missing, the number of requests is unknown.",
       "x-kubernetes-list-type": "atomic",
     }),
 });
 
 const checkSchema = z.object({
-  httpPath: httpPath("HTTP path that must answer with 200 to 399.").optional(),
+  httpPath: httpPath("HTTP path that must return a status from 200 to 399.").optional(),
   exec: z
     .array(argument)
     .min(1)
     .max(256)
-    .describe("Program and arguments that must exit with 0, on the host.")
+    .describe("Command that must exit with 0 on the host: the program and its arguments.")
     .optional(),
 });
 
@@ -44,28 +47,36 @@ export const programSchema = z.object({
     .min(1)
     .max(512)
     .describe(
-      "Absolute path of the program, or the name of one that its host finds in generic.roots; then its arguments.",
+      "Absolute path of the program, or the name of a program in generic.roots of the host, followed by its arguments.",
     ),
   env: z
     .array(
       z.object({
-        name: z.string().min(1).max(256).describe("Name of the variable."),
-        value: z.string().max(32768).describe("Its value."),
+        name: nonEmpty(256).describe("Name of the environment variable."),
+        value: z.string().max(32768).describe("Value of the environment variable."),
       }),
     )
     .max(256)
-    .describe("Environment beside what every engine gets.")
+    .describe("Environment variables of the program, in addition to those of every engine.")
     .default([]),
-  tty: z.boolean().describe("Run it in a terminal, to which `metalbridge attach` connects.").optional(),
-  liveness: checkSchema.describe("Health probe. Neither httpPath nor exec: a TCP connection.").default({}),
-  readiness: checkSchema
-    .describe("What must succeed once before clients are sent to it. Absent: the health probe.")
+  tty: z
+    .boolean()
+    .describe("If true, the program runs in a terminal to which `metalbridge attach` connects.")
     .optional(),
-  inFlightProbe: inFlightProbeSchema.describe("Where it reports its requests in flight.").optional(),
-  memoryBytes: bytes("Memory claim. Absent: from the size of the weights.").optional(),
+  liveness: checkSchema
+    .describe("Health probe. Without httpPath and exec, a TCP connection must succeed.")
+    .default({}),
+  readiness: checkSchema
+    .describe(
+      "Probe that must succeed once before the program receives requests. Defaults to the health probe.",
+    )
+    .optional(),
+  inFlightProbe: inFlightProbeSchema.describe("Gauges of requests in flight.").optional(),
+  memoryBytes: bytes(
+    "Memory claim in bytes. If absent, it is derived from the size of the weights.",
+  ).optional(),
 });
 
-export type InFlightProbe = z.output<typeof inFlightProbeSchema>;
 export type ProgramCheck = z.output<typeof checkSchema>;
-/** Texts may hold placeholders such as `{{port}}`. */
+/** Its texts may contain placeholders such as `{{port}}`. */
 export type ProgramSpec = z.output<typeof programSchema>;

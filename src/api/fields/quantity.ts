@@ -1,4 +1,4 @@
-/** Kubernetes quantities (`16Gi`, `500m`, `1.5`): the field schema, and their value as a number. */
+/** Kubernetes quantities (`16Gi`, `500m`, `1.5`): schema and value. */
 import { z } from "zod";
 
 const SUFFIXES: Readonly<Record<string, number>> = {
@@ -22,7 +22,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
 
 const QUANTITY = /^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?[0-9]+)?$/;
 
-/** A field that takes a quantity, written as a string or as a plain number. */
+/** A field that accepts a quantity as a string or as a number. */
 export function quantity(description: string) {
   return z
     .union([z.int().min(0), z.string().max(64).regex(QUANTITY)])
@@ -31,7 +31,7 @@ export function quantity(description: string) {
 
 export type Quantity = string | number;
 
-/** The value of a quantity, or undefined where it is none: the caller says which field that was. */
+/** The value of a quantity; undefined if it is invalid. */
 export function parseQuantity(value: Quantity): number | undefined {
   if (typeof value === "number") return Number.isFinite(value) && value >= 0 ? value : undefined;
   const match = QUANTITY.exec(value.trim());
@@ -42,13 +42,13 @@ export function parseQuantity(value: Quantity): number | undefined {
 }
 
 const NANO = 10n ** 9n;
-const LARGEST = 2n ** 63n - 1n;
+const MAX_VALUE = 2n ** 63n - 1n;
 const DECIMAL = ["E", "P", "T", "G", "M", "k", "", "m", "u", "n"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /**
- * As the API server stores it in its own kinds: the largest suffix of the same base that leaves a whole number. What it
- * would cut at its limit, or write with an exponent, stays as it is.
+ * The form in which the API server stores a quantity in its own kinds: with the largest suffix of the same base that leaves
+ * a whole number. Values that it would truncate, or write with an exponent, are not changed.
  */
 export function canonicalQuantity(value: Quantity): string {
   const text = String(value);
@@ -60,21 +60,15 @@ export function canonicalQuantity(value: Quantity): string {
   const unit =
     power > 0 ? NANO * 1024n ** BigInt(power) : 1000n ** BigInt(DECIMAL.length - 1 - DECIMAL.indexOf(suffix));
   const nanos = (BigInt(`${whole}${fraction}`) * unit + base - 1n) / base;
-  if (nanos > LARGEST * NANO) return text;
+  if (nanos > MAX_VALUE * NANO) return text;
   if (nanos === 0n) return "0";
   return power > 0 && nanos % NANO === 0n && nanos >= 1024n * NANO
-    ? binaryText(nanos / NANO)
-    : decimalText(nanos);
+    ? withLargestSuffix(nanos / NANO, 1024n, BINARY)
+    : withLargestSuffix(nanos, 1000n, DECIMAL.toReversed());
 }
 
-function binaryText(bytes: bigint): string {
-  let [rest, power] = [bytes, 0];
-  while (rest % 1024n === 0n && power < BINARY.length - 1) [rest, power] = [rest / 1024n, power + 1];
-  return `${rest}${BINARY[power]}`;
-}
-
-function decimalText(nanos: bigint): string {
-  let [rest, index] = [nanos, DECIMAL.length - 1];
-  while (rest % 1000n === 0n && index > 0) [rest, index] = [rest / 1000n, index - 1];
-  return `${rest}${DECIMAL[index]}`;
+function withLargestSuffix(value: bigint, base: bigint, suffixes: readonly string[]): string {
+  let [number, index] = [value, 0];
+  while (number % base === 0n && index < suffixes.length - 1) [number, index] = [number / base, index + 1];
+  return `${number}${suffixes[index]}`;
 }

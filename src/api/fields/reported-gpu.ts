@@ -1,20 +1,23 @@
-/** GPUs that a machine was found to have: of a Linux host, and of a node of the cluster. */
+/** GPUs that were detected on a Linux host or on a cluster node. */
 import { z } from "zod";
+import { nonEmpty } from "./shared.ts";
 
 export const MAX_GPUS = 64;
 const MAX_BYTES = 1024 ** 4;
 
 const reportedGpuSchema = z.object({
-  vendor: z.enum(["nvidia", "amd", "intel"]).describe("Its vendor."),
-  name: z.string().min(1).max(256).describe("Its name, as the driver or udev has it."),
+  vendor: z.enum(["nvidia", "amd", "intel"]).describe("Vendor of the GPU."),
+  name: nonEmpty(256).describe("Name of the GPU, as reported by the driver or by udev."),
   memoryBytes: z
     .int()
     .min(1)
     .max(MAX_BYTES)
-    .describe("Memory of one GPU; absent where it is not known, and where it shares the machine's.")
+    .describe(
+      "Memory of one GPU in bytes. Absent if it is unknown, or if the GPU uses the memory of the machine.",
+    )
     .optional(),
-  count: z.int().min(1).max(MAX_GPUS).describe("How many equal ones there are."),
-  unified: z.boolean().describe("True: it computes in the machine's memory."),
+  count: z.int().min(1).max(MAX_GPUS).describe("Number of identical GPUs."),
+  unified: z.boolean().describe("True if the GPU uses the memory of the machine."),
 });
 
 export const reportedGpusSchema = z.array(reportedGpuSchema).max(MAX_GPUS).meta({

@@ -1,31 +1,21 @@
-/** Fields of services that name a runtime, or that only one engine has. */
+/** Fields of services that name a runtime, or that apply to a single engine. */
 import { z } from "zod";
 import { RUNTIMES } from "./runtimes.ts";
+import { nonEmpty } from "./shared.ts";
 
 export const runtimeSchema = z.enum(RUNTIMES);
 
-/** Settings that a single engine has. */
+/** Settings of a single engine. */
 export const singleEngineFields = {
   turboQuantBits: z
     .literal([3, 6, 8])
-    .describe("Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.")
+    .describe(
+      "Number of bits per element of oMLX's KV cache: 3, 6 or 8. If absent, the cache is not quantized.",
+    )
     .optional(),
-  pagedSSDCacheDir: z
-    .string()
-    .min(1)
-    .max(1024)
-    .describe("Folder on the host in which oMLX pages KV blocks to disk.")
-    .optional(),
-  hotCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe("Maximum memory for oMLX's KV blocks, for example 8GB.")
-    .optional(),
-  pagedSSDCacheMaxSize: z
-    .string()
-    .min(1)
-    .max(64)
+  pagedSSDCacheDir: nonEmpty(1024).describe("Folder on the host to which oMLX pages KV blocks.").optional(),
+  hotCacheMaxSize: nonEmpty(64).describe("Maximum memory for KV blocks of oMLX, for example 8GB.").optional(),
+  pagedSSDCacheMaxSize: nonEmpty(64)
     .describe("Maximum disk space of oMLX's paged cache, for example 100GB.")
     .optional(),
 } as const;

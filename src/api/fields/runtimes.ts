@@ -1,6 +1,6 @@
 /**
- * Every runtime by its name; `src/engines/registry.ts` describes each. Without schemas, because texts of errors need the names
- * in processes that load none.
+ * Names of all runtimes; `src/engines/registry.ts` describes each. This file has no schemas, because error texts need the names
+ * in processes that do not load zod.
  */
 
 export const RUNTIMES = [
@@ -16,16 +16,16 @@ export const RUNTIMES = [
 ] as const;
 export type Runtime = (typeof RUNTIMES)[number];
 
-/** Engines of hosts, with the command that installs each. Their `extraArgs` are held to a list of allowed ones. */
+/** Engines of hosts, with the command that installs each. Their `extraArgs` are checked against an allow-list. */
 export const HOST_ENGINE_INSTALLS = {
   llamacpp: "brew install llama.cpp",
   omlx: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
   ollama: "brew install ollama",
 } as const satisfies Partial<Record<Runtime, string>>;
 
-/** For descriptions: what is chosen where a service names no runtime. */
+/** For descriptions: the runtime that is chosen if a service names none. */
 export const RUNTIMES_BY_FORMAT =
   "gguf: llamacpp, else ollama; mlx: omlx, else generic with mlx_lm.server; ollama: ollama";
 
-/** For descriptions: programs that keep models on a host. */
+/** For descriptions: programs that store models on a host. */
 export const MODEL_KEEPERS = "ollama, omlx, lmstudio, huggingface, …";

@@ -1,17 +1,20 @@
-/** Small fields that several kinds share: names, references, formats, sources, priorities. */
+/** Fields that several kinds share: names, references, formats, priorities, limits. */
 import { z } from "zod";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
 
-/** A reference to an object by name, such as a Model or a Secret, in the same namespace. */
+export const int32 = (min: number, max: number) => z.int32().min(min).max(max);
+export const nonEmpty = (maxLength: number) => z.string().min(1).max(maxLength);
+
+/** Name of an object in the same namespace, such as a Model or a Secret. */
 export function objectName(description: string) {
-  return z.string().min(1).max(253).regex(DNS_SUBDOMAIN).describe(description);
+  return nonEmpty(253).regex(DNS_SUBDOMAIN).describe(description);
 }
 
-/** The name of a Host. */
+/** Name of a Host. */
 export function hostName(description: string) {
-  return z.string().min(1).max(63).regex(DNS_LABEL).describe(description);
+  return nonEmpty(63).regex(DNS_LABEL).describe(description);
 }
 
 export function localReference(description: string, nameDescription: string) {
@@ -27,7 +30,7 @@ export const changeMarkerSchema = z
   .string()
   .max(64)
   .describe(
-    "Hash of what the source says of its files: checksums, or ETag (else Last-Modified) and size. With another one the source has other content, which is not fetched. Absent: not checked.",
+    "Hash that identifies the content of the source, based on checksums, or on ETag (else Last-Modified) and size. If the source has a different hash, its content has changed and is not fetched. If absent, the content is not verified.",
   );
 
 export const prioritySchema = z.enum(["critical", "high", "normal", "low", "batch"]);
@@ -38,12 +41,9 @@ export const sha256Schema = z
   .max(64)
   .regex(/^[a-fA-F0-9]{64}$/);
 
-/** Files inside a source: relative, so that nothing outside the source's own folder is reached. */
+/** Path of a file, relative to the source. It cannot leave the source's folder. */
 export function relativeFile(description: string) {
-  return z
-    .string()
-    .min(1)
-    .max(512)
+  return nonEmpty(512)
     .regex(/^[^/\s][^\s]*$/)
     .meta({
       description,
@@ -59,20 +59,48 @@ export function relativeFile(description: string) {
 export const bytes = (description: string) => z.int().min(0).describe(description);
 export const timestamp = (description: string) => z.iso.datetime({ offset: true }).describe(description);
 
-/** Text that terminals show as it is: no control characters, none that change the direction of what follows. */
-export const shortText = (most: number, description: string) =>
+/** Reason, message and generation in the status of kinds whose status only the controller writes. */
+export const summaryFields = {
+  reason: z.string().max(63).describe("Reason code of the phase; see docs/errors.md.").optional(),
+  message: z
+    .string()
+    .max(4096)
+    .describe("Human-readable description of the current state and of what to do about it.")
+    .optional(),
+  observedGeneration: z.int().min(0).describe("metadata.generation that this status is based on.").optional(),
+};
+
+/**
+ * An IP address that other machines can reach. Agents and the gateway connect to it, so it is no name: the owner of a name
+ * could point it anywhere.
+ */
+export function reachableAddress(field: string, pattern?: RegExp) {
+  const text = z.string().min(2).max(45);
+  return (pattern === undefined ? text : text.regex(pattern)).meta({
+    description: "An IP address.",
+    "x-kubernetes-validations": [
+      {
+        rule: "isIP(self) && !ip(self).isLoopback() && !ip(self).isLinkLocalUnicast() && !ip(self).isUnspecified()",
+        message: `${field}: each must be an IP address that other machines can reach`,
+      },
+    ],
+  });
+}
+
+/** Text without control characters and characters that change the text direction, so that terminals can print it. */
+export const shortText = (maxLength: number, description: string) =>
   z
     .string()
-    .max(most)
+    .max(maxLength)
     .regex(/^[^\p{Cc}\p{Cf}]*$/u)
     .describe(description);
 
-/** A limit for a list whose entries may be long, but not all of them. */
-export const totalLength = (most: number, what: string, field?: string) => ({
+/** Limits the total length of a list whose single entries may be long. */
+export const totalLength = (maxLength: number, label: string, field?: string) => ({
   "x-kubernetes-validations": [
     {
-      rule: `self.map(one, size(${field === undefined ? "one" : `one.${field}`})).sum() <= ${most}`,
-      message: `${what}: at most ${most} characters together`,
+      rule: `self.map(one, size(${field === undefined ? "one" : `one.${field}`})).sum() <= ${maxLength}`,
+      message: `${label}: at most ${maxLength} characters together`,
     },
   ],
 });

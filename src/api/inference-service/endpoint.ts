@@ -1,79 +1,64 @@
-/** How clients reach a service: port, path, kind of Service, API key, objectives. */
+/** Endpoint of a service for clients: port, path, type of Service, API key, objectives. */
 import { z } from "zod";
-import { localReference, objectName } from "../fields/shared.ts";
+import { int32, localReference, nonEmpty, objectName } from "../fields/shared.ts";
 
 export const endpointSchema = z
   .object({
-    port: z.int32().min(1).max(65535).describe("Port of the cluster Service.").default(8080),
+    port: int32(1, 65535).describe("Port of the cluster Service.").default(8080),
     path: z
       .string()
       .max(1024)
       .regex(/^\/\S*$/)
-      .describe("Path shown in status.endpoint; every path of the engine is reachable.")
+      .describe("HTTP path shown in status.endpoint. All paths of the engine are reachable.")
       .default("/v1/chat/completions"),
     type: z
       .enum(["ClusterIP", "NodePort", "LoadBalancer"])
-      .describe("Kind of the Service: inside the cluster, on every node, or with a load balancer.")
+      .describe("Type of the cluster Service.")
       .default("ClusterIP"),
-    nodePort: z
-      .int32()
-      .min(30000)
-      .max(32767)
-      .describe("Port on every node, with type NodePort. Absent: chosen by the cluster.")
+    nodePort: int32(30000, 32767)
+      .describe("Port on every node, with type NodePort. If absent, the cluster chooses one.")
       .optional(),
     allowFrom: z
-      .array(
-        z
-          .string()
-          .min(1)
-          .max(63)
-          .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
-      )
+      .array(nonEmpty(63).regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/))
       .max(64)
       .meta({
         description:
-          "Namespaces from which pods may connect to the engine, beside the service's own and the controller's; Prometheus needs its own to be in the list. A NetworkPolicy, so clients outside of the cluster are refused. Only for pods. Absent: no NetworkPolicy.",
+          "Namespaces whose pods may connect to the engine, in addition to those of the service and of the controller. Include the namespace of Prometheus to collect metrics. Creates a NetworkPolicy, which also rejects clients outside the cluster. If absent, no NetworkPolicy is created. Pods only.",
         "x-kubernetes-list-type": "set",
       })
       .optional(),
     gate: z
       .enum(["Auto", "Always", "Never"])
       .describe(
-        "Whether clients reach the engine through the host's gate, which checks API keys, serves TLS and counts requests. Auto: with auth or tls, and for engines that share a server. Never: not with tls, nor for engines that share a server. Absent: Auto.",
+        "Use of the gate, which checks API keys, serves TLS and counts requests in front of the engine on a host. Auto uses it with auth or tls, and for runtimes that share a server. Never cannot be combined with tls or with such a runtime. Defaults to Auto.",
       )
       .optional(),
     tls: z
       .object({
         secretRef: localReference(
-          "Secret of type kubernetes.io/tls: the certificate chain in tls.crt, its key in tls.key.",
+          "Secret of type kubernetes.io/tls, with the certificate chain in tls.crt and its private key in tls.key.",
           "Name of the Secret, in the service's namespace.",
         ),
       })
-      .describe("Clients use HTTPS; the gate serves it with this certificate. Absent: plain HTTP.")
+      .describe("TLS certificate with which the gate serves HTTPS. If absent, clients use plain HTTP.")
       .optional(),
     gateway: z
       .object({
-        enabled: z.boolean().describe("True: the service is reachable through a Gateway.").optional(),
+        enabled: z.boolean().describe("If true, the service is reachable through a Gateway.").optional(),
         gatewayRef: z
           .object({
             name: objectName("Name of the Gateway."),
-            namespace: z
-              .string()
-              .min(1)
-              .max(63)
-              .describe("Its namespace. Absent: the service's own.")
+            namespace: nonEmpty(63)
+              .describe("Namespace of the Gateway. Defaults to the namespace of the service.")
               .optional(),
           })
-          .describe("The Gateway to attach to.")
+          .describe("Gateway to attach the route to.")
           .optional(),
-        modelName: z
-          .string()
-          .min(1)
-          .max(253)
-          .describe("Model name that clients use on the Gateway. Absent: the service's name.")
+        modelName: nonEmpty(253)
+          .describe("Model name that clients use on the Gateway. Defaults to the name of the service.")
           .optional(),
       })
-      .describe("A route on a Gateway. Not in this version.")
+      .describe("Route on a Gateway. Not implemented in this version.")
       .optional(),
   })
   .meta({
@@ -91,13 +76,10 @@ export const endpointSchema = z
 
 export const authSchema = z.object({
   secretRef: localReference(
-    "Secret that holds the API key that clients must send as a bearer token.",
+    "Secret with the API key that clients must send as a bearer token.",
     "Name of the Secret, in the service's namespace.",
   ),
-  key: z
-    .string()
-    .min(1)
-    .max(253)
+  key: nonEmpty(253)
     .regex(/^[-._a-zA-Z0-9]+$/)
     .describe("Key within the Secret.")
     .default("apiKey"),
@@ -109,24 +91,26 @@ export const sloSchema = z
       .string()
       .max(16)
       .regex(/^([5-9][0-9](\.[0-9]{1,3})?)$/)
-      .describe('Share of good requests in percent, 50 to 99.999, as a string: "99.5".'),
+      .describe('Target percentage of good requests, from 50 to 99.999, as a string, for example "99.5".'),
     window: z
       .string()
       .max(16)
       .regex(/^[0-9]+[mhdw]$/)
-      .describe("Evaluation window, for example 28d.")
+      .describe("Evaluation window, for example 28d. Defaults to 28d.")
       .default("28d"),
     indicator: z
       .enum(["availability", "latency"])
-      .describe("Indicator: availability counts answered requests, latency those answered in time.")
+      .describe(
+        "Indicator of good requests: availability counts requests that were answered, latency those that were answered within latencyThreshold.",
+      )
       .default("availability"),
     latencyThreshold: z
       .string()
       .max(16)
       .regex(/^[0-9]+(\.[0-9]+)?(ms|s|m)$/)
-      .describe("Maximum latency of a good request, for example 500ms; required with indicator latency.")
+      .describe("Maximum latency of a good request, for example 500ms. Required with indicator latency.")
       .optional(),
-    name: z.string().min(1).max(63).describe("Name of the objective. Absent: the service's name.").optional(),
+    name: nonEmpty(63).describe("Name of the objective. Defaults to the name of the service.").optional(),
   })
   .meta({
     "x-kubernetes-validations": [

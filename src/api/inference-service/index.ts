@@ -1,15 +1,15 @@
-/** InferenceService: a model served under one cluster Service, on Macs or on Linux nodes. */
+/** InferenceService: a Model that is served under a cluster Service, on hosts or in pods. */
 import { z } from "zod";
-import { metadataSchema } from "../metadata.ts";
+import { objectFields } from "../metadata.ts";
 import { inferenceServiceSpecSchema } from "./spec.ts";
 import { inferenceServiceStatusSchema } from "./status.ts";
 
 export const inferenceServiceSchema = z.object({
-  apiVersion: z.string().exactOptional(),
-  kind: z.string().exactOptional(),
-  metadata: metadataSchema,
-  spec: inferenceServiceSpecSchema.describe("What is served, and how."),
-  status: inferenceServiceStatusSchema.describe("Status of the service.").optional(),
+  ...objectFields,
+  spec: inferenceServiceSpecSchema.describe("Desired state of the service."),
+  status: inferenceServiceStatusSchema
+    .describe("Status of the service, written by the controller.")
+    .optional(),
 });
 
 export type InferenceService = z.output<typeof inferenceServiceSchema>;

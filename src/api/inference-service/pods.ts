@@ -1,4 +1,4 @@
-/** Fields of services that run as pods: their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
+/** Fields of services that run as pods: containers and scheduling. On hosts, the condition SpecHonored names those that are set. */
 import { z } from "zod";
 import {
   ANNOTATION_LIMITS,
@@ -8,7 +8,7 @@ import {
   stringMap,
   tolerationsSchema,
 } from "../fields/kubernetes.ts";
-import { objectName, totalLength } from "../fields/shared.ts";
+import { int32, nonEmpty, objectName, totalLength } from "../fields/shared.ts";
 import { autoscalingSchema, modelCacheSchema, resourcesSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
@@ -20,7 +20,7 @@ import {
 
 const inPods = (description: string) => `${description} Pods only.`;
 
-/** Every watcher of services keeps them in memory. */
+/** Limited because every watcher of services caches them in memory. */
 const ARGUMENTS_LENGTH_MAX = 32_768;
 
 const argumentList = (field: string, description: string) =>
@@ -32,64 +32,57 @@ const argumentList = (field: string, description: string) =>
 
 const probeOverridesSchema = z.object({
   startup: passThrough(
-    "Startup probe (a Kubernetes Probe). On hosts periodSeconds × failureThreshold bounds the start, up to 86400 s; where one of them is set, the other is 10 or 3, as for a kubelet. Absent: the time that the weights allow.",
+    "Startup probe (a Kubernetes Probe). On hosts, periodSeconds × failureThreshold is the startup timeout, up to 86400 seconds; if only one of them is set, the other defaults to 10 or 3, as in Kubernetes. If both are absent, the timeout scales with the size of the weights.",
   ).optional(),
   liveness: passThrough(
-    "Liveness probe. On hosts timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes; with runtime generic also httpGet.path, exec.command or tcpSocket, always on the port that the program was given. Absent there: a TCP connection.",
+    "Liveness probe (a Kubernetes Probe). On hosts, timeoutSeconds (default 5, maximum 600) and failureThreshold (default 3, maximum 100) apply to health probes. Runtime generic also uses httpGet.path, exec.command or tcpSocket, always on the port of the program, and defaults to a TCP connection.",
   ).optional(),
   readiness: passThrough(
-    "Readiness probe. On hosts only with runtime generic: httpGet.path, exec.command or tcpSocket must succeed once before clients are sent to it. Absent there: the liveness probe.",
+    "Readiness probe (a Kubernetes Probe). On hosts it applies to runtime generic only: httpGet.path, exec.command or tcpSocket must succeed once before the program receives requests. Defaults to the liveness probe there.",
   ).optional(),
 });
 
 export const podFields = {
-  image: z
-    .string()
-    .min(1)
-    .max(1024)
+  image: nonEmpty(1024)
     .describe(
       inPods(
-        "Container image of the engine, with a tag or a digest: without one, nodes would run different versions. Absent: the runtime's own for the accelerator, pinned by version.",
+        "Container image of the engine, with a tag or a digest. Defaults to a pinned version of the runtime's image for the accelerator.",
       ),
     )
     .optional(),
   command: argumentList(
     "command",
-    "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. In pods the command of the container.",
+    "On hosts, program and first arguments of runtime generic: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. In pods, command of the container.",
   ),
   args: argumentList(
     "args",
-    "Arguments after those of command, with the same placeholders. In pods the arguments of the container.",
+    "Additional arguments after those of command, with the same placeholders. In pods, arguments of the container.",
   ),
   env: passThroughList(
-    "Environment (Kubernetes EnvVar) of runtime generic on hosts: name and value, with the same placeholders; no valueFrom. In pods the environment of the container, valueFrom included.",
+    "Environment variables (Kubernetes EnvVar). On hosts they apply to runtime generic, with the same placeholders and without valueFrom. In pods they are set in the container.",
   ).optional(),
   resources: resourcesSchema
     .describe(
-      "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB.",
+      "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim, which defaults to 120 % of the size of the weights plus 256 MiB.",
     )
     .optional(),
   nodeSelector: stringMap("nodeSelector", LABEL_LIMITS, inPods("Labels that a node must have.")).optional(),
   tolerations: tolerationsSchema(inPods("Taints that the pods tolerate.")).optional(),
   affinity: passThrough(inPods("Affinity of the pods (a Kubernetes Affinity).")).optional(),
-  topologySpreadConstraints: passThroughList(inPods("How pods spread over nodes and zones.")).optional(),
-  podLabels: stringMap("podLabels", LABEL_LIMITS, inPods("Further labels of the pods.")).optional(),
+  topologySpreadConstraints: passThroughList(
+    inPods("Topology spread constraints of the pods (Kubernetes TopologySpreadConstraint)."),
+  ).optional(),
+  podLabels: stringMap("podLabels", LABEL_LIMITS, inPods("Additional labels of the pods.")).optional(),
   podAnnotations: stringMap(
     "podAnnotations",
     ANNOTATION_LIMITS,
-    inPods("Further annotations of the pods."),
+    inPods("Additional annotations of the pods."),
   ).optional(),
-  runtimeClassName: z
-    .string()
-    .min(1)
-    .max(253)
+  runtimeClassName: nonEmpty(253)
     .describe(inPods("RuntimeClass of the pods, for example nvidia."))
     .optional(),
-  priorityClassName: z
-    .string()
-    .min(1)
-    .max(253)
-    .describe(inPods("PriorityClass of the pods; overrides priority there."))
+  priorityClassName: nonEmpty(253)
+    .describe(inPods("PriorityClass of the pods. Overrides priority."))
     .optional(),
   imagePullSecrets: z
     .array(z.object({ name: objectName("Name of the Secret.") }))
@@ -101,53 +94,53 @@ export const podFields = {
     })
     .optional(),
   podSecurityContext: passThrough(
-    inPods("Security settings of the pods (a Kubernetes PodSecurityContext)."),
+    inPods("Security context of the pods (a Kubernetes PodSecurityContext)."),
   ).optional(),
   securityContext: passThrough(
-    inPods("Security settings of the container (a Kubernetes SecurityContext)."),
+    inPods("Security context of the container (a Kubernetes SecurityContext)."),
   ).optional(),
-  extraVolumes: passThroughList(inPods("Further volumes of the pods (Kubernetes Volume).")).optional(),
+  extraVolumes: passThroughList(inPods("Additional volumes of the pods (Kubernetes Volume).")).optional(),
   extraVolumeMounts: passThroughList(
-    inPods("Where the container mounts them (Kubernetes VolumeMount)."),
+    inPods("Additional volume mounts of the container (Kubernetes VolumeMount)."),
   ).optional(),
-  bindAddress: z
-    .string()
-    .min(1)
-    .max(64)
-    .describe(inPods('Address the engine listens on inside its pod. Absent: all, "::".'))
+  bindAddress: nonEmpty(64)
+    .describe(inPods("Address that the engine listens on inside its pod. Defaults to all addresses."))
     .optional(),
-  containerPort: z
-    .int32()
-    .min(1)
-    .max(65535)
-    .describe(inPods("Port the engine listens on inside its pod. Absent: the runtime's own."))
+  containerPort: int32(1, 65535)
+    .describe(inPods("Port that the engine listens on inside its pod. Defaults to the port of the runtime."))
     .optional(),
   probeOverrides: probeOverridesSchema
-    .describe("Probes that replace the runtime's defaults. On hosts only the settings named in each apply.")
+    .describe(
+      "Probes that override the defaults of the runtime. On hosts, only the settings in the description of each probe apply.",
+    )
     .optional(),
   skipModelInit: z
     .boolean()
-    .describe(inPods("True: pods start without fetching the model first; the engine fetches it."))
+    .describe(inPods("If true, pods start without downloading the model first, and the engine downloads it."))
     .optional(),
-  modelCache: modelCacheSchema.describe(inPods("Storage of the weights for pods.")).optional(),
+  modelCache: modelCacheSchema.describe(inPods("Storage of the weights.")).optional(),
   autoscaling: autoscalingSchema
-    .describe(inPods("Scales replicas by load; the autoscaler then owns spec.replicas."))
+    .describe(inPods("Autoscaling of replicas. The autoscaler then owns spec.replicas."))
     .optional(),
   disruption: disruptionSchema.describe(inPods("Protection against voluntary disruption.")).optional(),
-  rolloutPolicy: rolloutPolicySchema.describe(inPods("How a rollout waits for idle pods.")).optional(),
+  rolloutPolicy: rolloutPolicySchema.describe(inPods("Wait for idle pods during a rollout.")).optional(),
   maxPodLifetimeSeconds: z
     .int32()
     .min(1)
     .describe(
       inPods(
-        "Age in seconds at which pods are replaced, one at a time: the oldest decides for all of the service. Absent: never.",
+        "Age in seconds at which pods are replaced, one at a time. All pods of the service are replaced when the oldest reaches it. If absent, pods are not replaced because of their age.",
       ),
     )
     .optional(),
   maxPodLifetimeIdleTimeoutSeconds: z
     .int32()
     .min(0)
-    .describe(inPods("Seconds to wait until pods of that age are idle. Absent: as rolloutPolicy says."))
+    .describe(
+      inPods(
+        "Maximum time in seconds to wait until pods of that age are idle. Defaults to the settings in rolloutPolicy.",
+      ),
+    )
     .optional(),
   vllmConfig: vllmConfigSchema.describe(inPods("Settings of runtime vllm.")).optional(),
   tgiConfig: tgiConfigSchema.describe(inPods("Settings of runtime tgi.")).optional(),

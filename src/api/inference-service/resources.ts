@@ -1,26 +1,24 @@
-/** Resources, sharing of GPUs, model cache and autoscaling of services in pods. */
+/** Resources, GPU sharing, model cache and autoscaling of services in pods. */
 import { z } from "zod";
 import { quantity } from "../fields/quantity.ts";
+import { int32, nonEmpty } from "../fields/shared.ts";
 
 const gpuSharingSchema = z
   .object({
     mode: z
       .enum(["exclusive", "shared", "partitioned"])
       .describe(
-        "exclusive: a GPU of its own; shared: time-sliced; partitioned: a slice of the GPU, named by profile.",
+        "exclusive: the pod has the GPU to itself. shared: the GPU is time-sliced. partitioned: the pod gets the MIG slice in profile. Defaults to exclusive.",
       )
       .default("exclusive"),
     profile: z
       .string()
       .max(63)
       .regex(/^[0-9]+g\.[0-9]+gb$/)
-      .describe("MIG profile, for example 1g.10gb; with mode partitioned.")
+      .describe("MIG profile, for example 1g.10gb. Required with mode partitioned.")
       .optional(),
-    memoryLimitGiB: z
-      .int32()
-      .min(1)
-      .max(1024)
-      .describe("GPU memory this service may use, in GiB; with mode shared.")
+    memoryLimitGiB: int32(1, 1024)
+      .describe("GPU memory that the service may use, in GiB. With mode shared only.")
       .optional(),
   })
   .meta({
@@ -37,26 +35,27 @@ const gpuSharingSchema = z
   });
 
 export const resourcesSchema = z.object({
-  gpu: z.int32().min(0).max(8).describe("GPUs per pod. Absent: the Model's.").optional(),
+  gpu: int32(0, 8).describe("Number of GPUs per pod. Defaults to the number in the Model.").optional(),
   cpu: quantity("CPU request, for example 2 or 500m.").optional(),
   memory: quantity("Memory request, for example 4Gi.").optional(),
-  hostMemory: quantity("Memory for weights kept on the CPU, for example 64Gi; overrides memory.").optional(),
+  hostMemory: quantity(
+    "Memory for weights that stay in CPU memory, for example 64Gi. Overrides memory.",
+  ).optional(),
   ephemeralStorage: quantity("Ephemeral storage request, for example 20Gi.").optional(),
-  gpuMemory: quantity("GPU memory the service expects, for example 16Gi; information only.").optional(),
-  gpuSharing: gpuSharingSchema.describe("How a GPU is shared with other services.").optional(),
+  gpuMemory: quantity("GPU memory that the service expects, for example 16Gi. Informational.").optional(),
+  gpuSharing: gpuSharingSchema.describe("Sharing of a GPU with other services.").optional(),
 });
 
 export const modelCacheSchema = z
   .object({
     persistence: z
       .enum(["Cached", "Ephemeral"])
-      .describe("Cached: weights live on a volume; Ephemeral: in the pod.")
+      .describe("Cached stores the weights on a volume, Ephemeral in the pod.")
       .optional(),
-    claimName: z
-      .string()
-      .min(1)
-      .max(253)
-      .describe("PersistentVolumeClaim that holds the weights. Absent: the namespace's model cache.")
+    claimName: nonEmpty(253)
+      .describe(
+        "Name of the PersistentVolumeClaim with the weights. Defaults to the model cache of the namespace.",
+      )
       .optional(),
   })
   .meta({
@@ -69,33 +68,25 @@ export const modelCacheSchema = z
   });
 
 const metricSchema = z.object({
-  type: z
-    .enum(["Pods", "Resource", "External", "Object"])
-    .describe("Kind of metric. On Macs only External and Object can work, since there are no pods."),
-  name: z
-    .string()
-    .min(1)
-    .max(253)
-    .describe("Name of the metric or resource. Absent: the engine's number of running requests.")
+  type: z.enum(["Pods", "Resource", "External", "Object"]).describe("Type of the metric."),
+  name: nonEmpty(253)
+    .describe("Name of the metric or resource. Defaults to the engine's number of running requests.")
     .optional(),
   targetAverageValue: quantity("Target value per replica.").optional(),
-  targetAverageUtilization: z
-    .int32()
-    .min(1)
-    .max(100)
-    .describe("Target utilization in percent; with type Resource.")
+  targetAverageUtilization: int32(1, 100)
+    .describe("Target utilization in percent. With type Resource only.")
     .optional(),
 });
 
 export const autoscalingSchema = z
   .object({
-    minReplicas: z.int32().min(1).max(10).describe("Minimum number of replicas.").default(1),
-    maxReplicas: z.int32().min(1).max(100).describe("Maximum number of replicas."),
+    minReplicas: int32(1, 10).describe("Minimum number of replicas.").default(1),
+    maxReplicas: int32(1, 100).describe("Maximum number of replicas."),
     metrics: z
       .array(metricSchema)
       .max(16)
       .meta({
-        description: "What replicas are counted by. Absent: requests running per replica.",
+        description: "Metrics for scaling. Defaults to the number of running requests per replica.",
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),

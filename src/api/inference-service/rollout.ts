@@ -1,16 +1,15 @@
-/** Where replicas go, how a change reaches them, and who goes first. */
+/** Placement, rollout and disruption of a service. */
 import { z } from "zod";
-import { intOrPercent } from "../fields/int-or-percent.ts";
 import { labelSelectorSchema } from "../fields/kubernetes.ts";
-import { hostName } from "../fields/shared.ts";
+import { hostName, int32 } from "../fields/shared.ts";
 import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
 
-/** YAML 1.1, which kubectl and Helm read, makes a boolean of a key `on` that has no quotes. */
+/** YAML 1.1, which kubectl and Helm read, parses an unquoted key `on` as a boolean. */
 const MISREAD_ON = 'YAML reads an unquoted "on" as true: write "on": Auto, with the quotes';
 
-const SIDES = ["Hosts", "Pods"] as const;
-const RUNS_ON = [...SIDES, "Auto"] as const;
-/** Engines under the agents of hosts, pods on Linux nodes, or both. */
+const PLATFORMS = ["Hosts", "Pods"] as const;
+const RUNS_ON = [...PLATFORMS, "Auto"] as const;
+/** Engines on hosts, pods on Linux nodes, or both. */
 export type RunsOn = (typeof RUNS_ON)[number];
 
 export const placementSchema = z
@@ -18,95 +17,99 @@ export const placementSchema = z
     on: z
       .enum(RUNS_ON)
       .describe(
-        'What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Auto: both, behind one Service; what one side has no room for runs on the other. Absent: Hosts where the Model\'s accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready. In YAML the key needs quotes, as in "on": Auto.',
+        'Platform that runs the replicas. Hosts: engines under an agent, on Macs and Linux machines. Pods: a Deployment on Linux nodes. Auto: both, behind one Service; replicas that do not fit on one platform run on the other. Defaults to Hosts if the accelerator of the Model is metal, else to Pods. After a change, old replicas are stopped once the new ones are Ready. In YAML, quote the key: "on": Auto.',
       )
       .optional(),
     prefer: z
-      .enum(SIDES)
+      .enum(PLATFORMS)
       .describe(
-        'With "on": Auto, the side that is filled first. A replica on the other side goes once one on this side serves in its place. Absent: Hosts.',
+        'Preferred platform with "on": Auto. A replica on the other platform is stopped once a replica on the preferred one replaces it. Defaults to Hosts.',
       )
       .optional(),
     mode: z
       .enum(["Manual", "Auto"])
       .describe(
-        "In pods, who chooses among the nodes. Manual: the scheduler, by what the service says. Auto: nodes whose memory is known not to hold the model are kept out, and the others are preferred by how well it fits them; a nodeSelector or node affinity of the service wins. Absent: Manual.",
+        "Node selection for pods. Manual: the Kubernetes scheduler chooses according to the settings of the service. Auto: nodes with too little memory for the model are excluded, and the others are preferred by how well the model fits; nodeSelector and node affinity of the service take precedence. Defaults to Manual.",
       )
       .optional(),
     hosts: z
       .array(hostName("Name of a Host."))
       .max(256)
       .meta({
-        description: "Hosts that may be chosen. Absent or empty: any.",
+        description: "Names of candidate Hosts. If absent or empty, any Host is a candidate.",
         "x-kubernetes-list-type": "set",
       })
       .optional(),
-    hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be a candidate.").optional(),
+    hostSelector: labelSelectorSchema.describe("Label selector for candidate Hosts.").optional(),
     spread: z
       .enum(["Preferred", "Required", "None"])
       .describe(
-        "Preferred: replicas go to different hosts if possible. Required: always to different hosts. None: hosts are filled one after another.",
+        "Distribution of replicas. Preferred: on different hosts if possible. Required: always on different hosts. None: hosts are filled one after another. Defaults to Preferred.",
       )
       .default("Preferred"),
     allowEviction: z
       .boolean()
-      .describe("True: a service of higher priority may preempt this one when no host has room.")
+      .describe(
+        "If true, a service of higher priority may preempt this one when no host has enough memory. Defaults to true.",
+      )
       .default(true),
   })
   .meta({ "x-refused-fields": { true: MISREAD_ON } });
 
+/** A number of replicas up to 100, or a percentage of them, as in a Deployment. */
+function intOrPercent(description: string) {
+  const percent = z
+    .string()
+    .max(4)
+    .regex(/^(100|[1-9]?[0-9])%$/);
+  return z.union([int32(0, 100), percent]).meta({ description, "x-kubernetes-int-or-string": true });
+}
+
 export const rolloutSchema = z
   .object({
     maxUnavailable: intOrPercent(
-      "Replicas that may be missing during a change, as a number or a percentage of spec.replicas, rounded down. With 0 an old replica goes only after a new one is Ready. Absent: 1 on hosts; in pods 0, or 1 where maxSurge is 0.",
+      "Maximum number of unavailable replicas during a rollout, as a number or a percentage of spec.replicas, rounded down. With 0, an old replica is stopped only after a new one is Ready. Defaults to 1 on hosts; in pods to 0, or to 1 if maxSurge is 0.",
     ).optional(),
     maxSurge: intOrPercent(
-      "Replicas beyond the wanted number during a change, as a number or a percentage of spec.replicas, rounded up. On hosts used only where memory allows. Absent: 1; in pods with GPUs 0, or 1 where maxUnavailable is 0.",
+      "Maximum number of replicas above spec.replicas during a rollout, as a number or a percentage of spec.replicas, rounded up. On hosts, used only if memory allows. Defaults to 1; in pods with GPUs to 0, or to 1 if maxUnavailable is 0.",
     ).optional(),
-    drainSeconds: z
-      .int32()
-      .min(0)
-      .max(DRAIN_SECONDS_MAX)
-      .describe("Drain timeout: maximum seconds to wait for requests in flight before an engine is stopped.")
+    drainSeconds: int32(0, DRAIN_SECONDS_MAX)
+      .describe(
+        "Maximum time in seconds to wait for requests in flight before an engine is stopped. Defaults to 30.",
+      )
       .default(DRAIN_SECONDS_DEFAULT),
-    revisionHistoryLimit: z
-      .int32()
-      .min(0)
-      .max(1000)
-      .describe("Number of old revisions kept for rollback. Absent: 10.")
+    revisionHistoryLimit: int32(0, 1000)
+      .describe("Number of old revisions to keep for rollback. Defaults to 10.")
       .optional(),
   })
   .meta({
     "x-kubernetes-validations": [
       {
-        // Guarded, because the API server checks the default {} before it fills in what is inside.
+        // Guarded, because the API server validates the default {} before it fills in the defaults inside.
         rule: "!has(self.maxUnavailable) || !has(self.maxSurge) || !(string(self.maxUnavailable) in ['0', '0%']) || !(string(self.maxSurge) in ['0', '0%'])",
-        message: "rollout.maxUnavailable and rollout.maxSurge cannot both be 0: nothing could ever change",
+        message: "rollout.maxUnavailable and rollout.maxSurge cannot both be 0: no replica could be replaced",
       },
     ],
   });
 
-/** LLMKube's name for how a Linux rollout waits for idle pods. */
+/** Named as in LLMKube. */
 export const rolloutPolicySchema = z.object({
   waitForIdle: z
     .boolean()
     .describe(
-      "True: a change of the pods waits until the old ones have no request in flight. A pod whose metrics cannot be read counts as busy.",
+      "If true, a rollout waits until the old pods have no requests in flight. A pod whose metrics cannot be read counts as busy.",
     )
     .optional(),
-  idleTimeoutSeconds: z
-    .int32()
-    .min(0)
-    .max(86400)
-    .describe("Timeout in seconds, after which the rollout continues anyway.")
+  idleTimeoutSeconds: int32(0, 86400)
+    .describe("Maximum time in seconds to wait before the rollout continues. Defaults to 300.")
     .default(300),
-  force: z.boolean().describe("True: continue immediately, without waiting.").optional(),
+  force: z.boolean().describe("If true, the rollout continues immediately.").optional(),
 });
 
 export const disruptionSchema = z.object({
   protectStartup: z
     .boolean()
-    .describe("True: while a pod is loading, no pod of the service may be evicted.")
+    .describe("If true, no pod of the service may be evicted while a pod is loading. Defaults to true.")
     .default(true),
-  protectAlways: z.boolean().describe("True: all pods of the service are protected.").optional(),
+  protectAlways: z.boolean().describe("If true, no pod of the service may be evicted.").optional(),
 });

@@ -1,11 +1,10 @@
-/** Rules across fields of InferenceService.spec, checked by the API server (CEL). Each message names the field. */
-const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"];
-const known = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
+/** Validation rules (CEL) across fields of InferenceService.spec. Each message names the field. */
+import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/program.ts";
 
-/** Of runtime generic on a host: no placeholder that the agent does not fill in. */
+/** Rejects unknown placeholders with runtime generic. */
 const placeholders = (field: "command" | "args") => ({
   rule: `!has(self.runtime) || self.runtime != 'generic' || !has(self.${field}) || !self.${field}.exists(text, text${PLACEHOLDERS.map((name) => `.replace('{{${name}}}', '_')`).join("")}.matches('[{][{][^{}]*[}][}]'))`,
-  message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${known}`,
+  message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${KNOWN_PLACEHOLDERS}`,
 });
 
 export const serviceRules = [
@@ -59,7 +58,6 @@ export const serviceRules = [
   placeholders("args"),
 ] as const;
 
-/** A rule of ropeScaling itself. */
 export const ropeScalingRules = [
   {
     rule: "!has(self.factor) || double(self.factor) > 0.0",

@@ -1,7 +1,7 @@
-/** Speculative decoding, with the rules on which kinds take a draft model. */
+/** Speculative decoding, with validation rules for the types that take a draft model. */
 import { z } from "zod";
 import { speculativeTuning, speculativeType } from "../engine-settings.ts";
-import { objectName } from "../fields/shared.ts";
+import { nonEmpty, objectName } from "../fields/shared.ts";
 
 /** Types that need a draft model. */
 const DRAFT_TYPES = [
@@ -19,14 +19,11 @@ export const speculativeDecodingSchema = z
   .object({
     type: speculativeType,
     draftModelRef: objectName(
-      "Draft Model, in the same namespace: a small model with the vocabulary of the main model. With another vocabulary llama-server serves without drafts and logs why.",
+      "Name of the draft Model, in the same namespace: a small model with the vocabulary of the main model. With a different vocabulary, llama-server serves without drafts and logs the reason.",
     ).optional(),
-    draftModel: z
-      .string()
-      .min(1)
-      .max(253)
+    draftModel: nonEmpty(253)
       .describe(
-        "Draft model: a file in the main model's source. Not in this version: name a Model in draftModelRef.",
+        "Draft model as a file in the source of the main model. Not implemented in this version; use draftModelRef.",
       )
       .optional(),
     ...speculativeTuning,

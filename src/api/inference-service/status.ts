@@ -1,9 +1,9 @@
-/** InferenceService.status: what has become of it. Written by the controller alone. */
+/** InferenceService.status, which only the controller writes. */
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
-import { bytes, hostName } from "../fields/shared.ts";
+import { bytes, hostName, summaryFields } from "../fields/shared.ts";
 
 export const SERVICE_PHASES = [
   "Pending",
@@ -22,29 +22,26 @@ const count = (description: string) => z.int32().min(0).describe(description).op
 
 const chosenSchema = z.object({
   replica: z.string().max(63).describe("Name of the InferenceReplica."),
-  host: hostName("Host it is scheduled on."),
-  score: z.number().describe("Score of the host; larger is better.").optional(),
-  reason: z.string().max(1024).describe("Why this host was chosen; human-readable.").optional(),
+  host: hostName("Host that the replica is scheduled on."),
+  score: z.number().describe("Score of the host. Higher is better.").optional(),
+  reason: z.string().max(1024).describe("Human-readable reason why this host was chosen.").optional(),
 });
 
 const missSchema = z.object({
   host: hostName("Name of the candidate host."),
-  reason: z.string().max(63).describe("Reason code: why the host was not chosen."),
-  message: z.string().max(1024).describe("Human-readable message, with numbers.").optional(),
-  shortBytes: bytes("Bytes of memory missing, if that was the reason.").optional(),
-  hint: z
-    .string()
-    .max(1024)
-    .describe(
-      "Settings with which the replica would fit on this host beside current claims, for the nearest misses.",
-    )
-    .optional(),
+  reason: z.string().max(63).describe("Reason code for not choosing the host."),
+  message: z.string().max(1024).describe("Human-readable reason, with numbers.").optional(),
+  shortBytes: bytes("Missing memory in bytes, if that was the reason.").optional(),
+  hint: z.string().max(1024).describe("Settings with which the replica would fit on this host.").optional(),
 });
 
 const preemptedSchema = z.object({
   slot: z.int32().min(0).describe("Ordinal of the replica within its service."),
-  by: z.string().max(317).describe("The InferenceService that preempted it, with its namespace."),
-  host: hostName("Host of that replica."),
+  by: z
+    .string()
+    .max(317)
+    .describe("InferenceService that preempted the replica, in the form namespace/name."),
+  host: hostName("Host that the replica ran on."),
 });
 
 const servicePlacementSchema = z.object({
@@ -52,7 +49,7 @@ const servicePlacementSchema = z.object({
     .array(chosenSchema)
     .max(200)
     .meta({
-      description: "Hosts that were chosen, one entry per replica.",
+      description: "Chosen hosts, one entry per replica.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["replica"],
     })
@@ -61,7 +58,7 @@ const servicePlacementSchema = z.object({
     .array(missSchema)
     .max(10)
     .meta({
-      description: "The nearest misses, at most ten, when not all replicas could be placed.",
+      description: "Hosts that come closest to fitting, at most ten, if not all replicas could be placed.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["host"],
     })
@@ -70,7 +67,8 @@ const servicePlacementSchema = z.object({
     .array(preemptedSchema)
     .max(100)
     .meta({
-      description: "Replicas preempted by a higher priority, queued for another host.",
+      description:
+        "Replicas that were preempted by a service of higher priority and are queued for another host.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["slot"],
     })
@@ -82,65 +80,60 @@ export const inferenceServiceStatusSchema = z.object({
   phase: z
     .enum(SERVICE_PHASES)
     .describe(
-      "Ready: all wanted replicas are ready. Degraded: something needs attention; status.ready says what still serves.",
+      "Phase of the service. Ready: all desired replicas are ready. Degraded: something needs attention; status.ready shows how many replicas still serve.",
     )
     .optional(),
-  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
-  message: z
-    .string()
-    .max(4096)
-    .describe("Human-readable message: what is the case, then what to do.")
-    .optional(),
-  observedGeneration: z
-    .int()
-    .min(0)
-    .describe("The metadata.generation that this status is based on.")
-    .optional(),
-  mode: modeSchema.describe("Current mode.").optional(),
+  ...summaryFields,
+  mode: modeSchema.describe("API that the service serves.").optional(),
   on: z
     .string()
     .max(32)
     .describe(
-      "What its replicas run on: Hosts, Pods, or Hosts+Pods; without replicas, what placement.on comes to.",
+      "Platform of the replicas: Hosts, Pods, or Hosts+Pods. Without replicas, the platform that placement.on selects.",
     )
     .optional(),
   runtime: runtimeSchema.describe("Runtime in use: chosen automatically, or spec.runtime.").optional(),
   model: z
     .object({
       name: z.string().max(253).describe("Name of the Model.").optional(),
-      source: z.string().max(2048).describe("Its source.").optional(),
-      quantization: z.string().max(64).describe("Its quantization.").optional(),
-      sizeBytes: bytes("Its size in bytes.").optional(),
+      source: z.string().max(2048).describe("Source of the Model.").optional(),
+      quantization: z.string().max(64).describe("Quantization of the Model.").optional(),
+      sizeBytes: bytes("Size of the Model in bytes.").optional(),
     })
-    .describe("The served model.")
+    .describe("Model that is served.")
     .optional(),
   currentRevision: z
     .string()
     .max(63)
-    .describe("Serving revision; during a rollout, the one being replaced.")
+    .describe("Revision that serves. During a rollout, the revision that is being replaced.")
     .optional(),
   updateRevision: z
     .string()
     .max(63)
-    .describe("Target revision of the rollout; equal to currentRevision when no rollout is in progress.")
+    .describe("Target revision of the rollout. Equal to currentRevision if no rollout is in progress.")
     .optional(),
-  replicas: count("Replicas that exist; read by the scale subresource."),
-  readyReplicas: count("Ready replicas: phase Ready on a reachable host."),
-  updatedReplicas: count("Replicas of updateRevision, ready or not."),
-  desiredReplicas: count("Replicas wanted now; 0 while suspended."),
+  replicas: count("Number of existing replicas, for the scale subresource."),
+  readyReplicas: count("Number of ready replicas: phase Ready on a reachable host."),
+  updatedReplicas: count("Number of replicas of updateRevision, ready or not."),
+  desiredReplicas: count("Number of desired replicas; 0 while suspended."),
   ready: z.string().max(16).describe("Ready and desired replicas as one string, for example 1/2.").optional(),
   selector: z
     .string()
     .max(1024)
-    .describe("Label selector of the replicas, for the scale subresource; never empty.")
+    .describe("Label selector of the replicas, for the scale subresource.")
     .optional(),
   endpoint: z.string().max(2048).describe("URL of the service inside the cluster.").optional(),
   placement: servicePlacementSchema
-    .describe("Scheduling result: chosen hosts, and why others were rejected.")
+    .describe("Scheduling result: the chosen hosts, and why others were rejected.")
     .optional(),
-  queuePosition: count("Position in the scheduling queue; 1 is next. Absent or 0: not queued."),
+  queuePosition: count(
+    "Position in the scheduling queue; 1 is next. 0 or absent if the service is not queued.",
+  ),
   waitingFor: z.string().max(1024).describe("Missing resource, for example memory: 12.3 GiB.").optional(),
-  effectivePriority: z.int32().describe("Priority as a number; larger is scheduled first.").optional(),
+  effectivePriority: z
+    .int32()
+    .describe("Current priority as a number. Higher priorities are scheduled first.")
+    .optional(),
   conditions: conditionsSchema.optional(),
 });
 

@@ -1,6 +1,7 @@
 /** For each host, whether a slot would fit there now: memory left, replicas to preempt, changes that make it fit. Pure. */
 
 import type { ErrorCode } from "../../api/errors.ts";
+import { compareText } from "../../util/text.ts";
 import type { SchedulerCache } from "../placement/scheduler/cache.ts";
 import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
 import { missingRuntimeText, placementMissOf } from "../placement/scheduler/explain.ts";
@@ -118,5 +119,5 @@ function byNearness(a: HostFit, b: HostFit): number {
   if (a.fits !== b.fits) return a.fits === false ? 1 : -1;
   const isShortA = a.code === "HostMemoryShort";
   if (isShortA !== (b.code === "HostMemoryShort")) return isShortA ? -1 : 1;
-  return (b.leftBytes ?? 0) - (a.leftBytes ?? 0) || (a.host < b.host ? -1 : 1);
+  return (b.leftBytes ?? 0) - (a.leftBytes ?? 0) || compareText(a.host, b.host);
 }

@@ -1,11 +1,16 @@
 /** The command of a native program: read from a service, checked, and rendered for one start. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type ProgramCheck, type ProgramSpec, programSchema } from "../../api/fields/program.ts";
+import {
+  KNOWN_PLACEHOLDERS,
+  PLACEHOLDERS,
+  type ProgramCheck,
+  type ProgramSpec,
+  programSchema,
+} from "../../api/fields/program.ts";
 import { parseQuantity } from "../../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { knownName } from "./known-programs.ts";
 
-export const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 const ANY_PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
@@ -72,10 +77,9 @@ function problemsOf(program: ProgramSpec): string[] {
 }
 
 function unknownIn(text: string): string[] {
-  const known = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
   return [...text.matchAll(ANY_PLACEHOLDER)]
     .filter(([, name = ""]) => !isPlaceholder(name))
-    .map(([whole]) => `${whole} is not a placeholder; known: ${known}`);
+    .map(([whole]) => `${whole} is not a placeholder; known: ${KNOWN_PLACEHOLDERS}`);
 }
 
 function isPlaceholder(name: string): name is Placeholder {

@@ -1,8 +1,9 @@
 /** The scheduler's cache: every host with its replicas, indexed by free memory and by the models on its disk. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
+import { compareText } from "../../../util/text.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
 import { type HostInfo, newHostInfo, refreshHostInfo } from "./host-info.ts";
-import { type Compare, compareText, insertSorted, removeSorted } from "./sorted.ts";
+import { type Compare, insertSorted, removeSorted } from "./sorted.ts";
 
 export interface SchedulerCache {
   readonly hosts: Map<string, HostInfo>;

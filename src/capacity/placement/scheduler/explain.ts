@@ -3,6 +3,7 @@
 import type { ErrorCode } from "../../../api/errors.ts";
 import { installHintOf } from "../../../engines/registry.ts";
 import { formatBytes } from "../../../util/bytes.ts";
+import { compareText } from "../../../util/text.ts";
 import {
   type FilterRejection,
   filters,
@@ -16,7 +17,6 @@ import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, isClaimLeaving, siblingsOn } from "./host-info.ts";
 import type { PendingSlot } from "./queue.ts";
 import { isReservedAgainst } from "./search.ts";
-import { compareText } from "./sorted.ts";
 
 const MAX_MISSES = 10;
 

@@ -1,4 +1,5 @@
 /** Preemption: finds the host, and the victims on it, that cost least. */
+import { compareText } from "../../../util/text.ts";
 import type { HostClaim } from "../types.ts";
 import { needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
@@ -120,7 +121,7 @@ function cheapest(
 }
 
 function smallestSet(candidates: readonly HostClaim[], need: number): readonly HostClaim[] {
-  const all = [...candidates].sort((a, b) => b.bytes - a.bytes || (a.replica < b.replica ? -1 : 1));
+  const all = [...candidates].sort((a, b) => b.bytes - a.bytes || compareText(a.replica, b.replica));
   const tried = all.slice(0, MAX_TRIED);
   if (sum(tried) < need) return takeUntil(all, need);
   let best: { set: readonly HostClaim[]; services: number; bytes: number } | undefined;

@@ -1,9 +1,10 @@
 /** The scheduling queue: slots without a host by effective priority, which rises while they wait, then by age. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
+import { compareText } from "../../../util/text.ts";
 import { REFUSAL_MS } from "../filters.ts";
 import { agedPriority, nextStepMs } from "../priority.ts";
 import { type Demand, type Placed, slotKey } from "../types.ts";
-import { compareText, insertSorted } from "./sorted.ts";
+import { insertSorted } from "./sorted.ts";
 
 export type Decision =
   | { readonly at: "pending" }

@@ -24,7 +24,3 @@ export function removeSorted<T>(items: T[], item: T, compare: Compare<T>): void 
   const at = lowerBound(items, (other) => compare(other, item) < 0);
   if (items[at] === item) items.splice(at, 1);
 }
-
-export function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
