@@ -13,12 +13,17 @@ export class LongestFirst extends BaseSequencer {
     const sorted = await super.sort(files);
     const long = sorted.filter(isLong);
     const short = [
-      ...sorted.filter((file) => !isLong(file) && file.project.name === "cluster"),
-      ...sorted.filter((file) => !isLong(file) && file.project.name !== "cluster"),
+      ...sorted.filter((file) => !isLong(file) && needsCluster(file)),
+      ...sorted.filter((file) => !isLong(file) && !needsCluster(file)),
     ];
     const first = long.flatMap((file) => [file, ...short.splice(0, SHORT_PER_LONG)]);
     return [...first, ...short];
   }
+}
+
+/** Whether the file may use a control plane, by its name. */
+export function needsCluster({ moduleId }: { readonly moduleId: string }): boolean {
+  return /\.cluster\.test\.ts$|\/test\/(cluster|integration)\//.test(moduleId);
 }
 
 function isLong({ moduleId }: TestSpecification): boolean {

@@ -1,4 +1,4 @@
-/** One control plane for all cluster tests of a run: started before the first, stopped after the last. */
+/** One control plane for all cluster tests of a run: started before the first, stopped after the last; none if the run has no such test. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -9,6 +9,7 @@ import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { freePort } from "../bed/ports.ts";
+import { needsCluster } from "../longest-first.ts";
 import { quietLog } from "./quiet-log.ts";
 import { copyTemplate } from "./template.ts";
 
@@ -23,6 +24,7 @@ let dir: string | undefined;
 
 /** Called by vitest once per run of the project. */
 export async function setup(project: TestProject): Promise<void> {
+  if (!(await selectedFiles(project)).some(needsCluster)) return;
   dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
   const parts = findClusterParts(readPartsConfig());
   await copyTemplate(parts, dir);
@@ -35,6 +37,13 @@ export async function setup(project: TestProject): Promise<void> {
   });
   await waitUntilServed(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
+}
+
+/** The test files that the command line selects: vitest has no public name for its filters. */
+async function selectedFiles(project: TestProject): Promise<{ readonly moduleId: string }[]> {
+  const { filenamePattern } = project.vitest as { readonly filenamePattern?: string[] };
+  const { testFiles } = await project.globTestFiles(filenamePattern);
+  return testFiles.map((moduleId) => ({ moduleId }));
 }
 
 /** Called by vitest at the end, also after failures. */
