@@ -1,4 +1,4 @@
-/** Memory and ports of this host: who holds what, and one serial step that reserves more. */
+/** Memory and ports of this host: the reservation of each replica, and one serial step that reserves more. */
 import { chooseEnginePort } from "../instances/process/engine-port.ts";
 
 export interface Reservation {
@@ -7,34 +7,35 @@ export interface Reservation {
 }
 
 export interface MemoryAdmission {
-  /** Counts what a running engine holds, without asking whether it fits. */
+  /** Counts the reservation of a running engine, whether it fits or not. */
   readonly adopt: (uid: string, reservation: Reservation) => void;
-  /** "refused" when the sum no longer fits; the next plan says so with the figures. Throws when no port is free. */
+  /** "refused" if the sum no longer fits; the next plan reports the figures. Throws if no port is free. */
   readonly reserve: (
     uid: string,
     request: { readonly claimBytes: number; readonly previousPort: number | undefined },
   ) => Promise<Reservation | "refused">;
   readonly get: (uid: string) => Reservation | undefined;
   readonly release: (uid: string) => void;
-  /** A replica's port stays its own while it is stopped. */
+  /** Keeps a replica's port for it while it is stopped. */
   readonly retainPort: (uid: string, port: number) => void;
   readonly forget: (uid: string) => void;
   readonly othersBytes: (uid: string) => number;
   readonly totalBytes: () => number;
 }
 
-/** `onFreed` is called when something was released. */
+/** `onFreed` is called whenever memory was released. */
 export function createMemoryAdmission(ports: {
   readonly budget: () => number | undefined;
-  /** Bytes that engines take beside all claims. */
+  /** Bytes that engines use in addition to all claims. */
   readonly unclaimed?: () => number;
-  /** What the machine could give this replica now; undefined where that is not known. */
+  /** Memory available to the replica now; undefined if that is not known. */
   readonly available: (uid: string) => number | undefined;
   readonly address: () => string | undefined;
   readonly portRange: readonly [number, number];
   readonly onFreed: () => void;
 }): MemoryAdmission {
   const reserved = new Map<string, Reservation>();
+  /** Includes the ports of all reservations. */
   const retainedPorts = new Map<string, number>();
   let last: Promise<unknown> = Promise.resolve();
 
@@ -43,21 +44,16 @@ export function createMemoryAdmission(ports: {
     for (const [uid, { claimBytes }] of reserved) if (uid !== except) bytes += claimBytes;
     return bytes;
   };
-  const portsTakenByOthers = (uid: string): Set<number> => {
-    const taken = new Set<number>();
-    for (const [other, { port }] of reserved) if (other !== uid) taken.add(port);
-    for (const [other, port] of retainedPorts) if (other !== uid) taken.add(port);
-    return taken;
-  };
+  const portsOfOthers = (uid: string): Set<number> =>
+    new Set([...retainedPorts].filter(([other]) => other !== uid).map(([, port]) => port));
   const admit: MemoryAdmission["reserve"] = async (uid, { claimBytes, previousPort }) => {
     const budget = ports.budget();
     if (budget === undefined || sum(uid) + claimBytes > budget) return "refused";
     if (claimBytes > (ports.available(uid) ?? claimBytes)) return "refused";
-    const address = ports.address();
     const port = await chooseEnginePort({
-      address,
+      address: ports.address(),
       range: ports.portRange,
-      taken: portsTakenByOthers(uid),
+      taken: portsOfOthers(uid),
       previous: previousPort,
     });
     const reservation = { claimBytes, port };

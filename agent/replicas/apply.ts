@@ -1,4 +1,4 @@
-/** Carries out the steps of a plan, each phase in a file of its own. Local ones at once, questions and writes to others as jobs. */
+/** Applies the steps of a plan; each phase has its own file. Local steps run immediately, requests to other processes as jobs. */
 
 import type { RunnerContext } from "./context.ts";
 import { applyEnd } from "./end/act.ts";
@@ -10,7 +10,7 @@ import type { ReplicaState } from "./state/state.ts";
 import type { StepOutcome } from "./step.ts";
 import { applyStop } from "./stop/act.ts";
 
-/** True when the replica should be planned again at once. */
+/** True if the replica must be planned again immediately. */
 export async function applyReplicaSteps(
   steps: readonly ReplicaStep[],
   state: ReplicaState,

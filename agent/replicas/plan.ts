@@ -1,4 +1,4 @@
-/** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
+/** The replica's planner: from the desired state, the observed state and the time to a phase, a reason and steps. Pure and total. */
 import { type EndStep, planEnded, planStalledStart } from "./end/plan.ts";
 import type { Desired, DesiredState, ObservedReplica } from "./observed.ts";
 import { reservationOf } from "./prepare/need.ts";
@@ -12,7 +12,6 @@ import { defaultTimings, type Timings } from "./timings.ts";
 /** A step of any phase. */
 export type ReplicaStep = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;
 
-/** What a plan of a replica asks for. */
 type Plan = ReplicaPlan<ReplicaStep>;
 
 const DEFAULT_DRAIN_SECONDS = 30;
@@ -38,7 +37,7 @@ function stopGoalOf(desired: DesiredState, observed: ObservedReplica): StopGoal 
   return goal !== undefined && observed.agentStop === "immediate" ? { ...goal, drainSeconds: 0 } : goal;
 }
 
-/** The engine would keep serving if the agent kept running. */
+/** The stop that the agent's exit requires; undefined while the agent keeps running. */
 function agentStop(desired: DesiredState, { agentStop, record }: ObservedReplica): StopGoal | undefined {
   if (agentStop === undefined) return undefined;
   const known = typeof desired === "string" ? record?.drainSeconds : desired.drainSeconds;
@@ -51,18 +50,11 @@ function replicaStop(desired: DesiredState, observed: ObservedReplica): StopGoal
     const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
     return { why: "unwanted", drainSeconds, hasFinalizer: false };
   }
-  const { probes } = desired;
-  const common = {
-    drainSeconds: desired.drainSeconds,
-    hasFinalizer: desired.hasFinalizer,
-    probes,
-  };
-  const cap = desired.drain?.deadlineAt;
-  if (desired.isDeleting)
-    return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
-  if (desired.drain !== undefined) {
-    return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
-  }
+  const { drainSeconds, hasFinalizer, probes } = desired;
+  const common = { drainSeconds, hasFinalizer, probes };
+  const deadlineAt = desired.drain?.deadlineAt;
+  if (desired.isDeleting) return { why: "deleted", ...common, deadlineAt };
+  if (desired.drain !== undefined) return { why: "drained", ...common, deadlineAt };
   if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
   if (isOtherRevision(desired, observed)) return { why: "revision", ...common };
   if (observed.isBoundElsewhere && observed.run.at === "running")
@@ -70,13 +62,13 @@ function replicaStop(desired: DesiredState, observed: ObservedReplica): StopGoal
   return undefined;
 }
 
-/** An idle engine is drained as usual; one whose memory is needed now gets only the time that its withdrawal takes. */
+/** An idle engine is drained as usual. If its memory is needed now, it gets only the time that the withdrawal takes. */
 function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGoal {
   if (how === "unload") return { why: "unloaded", ...common };
   return { why: "evicted", ...common, drainSeconds: Math.min(EVICTION_DRAIN_SECONDS, common.drainSeconds) };
 }
 
-/** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */
+/** Guards against a changed template, although it is immutable: the old engine is drained before a new one starts. */
 function isOtherRevision(desired: Desired, observed: ObservedReplica): boolean {
   return (
     observed.run.at !== "none" &&
@@ -117,7 +109,7 @@ function planServe(desired: Desired, observed: ObservedReplica, now: number, tim
   }
 }
 
-/** A corrected claim, or a footprint above the claim, is reserved at once, without a restart. */
+/** Reserves a corrected claim, or a footprint above the claim, immediately and without a restart. */
 function withClaim(desired: Desired, observed: ObservedReplica, plan: Plan): Plan {
   const { record } = observed;
   const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);

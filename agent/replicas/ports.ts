@@ -1,4 +1,4 @@
-/** What the replica runner needs from the rest of the agent. */
+/** Interfaces between the replica runner and the rest of the agent. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
@@ -11,7 +11,7 @@ import type { SliceState } from "./observed.ts";
 import type { EngineReading, HostCounts, ReplicaCounts } from "./state/counts.ts";
 import type { Timings } from "./timings.ts";
 
-/** Where a replica's engine is reached from the cluster. */
+/** Address at which the cluster reaches a replica's engine. */
 export interface EndpointAddress {
   readonly address: string;
   readonly port: number;
@@ -23,21 +23,18 @@ export type EndpointResult =
 
 /** The replica's EndpointSlice, named like the replica; the agent fills `endpoints` and `ports` and nothing else. */
 export interface Endpoints {
-  /**
-   * As the API server last acknowledged it, by response or watch; `wanted` distinguishes ready from stale. No
-   * I/O.
-   */
+  /** The slice's state that the API server last acknowledged, by response or watch; ready means that it holds `desired`. No I/O. */
   readonly state: (replica: ObjectRef, desired: EndpointAddress | undefined) => SliceState;
   readonly announce: (replica: ObjectRef, endpoint: EndpointAddress) => Promise<EndpointResult>;
   readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
 }
 
 export interface MachineMemory {
-  /** The last reading, with the monotonic time at which it began; undefined before the first. No I/O. */
+  /** The last reading, and the monotonic time at which it began; undefined before the first reading. No I/O. */
   readonly latest: () => { readonly at: number; readonly availableBytes?: number } | undefined;
 }
 
-/** What the runner reads from the cluster and writes to it, once the agent has a connection. */
+/** The runner's access to the cluster, once the agent has a connection. */
 export interface ReplicaCluster {
   readonly client: KubeClient;
   readonly endpoints: Endpoints;
@@ -53,25 +50,25 @@ export interface ReplicaRunnerPorts {
     "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed" | "disk"
   >;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
-  /** Adopts engines whose record names no runtime that this agent can drive. */
+  /** Adopts engines whose record names no runtime that this agent supports. */
   readonly processes: ProcessInstances;
   readonly portRange: readonly [number, number];
-  /** The address this host serves on now, with engines on those in use; undefined while none of its registered ones is up. */
+  /** The address that this host serves on now; engines listen on those in use. Undefined while no registered address is up. */
   readonly address: (inUse: readonly string[]) => string | undefined;
-  /** Whether an interface of this machine has the address; absent where that cannot be determined. */
+  /** True if an interface of this machine has the address; absent if that cannot be determined. */
   readonly isAddressUp?: (address: string) => boolean;
-  /** Bytes all engines together may claim; unread before the first reading, undefined while it fails. */
+  /** Maximum sum of all claims, in bytes; unread before the first reading, undefined while readings fail. */
   readonly memoryBudget: () => number | "unread" | undefined;
-  /** Bytes that shared daemons take beside the claims of replicas; they count as taken. */
+  /** Bytes that shared daemons use in addition to the claims of replicas. */
   readonly unclaimedBytes?: () => number;
-  /** The machine's memory; absent: the budget alone decides. */
+  /** The machine's memory. If absent, only the budget limits starts. */
   readonly memory?: MachineMemory;
-  /** The governor's judgement of the machine's memory; undefined before its first reading. */
+  /** The governor's pressure level; undefined before its first reading. */
   readonly memoryLevel?: () => PressureLevel | undefined;
-  /** Whether the governor lets this replica start now. */
+  /** The governor's permission for this replica to start now. */
   readonly mayStart?: (uid: string) => StartPermission;
   readonly timings?: Partial<Timings>;
-  /** In 0..1, for jitter. */
+  /** Random number in 0..1, for jitter. */
   readonly random?: () => number;
 }
 
@@ -92,47 +89,50 @@ export interface ReplicaSnapshot {
   readonly counts: ReplicaCounts;
   readonly runtime: string;
   readonly revision: string;
-  /** What its process actually uses, as last measured. */
+  /** Memory that the process actually uses, as last measured. */
   readonly footprintBytes?: number;
-  /** Of the run that is there now, on the wall clock. */
+  /** Start of the current run, on the wall clock. */
   readonly startedAtMs?: number;
   readonly readyAtMs?: number;
   readonly port?: number;
   readonly pid?: number;
-  /** While its weights are fetched. */
+  /** Set while the weights are being fetched. */
   readonly download?: DownloadReading;
 }
 
 export interface DownloadReading {
   readonly bytes: number;
-  /** Absent while the server has not said. */
+  /** Absent until the server has reported the size. */
   readonly totalBytes?: number;
-  /** Absent before it was first measured. */
+  /** Absent before the first measurement. */
   readonly bytesPerSecond?: number;
 }
 
 export interface ReplicaRunner {
-  /** Reads what is on disk and adopts every engine that is still running. Before anything else. */
+  /** Reads the state on disk and adopts every engine that is still running. Call it before anything else. */
   readonly adopt: () => Promise<void>;
-  /** Until then no slice is known, no Secret can be read, and nothing is written. */
+  /** Before the connection no slice is known, no Secret can be read, and nothing is written. */
   readonly connect: (cluster: ReplicaCluster) => void;
-  /** What the watch shows: the replica, or undefined once the API server has none of this uid any more. */
+  /** Reports a change from the watch: the replica, or undefined if the API server no longer has one with this uid. */
   readonly setDesired: (uid: string, replica: InferenceReplica | undefined) => void;
-  /** A list succeeded: it overrides what was known, engines of all other uids are unwanted, and endpoints may be announced. */
+  /**
+   * Reports a complete list. It overrides everything known before: engines of all other uids must stop, and endpoints may be
+   * announced.
+   */
   readonly listed: (replicas: readonly InferenceReplica[]) => void;
   readonly enqueue: (uid: string) => void;
-  /** Metadata key of the replica: `namespace/name`. */
+  /** Reports a changed slice. `key` is the replica's `namespace/name`. */
   readonly sliceChanged: (key: string) => void;
-  /** Everything may have changed: an address, the budget, the wake from sleep. */
+  /** Plans all replicas again, after a change that may affect each of them: an address, the budget, a wake from sleep. */
   readonly enqueueAll: () => void;
-  /** After a sleep: every engine is probed at once, and nothing is announced before the next list. */
+  /** Reports a wake from sleep: every engine is probed immediately, and nothing is announced before the next list. */
   readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
-  /** What the last agent ran for each replica is adopted, or is known to be gone. */
+  /** True once each engine of the previous agent is adopted, or known to have exited. */
   readonly knowsAllEngines: () => boolean;
-  /** Every replica was inspected once, so the weights on disk that any of them may need are held. */
+  /** True once every replica was inspected: from then on the store knows all weights that are in use. */
   readonly hasInspectedAll: () => boolean;
-  /** What was counted since the agent's start. */
+  /** Counts since the agent's start. */
   readonly counts: () => HostCounts;
   /** Reads the gauges of all serving engines, each with a timeout of `timeoutMs`. */
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
@@ -141,26 +141,23 @@ export interface ReplicaRunner {
     readonly engines: readonly GovernedEngine[];
     readonly killedAt: number | undefined;
   };
-  /** Stops it, to free its memory, until it is readmitted. Kept on disk. */
+  /** Stops the engine to free its memory, until it is readmitted. The eviction is saved to disk. */
   readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
-  /** The machine's memory was read: replicas that wait for some are planned again. */
+  /** Reports a reading of the machine's memory: replicas that wait for memory are planned again. */
   readonly memoryRead: () => void;
-  /** Stored content was found damaged: replicas that use it say so, and fetch it again before their next start. */
+  /** Reports damaged content: replicas that use it record an Event, and fetch it again before their next start. */
   readonly weightsDamaged: (sha256: string, note: string) => void;
-  /** Lets it start again after an eviction. */
+  /** Lets the engine start again after an eviction. */
   readonly readmit: (uid: string) => void;
-  /** What this host's running engines listen on. No I/O: every pass asks. */
+  /** Addresses that running engines listen on. No I/O, because every pass calls it. */
   readonly addressesInUse: () => readonly string[];
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
-  /** Instead of `adopt`, for a dry run: takes note of these and of what runs. Nothing is written, started or signalled. */
+  /** Replaces `adopt` in a dry run: reads the replicas and the running engines. Writes, starts and signals nothing. */
   readonly inspect: (replicas: readonly InferenceReplica[]) => Promise<void>;
-  /** What would be done now, as text. */
+  /** The plans of all replicas, as text. */
   readonly describePlans: () => Promise<string>;
-  /**
-   * Drains and stops every engine. Resolves when all are gone and that was published, or could not be in
-   * time.
-   */
+  /** Drains and stops every engine. Resolves once all have exited and their status is published, or time is up. */
   readonly endEngines: (atOnce: AbortSignal) => Promise<void>;
   /** Stops supervision; the engines keep running. */
   readonly stop: () => Promise<void>;

@@ -1,4 +1,4 @@
-/** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
+/** Runs before each plan: updates a replica's state from the disk, the slice and the host's address. Changes nothing outside this process. */
 
 import type { RunnerContext } from "./context.ts";
 import { noteSlice } from "./evidence/exposure.ts";
@@ -8,7 +8,7 @@ import { resolveModel, watchCorrection, watchWeights } from "./prepare/fetch.ts"
 import { noteAddressMismatch, noteEnded, runOf, setSlice } from "./state/run.ts";
 import { type ReplicaState, replicaOf, replicaRuntime } from "./state/state.ts";
 
-/** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
+/** Reads the disk only if no engine runs; the facts of a running engine come from its jobs. */
 export async function refreshFromDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
   if (state.engine.at === "unreadable") await readopt(state, context);
   if (state.engine.at === "none" && replicaOf(state) !== undefined && state.desired.at !== "deleted") {
@@ -29,18 +29,14 @@ export async function refreshFromDisk(state: ReplicaState, context: RunnerContex
   noteEnded(state);
 }
 
-function updateAddressMismatch(
-  state: ReplicaState,
-  { address: currentAddress, wasListed }: RunnerContext,
-  now: number,
-): void {
+function updateAddressMismatch(state: ReplicaState, context: RunnerContext, now: number): void {
   const run = runOf(state);
   if (run === undefined) return;
-  const address = currentAddress();
+  const address = context.address();
   const isMismatched =
     run.instance.state().at === "running" &&
     address !== undefined &&
     run.file.address !== address &&
-    wasListed();
+    context.wasListed();
   noteAddressMismatch(state, isMismatched, now);
 }

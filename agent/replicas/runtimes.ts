@@ -1,4 +1,4 @@
-/** Which engines are installed: detected once, cached, detected again on request. */
+/** Detects which engines are installed. Results are cached; a new detection runs on request. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
@@ -7,11 +7,10 @@ import type { RuntimeState } from "./observed.ts";
 export interface Runtimes {
   readonly driver: (runtime: string) => EngineDriver | undefined;
   readonly state: (runtime: string) => RuntimeState;
-  /** One detection at a time per runtime; the result is in `state` afterwards. */
+  /** Runs one detection at a time per runtime. Afterwards `state` returns the result. */
   readonly detect: (runtime: string) => Promise<void>;
 }
 
-/** Detects nothing yet. */
 export function createRuntimes(ports: {
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly clock: Clock;

@@ -1,4 +1,4 @@
-/** What a plan asks for: a phase to show, steps to take, and when to plan again. Every step is safe to repeat. */
+/** A plan: a phase to publish, steps to take, and when to plan again. Every step is safe to repeat. */
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ReplicaPhase } from "../../src/api/inference-replica.ts";
 
@@ -27,19 +27,19 @@ export type ProgressReason =
 
 export type ReplicaReason = ErrorCode | ProgressReason;
 
-/** What `because` says of a step is logged and printed by `--dry-run`. */
+/** `because` is logged with the step and printed by `--dry-run`. */
 export interface Because {
   readonly because: string;
 }
 
-/** Every phase may find an endpoint that must not be announced. */
+/** A step of every phase: each may find an endpoint that must not be announced. */
 export type Withdraw = Because & { readonly do: "withdraw" };
 
 export interface Step extends Because {
   readonly do: string;
 }
 
-/** What a step leaves: nothing new yet, facts that need a new plan at once, or a reason not to take the later steps. */
+/** later: nothing has changed yet. changed: plan again after the remaining steps. replan: skip the remaining steps. */
 export type StepOutcome = "later" | "changed" | "replan";
 
 export interface ReplicaPlan<S extends Step = Step> {

@@ -1,35 +1,35 @@
-/** Every duration the replica planner uses, in one place, so that tests and services can shorten or lengthen them. */
+/** Every duration that the replica planner uses. Tests and services can override them. */
 import { RESTARTS_RESET_AFTER_MS } from "../../src/api/inference-replica.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
 export interface Timings {
-  /** Between health probes while the engine starts, and once it serves; sooner after a failed one. */
+  /** Intervals of health probes: while the engine starts, once it serves, and after a failed probe. */
   readonly startProbeMs: number;
   readonly firstProbeMs: number;
   readonly liveProbeMs: number;
   readonly failedProbeMs: number;
-  /** The part of a probe's timeout that the next one gets, after one that the engine slept through. */
+  /** After a probe during which the engine was asleep, the next one gets this fraction of the timeout. */
   readonly repeatedProbeShare: number;
-  /** A probe that times out so much too late was delayed by this process. */
+  /** A probe that times out this much too late was delayed by this process. */
   readonly ownDelayMs: number;
   /** Consecutive failed probes, each on a new connection, after which a live process counts as hung. */
   readonly failuresUntilHung: number;
-  /** Requests without progress for this long, and for this many times its longest step: an answering process counts as hung. */
+  /** A process that answers counts as hung if its requests make no progress for this long, and for this many times its longest step. */
   readonly stallMs: number;
   readonly stallSteps: number;
-  /** Readings further apart than this, and than twice the service's own interval, are no evidence about the time between. */
+  /** If two readings are further apart than this, the time between them is no evidence. */
   readonly stallGapMs: number;
-  /** Between two readings of an idle engine's gauges; a busy engine's are read with every live probe. */
+  /** Interval of reading an idle engine's gauges; a busy engine's are read with every live probe. */
   readonly gaugesMs: number;
-  /** Between real requests to an engine whose log shows errors. */
+  /** Interval of real requests to an engine whose log shows errors. */
   readonly proveAgainMs: number;
-  /** Time to become healthy: base plus a share per GiB of weights; while progress is seen, up to `startMaxFactor` times that. */
+  /** Time to become healthy: a base plus a time per GiB of weights. Progress extends it up to `startMaxFactor` times. */
   readonly startBaseMs: number;
   readonly startPerGiBMs: number;
   readonly startMaxFactor: number;
-  /** Time for one real request: the first one may have to bring the weights into memory. */
+  /** Timeout of one real request: the first one may have to load the weights into memory. */
   readonly requestBaseMs: number;
   readonly requestRetryMs: number;
   readonly requestTries: number;
@@ -39,46 +39,40 @@ export interface Timings {
   readonly quietPollMs: number;
   /** How long an engine that is idle, or out of time, has to stop before it is killed. */
   readonly stopMs: number;
-  /** Between inspections of an engine that is on its way out. */
+  /** Interval of inspecting an engine that is stopping. */
   readonly endingMs: number;
   /** How long an engine that serves no requests waits for its withdrawal's acknowledgement before it is killed. */
   readonly forcedWithdrawMs: number;
-  /**
-   * How long engines that stop with their agent wait for that acknowledgement: the API server may have
-   * stopped first.
-   */
+  /** The same for engines that stop with their agent: the API server may have stopped first. */
   readonly goodbyeMs: number;
-  /** After the first crash within `backoffResetMs`, and after the second; doubled with each further one. */
+  /** Backoff after the first crash within `backoffResetMs` and after the second; it doubles with each further crash. */
   readonly firstRestartMs: number;
   readonly backoffFirstMs: number;
   readonly backoffMaxMs: number;
   readonly backoffResetMs: number;
   readonly fetchRetryFirstMs: number;
   readonly fetchRetryMaxMs: number;
-  /** Progress of a download is shown at most this often. */
+  /** Minimum interval between two reports of a download's progress. */
   readonly progressMs: number;
-  /** Plans again after this long when something outside has to change first. */
+  /** Interval of planning again while something outside has to change first. */
   readonly outsideMs: number;
-  /** Between readings of what a message asks the user to correct: a file, a Secret, a program, room on the disk. */
+  /** Interval of checking what a message asks the user to correct: a file, a Secret, a program, free disk space. */
   readonly correctionMs: number;
   readonly endpointRetryMs: number;
   readonly shimMs: number;
-  /** A shim that has not named its process by then never will: it is stopped, frozen, or cannot write. */
+  /** A shim that has not written its process's pid by then never will: it is stopped, frozen, or cannot write. */
   readonly shimMaxMs: number;
-  /**
-   * How long the host must have a new address before its engines restart on it; shorter if the old one is
-   * gone.
-   */
+  /** How long the host must have a new address before its engines restart on it; `cutOffMs` if the old one is down. */
   readonly movedMs: number;
   readonly cutOffMs: number;
-  /** Between readings of a process's actual memory footprint, and of one that has had no work since long before the last. */
+  /** Interval of reading a process's actual memory footprint, and of one that was idle long before the last reading. */
   readonly footprintMs: number;
   readonly idleFootprintMs: number;
-  /** Between readings of the Secrets of a replica behind the gate. */
+  /** Interval of reading the Secrets of a replica behind the gate. */
   readonly secretsMs: number;
-  /** For which keys that left a Secret are still accepted: longer than all hosts and clients need to learn of it. */
+  /** How long keys that were removed from a Secret are still accepted: longer than all hosts and clients need to pick up the new ones. */
   readonly keyOverlapMs: number;
-  /** How long a route of the gate must have failed before the engine counts as unreachable: an exited gate is back sooner. */
+  /** How long a route of the gate must have failed before the engine counts as unreachable: an exited gate restarts sooner. */
   readonly routeMs: number;
 }
 

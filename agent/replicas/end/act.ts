@@ -1,4 +1,4 @@
-/** Steps that end an engine, and those that follow its exit. */
+/** Applies the steps that stop an engine, and those that follow its exit. */
 
 import type { RunnerContext } from "../context.ts";
 import type { Stop } from "../observed.ts";
@@ -43,17 +43,10 @@ function beginStop(
   state.log.info({ why, because }, "stopping the engine");
   if (!isForced(why)) runOf(state)?.instance.leave?.();
   const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
-  return persistStop(state, context, {
-    why,
-    startedAt,
-    deadlineAt,
-    because,
-    ...(latestAt === undefined ? {} : { latestAt }),
-    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
-  });
+  return persistStop(state, context, { why, startedAt, deadlineAt, because, latestAt, withdrawnAt });
 }
 
-/** In memory and on disk, so that a restarted agent continues the stop. */
+/** Sets the stop in memory and on disk, so that a restarted agent continues it. */
 export async function persistStop(
   state: ReplicaState,
   context: RunnerContext,

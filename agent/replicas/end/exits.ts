@@ -1,4 +1,4 @@
-/** The exit of a run: classifies it, records it, releases what it held. */
+/** The exit of a run: classifies and records it, and releases the run's memory. */
 
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
@@ -27,7 +27,7 @@ const FORCED_CODE = {
   degraded: "EngineDegraded",
 } as const satisfies Record<string, ErrorCode>;
 
-/** Records how the run ended, and the backoff before the next start. Once per run. */
+/** Records the exit and the backoff before the next start, once per run. */
 export async function recordExit(state: ReplicaState, context: RunnerContext): Promise<void> {
   const run = runOf(state);
   const seen = run?.instance.state();
@@ -36,32 +36,31 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   if (state.past.history.recordedRunId === file.runId) return;
   const logTail = await instance.logTail(TAIL_BYTES).catch(() => "");
   const lastExit = await exitOf(file, seen.exit, logTail, context);
-  // Read after the last wait: an eviction may have been noted meanwhile.
+  // Read after the last await: an eviction may have been noted meanwhile.
   const { history } = state.past;
   const { clock } = context.ports;
   const wasSteady =
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
-  // The crashes before a run that served for long do not count: its failure is not in its start.
+  // Crashes before a run that served for long do not count: the failure is not caused by the start.
   const crashesInARow = wasSteady ? 1 : history.crashesInARow + 1;
   const delayMs = crashBackoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
-  // A run that was Ready can be Ready again, whatever its log says: the log contains clients' text.
-  const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);
+  // A run that was Ready can become Ready again, whatever its log says: the log contains clients' text.
+  const isFinal = file.readyAtMs === undefined && isTerminal(lastExit.reason);
   const terminal =
-    isForGood && runtime.at === "present"
+    isFinal && runtime.at === "present"
       ? { runtimeVersion: runtime.version, weights: attemptedWeights(state) }
       : undefined;
-  const { port, ...kept } = history;
   noteExit(state, lastExit, clock.monotonicMs());
   setPast(state, { backoffUntil: clock.monotonicMs() + delayMs });
   saveHistory(state, {
-    ...kept,
+    ...history,
     // A port that another process took is not used again.
-    ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
+    port: lastExit.reason === "EnginePortTaken" ? undefined : history.port,
     terminal,
-    restarts: kept.restarts + 1,
+    restarts: history.restarts + 1,
     crashesInARow,
-    exits: { ...kept.exits, [lastExit.reason]: (kept.exits[lastExit.reason] ?? 0) + 1 },
+    exits: { ...history.exits, [lastExit.reason]: (history.exits[lastExit.reason] ?? 0) + 1 },
     recordedRunId: file.runId,
     backoffUntilMs: clock.nowMs() + delayMs,
     lastExit,
@@ -78,7 +77,7 @@ async function exitOf(
 ): Promise<HistoryExit> {
   const why = file.stop?.why;
   const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
-  const run = { wasReady: file.readyAtMs !== undefined, ...memoryShortage(context) };
+  const run = { wasReady: file.readyAtMs !== undefined, memory: memoryShortage(context) };
   const driver = context.runtimes.driver(file.runtime);
   const { because, ...ended } = exit === "unknown" ? {} : exit;
   const found =
@@ -88,23 +87,22 @@ async function exitOf(
           code: "EngineEndUnknown" as const,
           message: "the engine exited",
         })
-      : { code: forced, message: endedBecause(file.stop?.because) };
+      : {
+          code: forced,
+          message: `the agent killed the engine: ${file.stop?.because ?? "it did not answer"}`,
+        };
   return {
     ...ended,
     killedByUs: forced !== undefined,
     reason: found.code,
     message: truncate(describeError(new MetalbridgeError(found.code, found.message)), MESSAGE_MAX),
     at: new Date(context.ports.clock.nowMs()).toISOString(),
-    // Before it was Ready it had no clients, so its log has no text of theirs and may have any form.
+    // Before the engine was Ready it had no clients, so its log contains none of their text.
     logTail: run.wasReady ? (driver?.ownLines(logTail) ?? "") : logTail,
   };
 }
 
-function endedBecause(because: string | undefined): string {
-  return `the agent killed the engine: ${because ?? "it did not answer"}`;
-}
-
-/** Nothing of the run is left: removes its record and releases its memory. */
+/** Removes the record of a run that has no process left, and releases its memory. */
 export async function forgetRun(state: ReplicaState, context: RunnerContext): Promise<void> {
   await whenRecordWritten(state);
   const run = runOf(state);
@@ -116,7 +114,7 @@ export async function forgetRun(state: ReplicaState, context: RunnerContext): Pr
   context.admission.release(state.uid);
 }
 
-/** Counts a requested stop, from the request until no process was left. */
+/** Counts a requested stop, from the request until no process is left. */
 function recordDrain(run: EngineRun, context: RunnerContext): void {
   const { record } = run;
   const requestedAt = run.at === "draining" || run.at === "ended" ? run.stopRequestedAt : undefined;
@@ -131,17 +129,9 @@ function recordDrain(run: EngineRun, context: RunnerContext): void {
   countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
 }
 
-/**
- * How short the machine's memory is now; absent if it is not short or unknown. Recorded with an engine's
- * exit.
- */
-function memoryShortage({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
-  switch (ports.memoryLevel?.()) {
-    case "Critical":
-      return { memory: "critical" };
-    case "Warning":
-      return { memory: "short" };
-    default:
-      return {};
-  }
+/** Undefined if memory is not short, or its level is unknown. */
+function memoryShortage({ ports }: RunnerContext): RunAtEnd["memory"] {
+  const level = ports.memoryLevel?.();
+  if (level === "Critical") return "critical";
+  return level === "Warning" ? "short" : undefined;
 }

@@ -1,4 +1,4 @@
-/** Engines that are ending: asked to stop, killed because they serve no requests, or exited. */
+/** Plans for an engine that is stopping: asked to stop, killed because it serves no requests, or exited. */
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { StopMode } from "../../instances/instance.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
@@ -22,12 +22,12 @@ export type EndStep = Because &
 
 type Plan = ReplicaPlan<EndStep | Withdraw>;
 
-/** What the instance was asked to do; undefined while it was asked nothing. */
+/** The stop that the instance was asked for; undefined if none. */
 export function endingOf({ run }: ObservedReplica): StopMode | undefined {
   return "ending" in run ? run.ending : undefined;
 }
 
-/** Asks the instance once to stop by its deadline, then waits for it. */
+/** Asks the instance once to stop by its deadline, then waits for its exit. */
 export function planEnding(observed: ObservedReplica, now: number, timings: Timings): Plan {
   const stop: EndStep = {
     do: "stopBy",
@@ -63,7 +63,7 @@ const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly mess
 };
 
 /**
- * Withdraws and kills an engine that serves no requests. It waits only briefly for the withdrawal's acknowledgement:
+ * Withdraws and kills an engine that serves no requests. The plan waits only briefly for the withdrawal's acknowledgement:
  * during an outage of the API server a refused connection is better than one that hangs.
  */
 export function planForcedStop(stop: Stop, observed: ObservedReplica, now: number, timings: Timings): Plan {
@@ -71,16 +71,16 @@ export function planForcedStop(stop: Stop, observed: ObservedReplica, now: numbe
   const steps: (EndStep | Withdraw)[] = [];
   const announced = isAnnounced(observed.slice);
   if (announced) steps.push({ do: "withdraw", because: "the engine serves no requests" });
-  const patience = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
+  const graceMs = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
   const message = stop.because === undefined ? text.message : `${text.message}: ${stop.because}`;
-  const isKillDue = patience <= 0 && endingOf(observed) !== "killing";
+  const isKillDue = graceMs <= 0 && endingOf(observed) !== "killing";
   if (isKillDue) steps.push({ do: "endNow", because: text.message });
   return {
     phase: "Backoff",
     reason: text.reason,
     message,
     steps,
-    recheckAfterMs: patience > 0 ? patience : timings.endingMs,
+    recheckAfterMs: graceMs > 0 ? graceMs : timings.endingMs,
   };
 }
 
@@ -106,7 +106,7 @@ export function isForced(why: StopReason): why is ForcedStop {
   return why === "hung" || why === "neverHealthy" || why === "requestFailed" || why === "degraded";
 }
 
-/** Kills a launch that never became a running engine, with every process that it may have started. */
+/** Kills a start that has not produced a running engine in time, with every process that it may have started. */
 export function planStalledStart(
   observed: ObservedReplica,
   now: number,
@@ -117,13 +117,13 @@ export function planStalledStart(
   return [{ do: "endNow", because: "the start timed out without a running engine" }];
 }
 
-/** Kills what an engine that has exited left running. */
+/** Kills the processes that an exited engine left running. */
 export function planLeftovers(observed: ObservedReplica): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
   return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
 }
 
-/** Plans for a wanted replica whose main process has exited. */
+/** Plans for a replica that should serve and whose main process has exited. */
 export function planEnded(observed: ObservedReplica, timings: Timings): Plan {
   const { record, crashes, run, slice } = observed;
   const steps: (EndStep | Withdraw)[] = [];
@@ -145,10 +145,10 @@ export function planEnded(observed: ObservedReplica, timings: Timings): Plan {
   };
 }
 
-/** Takes up to a quarter away, so that engines that crashed together do not restart together. */
+/** Shortens the backoff by up to a quarter, so that engines that crashed together do not restart together. */
 const CRASH_JITTER = [1, 0.75] as const;
 
-/** How long to hold a crashed engine back: one crash is no loop, whatever the engine's age. `random` is in 0..1. */
+/** Backoff of a crashed engine. One crash is not a loop, whatever the engine's age. `random` is in 0..1. */
 export function crashBackoffMs(timings: Timings, crashesInARow: number, random: number): number {
   const { firstRestartMs, backoffFirstMs: firstMs, backoffMaxMs: capMs } = timings;
   if (crashesInARow <= 1) return firstRestartMs;

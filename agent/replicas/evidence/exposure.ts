@@ -1,4 +1,4 @@
-/** Whether new connections may arrive, and since when not: from the acknowledged slice and the attempted writes. */
+/** Derives from the acknowledged slice and the attempted writes whether new connections may arrive. */
 import type { Slice, SliceState } from "../observed.ts";
 
 /** True while new connections may still be sent to this engine. */
@@ -18,15 +18,14 @@ export function isAnnounced({ state, mayArrive }: Pick<Slice, "state" | "mayArri
   }
 }
 
-/** Adds a reading of a run's slice. An engine that was ever ready was announced, even if its slice was emptied since. */
+/** Adds a reading of a run's slice. An engine that was ever Ready was announced, even if its slice was emptied since. */
 export function noteSlice(
   before: Omit<Slice, "state">,
   state: SliceState,
   wasReady: boolean,
   now: number,
 ): Slice {
-  const { withdrawnAt = now, ...rest } = before;
   const wasExposed = before.wasExposed || wasReady || state === "ready" || state === "stale";
-  const slice = { ...rest, state, wasExposed };
-  return wasExposed && !isAnnounced(slice) ? { ...slice, withdrawnAt } : slice;
+  const isWithdrawn = wasExposed && !isAnnounced({ ...before, state });
+  return { ...before, state, wasExposed, withdrawnAt: isWithdrawn ? (before.withdrawnAt ?? now) : undefined };
 }

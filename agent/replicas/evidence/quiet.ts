@@ -1,20 +1,17 @@
-/**
- * Whether a draining engine is idle: no request in its gauges, and none that began and finished between two
- * readings. Pure.
- */
+/** Detects that a draining engine is idle: no request in its gauges, and none that began and finished between two readings. Pure. */
 import type { WorkReading } from "./work.ts";
 
-/** Engines too old to count their decode steps count tokens. */
+/** Older engines count no decode steps, only tokens. */
 export type DrainReading = Pick<WorkReading, "inFlight" | "tokensTotal"> & { readonly decodeTotal?: number };
 
 export interface Quiet {
   readonly lastPollAt?: number;
-  /** Since when every reading was zero and no counter moved; absent after any busy or failed reading. */
+  /** Since when every reading was zero and no counter changed; absent after a busy or failed reading. */
   readonly since?: number;
   readonly last?: DrainReading;
 }
 
-/** Adds a reading. A failed one means busy; counters that moved mean that there was work since the last one. */
+/** Adds a reading. A failed reading counts as busy; a changed counter means that there was work since the last reading. */
 export function noteQuiet(before: Quiet, reading: DrainReading | "unknown", now: number): Quiet {
   if (reading === "unknown") return { lastPollAt: now };
   if (reading.inFlight > 0) return { lastPollAt: now, last: reading };

@@ -1,14 +1,14 @@
-/** Log lines that mean an engine may fail all its requests, and whether one real request confirmed that. */
+/** The suspicion that an engine fails all its requests: raised by a log line, confirmed or cleared by one real request. */
 import { hasProgressed, type Work } from "./work.ts";
 
 export type Suspicion =
   | { readonly at: "none" }
-  /** `probedAt`: the last request neither proved nor disproved it. */
+  /** `probedAt`: time of the last request, which neither confirmed nor cleared the suspicion. */
   | { readonly at: "suspected"; readonly line: string; readonly probedAt?: number }
   | { readonly at: "confirmed"; readonly line: string; readonly message: string }
   | { readonly at: "cleared"; readonly line: string; readonly probedAt: number };
 
-/** A new line counts only while no suspicion is open: an engine that fails requests logs one in every scan. */
+/** Ignores a new line while a suspicion is open: an engine that fails its requests logs one in every scan. */
 export function raiseSuspicion(
   before: Suspicion,
   line: string | undefined,
@@ -31,12 +31,12 @@ export function raiseSuspicion(
 
 export type ProofReply = "ok" | { readonly failed: string };
 
-/** An error of the engine itself, not the rejection of a bad request. */
+/** Matches an error of the engine itself, not the rejection of a bad request. */
 const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
 
 /**
- * What an answer proves. A refusal decides nothing; nor does a missing answer if the engine made progress
- * with other requests meanwhile, or if its progress is unknown.
+ * Assesses an answer. A rejected request is unclear. So is a missing answer if the engine made progress with other requests
+ * meanwhile, or if its progress is unknown.
  */
 export function assessReply(
   answer: ProofReply,
@@ -53,7 +53,7 @@ function madeNoProgress({ at, before, after }: { at: number; before: Work; after
   return lastAt > at && !hasProgressed(before.last, last);
 }
 
-/** The suspicion after the request's answer. */
+/** The suspicion after the assessed answer. */
 export function judgeSuspicion(before: Suspicion, answer: ProofReply | "unclear", now: number): Suspicion {
   if (before.at !== "suspected") return before;
   const { line } = before;

@@ -1,9 +1,6 @@
-/**
- * Whether a busy engine makes progress: its gauges over time, and how long they did not move or could not be
- * read. Pure.
- */
+/** Progress of a busy engine: its gauges over time, and how long they did not change or could not be read. Pure. */
 
-/** Requests running or waiting, and counters that move with each decode step and token. */
+/** Requests running or waiting, and counters that increase with each decode step and token. */
 export interface WorkReading {
   readonly inFlight: number;
   readonly decodeTotal: number;
@@ -11,19 +8,19 @@ export interface WorkReading {
 }
 
 /**
- * "unknown": a reading that failed. "open": one request for the gauges is still pending, so an engine that answers between
- * two steps has finished none since.
+ * unknown: the reading failed. open: a request for the gauges is still pending, so an engine that answers only between two
+ * steps has not finished a step since.
  */
 export type ObservedWork = WorkReading | "unknown" | "open";
 
-/** What this agent has seen of this run. */
+/** Readings of the current run by this agent. */
 export interface Work {
   readonly last?: WorkReading;
-  /** When `last` was read; absent after a reading that failed, so that the time in between counts for nothing. */
+  /** When `last` was read; absent after a failed reading, so that the time in between is not counted. */
   readonly lastAt?: number;
-  /** When the request was last seen pending; absent while none is. */
+  /** When a request was last seen pending; absent if none is. */
   readonly openAt?: number;
-  /** How long there has been work and no counter has moved. */
+  /** How long there has been work without a change of any counter. */
   readonly stalledMs: number;
   /** How long one request for the gauges has been pending. */
   readonly openMs: number;
@@ -42,10 +39,10 @@ export function noteWork(before: Work, reading: ObservedWork, now: number, longe
   const since = (at: number | undefined): number =>
     at === undefined || now - at > longestGapMs ? 0 : now - at;
   if (typeof reading === "string") {
-    const { lastAt: _read, openAt: _asked, ...kept } = before;
-    if (reading === "unknown")
-      return { ...kept, openMs: 0, longestStepMs: Math.max(kept.longestStepMs, openMs) };
-    return { ...kept, openAt: now, openMs: openMs + since(openAt) };
+    const longestStepMs = Math.max(before.longestStepMs, openMs);
+    return reading === "unknown"
+      ? { ...before, lastAt: undefined, openAt: undefined, openMs: 0, longestStepMs }
+      : { ...before, lastAt: undefined, openAt: now, openMs: openMs + since(openAt) };
   }
   const spentMs = last === undefined || last.inFlight === 0 ? 0 : before.stalledMs + since(lastAt);
   const hasMoved = hasProgressed(last, reading);
@@ -58,7 +55,7 @@ export function noteWork(before: Work, reading: ObservedWork, now: number, longe
   };
 }
 
-/** True unless both readings have the same counters. */
+/** True if any counter differs. */
 export function hasProgressed(before: WorkReading | undefined, after: WorkReading): boolean {
   return before?.decodeTotal !== after.decodeTotal || before.tokensTotal !== after.tokensTotal;
 }
@@ -68,12 +65,12 @@ export interface StallLimits {
   readonly stallSteps: number;
 }
 
-/** How long a step may take: longer for an engine that was seen to take long ones. Milliseconds. */
+/** Limit of one step, in milliseconds: longer for an engine that has taken long steps before. */
 export function stallLimitMs({ longestStepMs }: Work, { stallMs, stallSteps }: StallLimits): number {
   return Math.max(stallMs, stallSteps * longestStepMs);
 }
 
-/** Why the engine counts as hung although it answers; undefined while it does not. */
+/** Why an engine that answers counts as hung; undefined if it does not. */
 export function findStall(work: Work, limits: StallLimits): string | undefined {
   const limitMs = stallLimitMs(work, limits);
   const { last, stalledMs, openMs } = work;

@@ -1,4 +1,4 @@
-/** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
+/** Applies the steps before a run: detect the runtime, fetch the weights, reserve memory and a port, start the process. */
 
 import { randomUUID } from "node:crypto";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
@@ -6,7 +6,6 @@ import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
-import type { Launch } from "../observed.ts";
 import { prepareSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
 import { saveHistory, setPast } from "../state/history.ts";
@@ -47,7 +46,7 @@ function detect(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-/** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
+/** Reserves memory and a port in the host's one serial step. False if refused: the next plan reports why. */
 async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: number): Promise<boolean> {
   try {
     const reservation = await context.admission.reserve(state.uid, {
@@ -61,7 +60,7 @@ async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: 
   }
 }
 
-/** Starts the engine on what was reserved. engine.json is synced to disk before anything runs, so no crash loses the claim. */
+/** Starts the engine with its reservation. engine.json is synced to disk before the process starts, so a crash does not lose the claim. */
 async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
   const reserved = context.admission.get(state.uid);
   if (reserved === undefined || state.engine.at !== "none") return;
@@ -69,7 +68,7 @@ async function start(state: ReplicaState, context: RunnerContext): Promise<void>
     await startReserved(state, context, reserved);
     setPast(state, { launchFailures: 0 });
   } catch (error) {
-    // Something may have been started anyway: adopt it before anything else is tried.
+    // A process may have been started anyway: adopt it before anything else.
     await readopt(state, context);
     if (state.engine.at === "none") {
       removeEngineFile(state.dir);
@@ -114,7 +113,7 @@ async function startReserved(
     modelPath: model.path,
     files: model.files,
     mmprojPath: model.mmprojPath,
-    draftPath: draft === undefined ? undefined : draft.path,
+    draftPath: draft?.path,
     loraPaths: loraAdapters.map(({ path }) => path),
     ...files,
     address,
@@ -123,12 +122,12 @@ async function startReserved(
   });
   beginRun(state, newEngineRun(instance, { ...record, ...instance.handle }, apiKey, moment), false);
   state.log.info({ port: reserved.port }, "engine started");
-  // After the start, because users wait for the start; forgetting the port is harmless.
+  // Saved after the start, because users wait for the start and losing the port is harmless.
   if (state.past.history.port !== reserved.port)
     saveHistory(state, { ...state.past.history, port: reserved.port });
 }
 
-/** Error codes of a full, read-only or foreign state folder. */
+/** Errors of a full or read-only state folder, or one that another user owns. */
 const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
 
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
@@ -136,28 +135,25 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   setPast(state, { launchFailures: failures });
   const now = context.ports.clock.monotonicMs();
   const { timings } = context;
-  const retryAtOf = (code: ErrorCode) =>
-    now + retryDelayMs(code, failures, { isOnHost: false }, { timings, random: context.random() });
-  const failed = (launch: Launch): void => {
-    if (state.engine.at === "none") noteNoRun(state, launch);
+  const failed = (
+    code: ErrorCode,
+    message: string,
+    more: { transient: boolean; runtimeVersion?: string },
+  ) => {
+    const delayMs = retryDelayMs(code, failures, { isOnHost: false }, { timings, random: context.random() });
+    if (state.engine.at === "none")
+      noteNoRun(state, { at: "failed", code, message, retryAt: now + delayMs, ...more });
   };
   if (error instanceof MetalbridgeError) {
     const { code } = error;
     state.log.warn({ code, message: error.message }, "engine not started");
     const runtime = context.runtimes.state(replicaRuntime(state));
-    failed({
-      at: "failed",
-      code,
-      message: describeError(error),
-      transient: !isTerminal(code),
-      retryAt: retryAtOf(code),
-      ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
-    });
+    const runtimeVersion = runtime.at === "present" ? runtime.version : undefined;
+    failed(code, describeError(error), { transient: !isTerminal(code), runtimeVersion });
     return;
   }
   state.log.error({ err: error }, "engine not started");
   const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
   const message = `cannot start the engine: ${error instanceof Error ? error.message : String(error)}`;
-  const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
-  failed({ at: "failed", code, message, transient: true, retryAt: retryAtOf(code) });
+  failed(isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed", message, { transient: true });
 }

@@ -1,4 +1,4 @@
-/** What a new agent finds: the replicas that the last one knew, its reservations, and the engines that are still running. */
+/** Takes over from the previous agent: its replicas, its reservations, and the engines that are still running. */
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import {
 import { type ReplicaState, refOf, replicaOf, setDesiredObject } from "../state/state.ts";
 import { claimModel, resolveOnDisk } from "./fetch.ts";
 
-/** The state of one replica, with what its directory remembers; nothing is started or signalled. */
+/** Creates the state of one replica, with the history from its directory. Starts and signals nothing. */
 export function openState(uid: string, context: RunnerContext): ReplicaState {
   const dir = join(context.ports.stateDir, ENGINES_FOLDER, uid);
   const history = readReplicaHistory(dir);
@@ -48,7 +48,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     slice: NEVER_ANNOUNCED,
     past: {
       history,
-      // A wall clock that was set must not hold an engine back for longer than the longest backoff.
+      // Capped, because the wall clock may have been set back.
       backoffUntil: left <= 0 ? undefined : monotonicMs + Math.min(left, context.timings.backoffMaxMs),
       pressure: pressureTimesOf(history, { wallMs, monotonicMs }),
       fetchFailures: 0,
@@ -75,14 +75,14 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
   await Promise.all(found.map(({ state, file }) => adoptInstance(state, file, context)));
 }
 
-/** Plain files are not ours: file managers leave theirs everywhere. */
+/** Ignores plain files, which file managers create everywhere. */
 function foldersIn(folder: string): readonly string[] {
   if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** Adopts what is running in a folder that could not be read, or in which a start has just failed. */
+/** Adopts an engine in a folder that could not be read before, or in which a start has just failed. */
 export async function readopt(state: ReplicaState, context: RunnerContext): Promise<void> {
   noteNoRun(state);
   await adoptInstance(state, readRecord(state, context), context);
@@ -97,7 +97,7 @@ async function adoptInstance(
   const found = await tryToAdopt(state, recorded, context);
   if (found === undefined || state.engine.at !== "none") return;
   const file = recorded ?? (await recordOfUnknown(state, found, context));
-  // What the last agent sent may still be on its way.
+  // An announcement by the previous agent may still reach the API server.
   beginRun(state, newEngineRun(found, file, readKeyFile(state.dir), context.moment()), true);
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   claimModel(state, context);
@@ -113,7 +113,7 @@ async function tryToAdopt(
   try {
     const found = await adopt(state, file, context);
     state.repeated.resolved("read the run directory");
-    // Reserved for a start that never happened.
+    // The reservation was for a start that never happened.
     if (found === undefined && file !== undefined) context.admission.release(state.uid);
     return found;
   } catch (error) {
@@ -122,7 +122,7 @@ async function tryToAdopt(
   }
 }
 
-/** By the driver of the engine that was recorded; without one, whatever process was started in the folder. */
+/** Adopts with the driver of the recorded engine; without one, adopts any process that was started in the folder. */
 async function adopt(
   state: ReplicaState,
   file: EngineFile | undefined,
@@ -142,7 +142,7 @@ async function adopt(
   );
 }
 
-/** Where its instance keeps its files, and what its changes enqueue. */
+/** The folder of the replica's instance; each change of the instance enqueues the replica. */
 export function instanceContextOf(
   { uid, dir, log }: ReplicaState,
   { enqueue }: RunnerContext,
@@ -158,20 +158,20 @@ function readRecord(state: ReplicaState, context: RunnerContext): EngineFile | u
     if (file.contents !== undefined) context.ports.store.hold(state.uid, file.contents);
     return file;
   } catch (error) {
-    // It may belong to a running engine: it blocks its own replica and no other.
+    // The folder may belong to a running engine: it blocks its own replica and no other.
     noteUnreadable(state, error);
     return undefined;
   }
 }
 
-/** It is read in every pass; only a new reason is logged. */
+/** The folder is read in every pass; only a new reason is logged. */
 function noteUnreadable(state: ReplicaState, error: unknown): void {
   const why = error instanceof Error ? error.message : String(error);
   state.repeated.found("read the run directory", why, { err: error });
   noteUnreadableRun(state, why);
 }
 
-/** An engine of ours whose record is lost has no known revision: it is drained, and only then replaced. */
+/** The record of an engine whose own record is lost. Its revision is unknown, so the engine is drained and then replaced. */
 async function recordOfUnknown(
   state: ReplicaState,
   instance: Instance,
@@ -179,7 +179,7 @@ async function recordOfUnknown(
 ): Promise<EngineFile> {
   const replica = replicaOf(state);
   const template = replica?.spec.template;
-  // Without a record, the claim is the largest known figure, and at least what the engine uses now.
+  // The claim is the largest known figure, and at least the memory that the engine uses now.
   const [footprint = 0] = await Promise.all([instance.footprintBytes(), resolveOnDisk(state, context)]);
   const { weights } = state;
   const own = weights.at === "stored" && weights.claim?.at === "estimated" ? weights.claim.bytes : 0;

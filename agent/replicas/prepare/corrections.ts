@@ -1,10 +1,10 @@
-/** How soon the agent sees that what a failure's message asks for was done. Pure. */
+/** How soon the agent notices that the user corrected what a failure's message asks for. Pure. */
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Timings } from "../timings.ts";
 
-/** Corrected by an object, a file or a program that costs next to nothing to read again, and read before anything is done. */
+/** The correction is an object, a file or a program: cheap to read again, and read before anything else is done. */
 const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
   "SecretMissing",
   "SecretIncomplete",
@@ -19,7 +19,7 @@ const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
   "ReplicaFolderUnwritable",
 ]);
 
-/** Corrected in the Secret of the source; only another version of it is worth another request to the source. */
+/** The correction is made in the source's Secret: only a new version of it justifies another request to the source. */
 const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
   "SecretMissing",
   "SecretIncomplete",
@@ -28,17 +28,17 @@ const OF_SECRET: ReadonlySet<string> = new Set<ErrorCode>([
   "SourceForbidden",
 ]);
 
-/** What shows that a correction was made, where the failed step itself is too expensive to repeat. */
+/** How to detect a correction if the failed step itself is too expensive to repeat. */
 export type Correction =
   | { readonly what: "secret"; readonly name: string; readonly version: string | undefined }
   | { readonly what: "disk"; readonly roomBytes: number };
 
 export interface FailedAttempt {
-  /** The failure is about a file on this host. */
+  /** True if the failure concerns a file on this host. */
   readonly isOnHost: boolean;
-  /** The Secret that the attempt used; its version is undefined where it could not be read. */
+  /** The Secret that the attempt used; `version` is undefined if it could not be read. */
   readonly secret?: { readonly name: string; readonly version: string | undefined } | undefined;
-  /** What models could have taken on the disk. */
+  /** Disk space that was left for models. */
   readonly roomBytes?: number | undefined;
 }
 
@@ -50,7 +50,7 @@ export function findCorrection(
   return code === "DiskFull" && roomBytes !== undefined ? { what: "disk", roomBytes } : undefined;
 }
 
-/** The delay before a failed step is repeated: short where that only reads, growing where it asks others. */
+/** Delay before a failed step is retried: short if the step only reads, growing if it sends requests to other systems. */
 export function retryDelayMs(
   code: ErrorCode,
   failures: number,

@@ -1,4 +1,4 @@
-/** The replica's weights: found on disk or fetched in the background, their claim estimated, their failures turned into states. */
+/** The replica's weights: finds them on disk or fetches them in the background, and estimates the claim from them. */
 
 import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
@@ -14,7 +14,7 @@ import { isTerminal } from "../evidence/terminal-failures.ts";
 import type { ModelState, OwnClaim } from "../observed.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
-import { saveHistory, setPast } from "../state/history.ts";
+import { clearTerminal, setPast } from "../state/history.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import {
@@ -30,22 +30,20 @@ import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } fro
 
 const PROGRESS_MS = 1_000;
 
-/** Sets `state.weights` from the disk, once; without network. */
+/** Sets `state.weights` from the disk, once, without network access. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
-  const template = replicaOf(state)?.spec.template;
   if (state.weights.at === "stored" && state.weights.isDamaged === true) forgetWeights(state);
-  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
-  if (template === undefined || state.weights.at !== "unknown") return;
-  await resolveOnDisk(state, context);
+  if (state.weights.at === "unknown" || isUnsized(state, context) || isRefusedInPlace(state, context))
+    await resolveOnDisk(state, context);
 }
 
-/** A file whose header gave no size may have been replaced by a better one. */
+/** True if the header gave no size and the file may have been replaced since. */
 function isUnsized({ weights }: ReplicaState, { ports, timings }: RunnerContext): boolean {
   if (weights.at !== "stored" || weights.claim?.at !== "unknown") return false;
   return ports.clock.monotonicMs() - weights.inspectedAt >= timings.correctionMs;
 }
 
-/** A refused file on this host may have been corrected: checking it costs next to nothing. */
+/** True if a file on this host was refused and may have been corrected since: checking it is cheap. */
 function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolean {
   const template = replicaOf(state)?.spec.template;
   const { weights } = state;
@@ -53,12 +51,12 @@ function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolea
   return weightsOf(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
 }
 
-/** All that a template loads: the model first. */
+/** Everything that a template loads, the model first. */
 function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readonly ReplicaModel[] {
   return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
 }
 
-/** What was found for `weightsOf` the template, in its order; undefined where one is missing. */
+/** Assigns the files that were found for `weightsOf(template)`, in that order; undefined if one is missing. */
 function filesOf(
   { draft: requested }: ReplicaTemplate,
   stored: readonly (StoredModel | undefined)[],
@@ -77,7 +75,7 @@ function isOnHost({ source }: ReplicaModel): boolean {
   }
 }
 
-/** The weights of an engine that already runs: they are in use, and status names them. */
+/** Resolves the weights of an adopted engine: the store must keep them, and status names them. */
 export function claimModel(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("claim", async () => {
     await resolveOnDisk(state, context);
@@ -106,7 +104,7 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   }
 }
 
-/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one is still stopping. */
+/** Starts the download as a job; its progress and its end enqueue the replica. False while an earlier download is still stopping. */
 export function startModelFetch(state: ReplicaState, context: RunnerContext): boolean {
   if (state.jobs.isRunning("fetch")) return false;
   setWeights(state, { at: "fetching", bytes: 0 });
@@ -118,26 +116,21 @@ export function startModelFetch(state: ReplicaState, context: RunnerContext): bo
     try {
       await fetchAll(state, context, { signal, onAttempt });
       setPast(state, { fetchFailures: 0 });
-      // What failed may have been rotten: the same checksum, from bytes that are new.
-      const { terminal, ...history } = state.past.history;
-      if (terminal !== undefined) saveHistory(state, history);
+      // The failure may have been caused by damaged files, which the download has replaced.
+      clearTerminal(state);
     } catch (error) {
       if (signal.aborted) forgetWeights(state);
-      else
-        setWeights(
-          state,
-          failed(state, error, context, {
-            ...attempt,
-            roomBytes: await storeRoomBytes(context.ports.store),
-          }),
-        );
+      else {
+        const roomBytes = await storeRoomBytes(context.ports.store);
+        setWeights(state, failed(state, error, context, { ...attempt, roomBytes }));
+      }
     }
     return true;
   });
   return true;
 }
 
-/** What models could take on the disk; undefined where it cannot be read. */
+/** Disk space left for models; undefined if it cannot be read. */
 export async function storeRoomBytes(store: Pick<ModelStore, "disk">): Promise<number | undefined> {
   const disk = await store.disk().catch(() => undefined);
   if (disk === undefined) return undefined;
@@ -172,14 +165,14 @@ async function fetchAll(
   const stored: StoredModel[] = [];
   for (const requested of weightsOf(template)) {
     stored.push(await fetchOne(requested));
-    // The next download may need room, and must not take it from these.
+    // The next download may need space, and must not evict these files for it.
     holdContents(state, context, ...stored);
   }
   const files = filesOf(template, stored);
   if (files !== undefined) await storeWeights(state, context, files);
 }
 
-/** Who brings weights to this host: the engine, for a source that nothing else can read; otherwise the store. */
+/** The engine fetches from a source that only it can read; the store fetches from every other one. */
 function storeOf(
   { source }: ReplicaModel,
   state: ReplicaState,
@@ -189,7 +182,7 @@ function storeOf(
   return fetcher?.takes(source) === true ? fetcher : ports.store;
 }
 
-/** What the store is asked for; `namespace` is that of the Model. */
+/** The request to the store; `namespace` is that of the Model. */
 export function requestFor(model: ReplicaModel, namespace: string): ModelRequest {
   return {
     secret: model.secretRef === undefined ? undefined : `${namespace}/${model.secretRef.name}`,
@@ -199,7 +192,7 @@ export function requestFor(model: ReplicaModel, namespace: string): ModelRequest
     revision: model.revision,
     mmproj: model.mmproj,
     sha256: model.sha256,
-    // What an engine does not pull itself is a GGUF to the store.
+    // If the engine does not pull the model itself, the store fetches it as a GGUF.
     format: model.format === "ollama" ? "gguf" : model.format,
     changeMarker: model.changeMarker,
   };
@@ -212,8 +205,8 @@ function failed(
   attempt: FailedAttempt,
 ): WeightsState {
   const { ports, timings } = context;
-  const found = { ...findingOf(error), correctedBy: findCorrection(findingOf(error).code, attempt) };
-  // The same finding about the same file.
+  const found = { ...failureOf(error), correctedBy: findCorrection(failureOf(error).code, attempt) };
+  // The same failure again: it is neither counted nor logged.
   if (state.weights.at === "failed" && state.weights.message === found.message)
     return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + timings.correctionMs };
   setPast(state, { fetchFailures: state.past.fetchFailures + 1 });
@@ -228,16 +221,16 @@ function failed(
   return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + delayMs };
 }
 
-type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
+type Failure = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
 
-function findingOf(error: unknown): Finding {
+function failureOf(error: unknown): Failure {
   if (error instanceof MetalbridgeError)
     return { code: error.code, message: describeError(error), transient: !isTerminal(error.code) };
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
   return { code: "ReplicaStepFailed", message, transient: true };
 }
 
-/** A smaller change of the free room is usual: other programs create and delete files. */
+/** Smaller changes of the free space are normal: other programs create and delete files. */
 const NEW_ROOM_BYTES = 64 * 1024 * 1024;
 
 export async function isCorrected(
@@ -249,7 +242,7 @@ export async function isCorrected(
   return ((await versionOfSecret(client, namespace, by.name)) ?? by.version) !== by.version;
 }
 
-/** While fetching waits for its next attempt: an attempt is due at once when what its message names was corrected. */
+/** While a fetch waits for its retry: checks for the correction that the message asks for, and then retries immediately. */
 export function watchCorrection(state: ReplicaState, context: RunnerContext): void {
   const { weights } = state;
   const { clock, store } = context.ports;
@@ -275,23 +268,17 @@ function watchProgress(state: ReplicaState, context: RunnerContext): (progress: 
     const isTimely = now - from.at >= PROGRESS_MS;
     const isDue = isTimely || from.bytes === undefined || before?.queuedBehind !== queuedBehind;
     const moved = bytes - (from.bytes ?? bytes);
-    const speed =
+    const bytesPerSecond =
       isTimely && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
-    setWeights(state, {
-      at: "fetching",
-      bytes,
-      totalBytes,
-      bytesPerSecond: speed,
-      queuedBehind,
-    });
+    setWeights(state, { at: "fetching", bytes, totalBytes, bytesPerSecond, queuedBehind });
     if (!isDue) return;
     from = { at: now, bytes };
     context.enqueue(state.uid);
   };
 }
 
-/** Holds these, and what a running engine has open, which may be older. */
-export function holdContents(
+/** Holds these files, and those that a running engine has open, which may be older. */
+function holdContents(
   state: ReplicaState,
   { ports }: RunnerContext,
   ...models: readonly (StoredModel | undefined)[]
@@ -299,12 +286,8 @@ export function holdContents(
   ports.store.hold(state.uid, [...contentsOf(...models), ...(runOf(state)?.file.contents ?? [])]);
 }
 
-/** Sets `state.weights`. A header that cannot be read is a finding, not a failure. */
-export async function storeWeights(
-  state: ReplicaState,
-  context: RunnerContext,
-  files: WeightFiles,
-): Promise<void> {
+/** Sets `state.weights`. An unreadable header is recorded, not thrown. */
+async function storeWeights(state: ReplicaState, context: RunnerContext, files: WeightFiles): Promise<void> {
   const { store, clock } = context.ports;
   const { model, draft, loraAdapters } = files;
   holdContents(state, context, model, draft, ...loraAdapters);
@@ -330,20 +313,19 @@ export async function storeWeights(
   });
 }
 
-/** The memory that the engine will use, estimated from the files on this host. */
-export function ownClaim(
+/** Memory that the engine will use, estimated from the files on this host. */
+function ownClaim(
   { engine }: ReplicaTemplate,
   driver: EngineDriver,
   found: ModelFacts,
-  draft?: ModelFacts,
-  loraAdapters: readonly ModelFacts[] = [],
+  draft: ModelFacts | undefined,
+  loraAdapters: readonly ModelFacts[],
 ): OwnClaim {
   const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
     const bytes = driver.claimBytes(engine, found, draft, loraAdapters);
-    const basis = driver.claimBasis?.(engine);
-    return { at: "estimated", bytes, basis };
+    return { at: "estimated", bytes, basis: driver.claimBasis?.(engine) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);
@@ -355,8 +337,8 @@ function unknown(error: MetalbridgeError): OwnClaim {
 }
 
 /**
- * Notes in `state.weights` what its files are, and later whether they were replaced. A job, because a network disk may
- * hang. Only while nothing runs: what a running engine has loaded is not what is on disk now.
+ * Notes the identity of the files, and later whether they were replaced. Runs as a job, because a network disk may hang, and
+ * only while no engine runs: a running engine may have loaded files that are no longer on disk.
  */
 export function watchWeights(state: ReplicaState): void {
   const { weights, engine, past } = state;
@@ -366,7 +348,7 @@ export function watchWeights(state: ReplicaState): void {
   state.jobs.run("weights", async () => {
     const { model, draft, loraAdapters } = weights.files;
     const found = await identityOf(model, draft, ...loraAdapters).catch(() => undefined);
-    // Inspected again meanwhile: this result was about the previous files.
+    // The weights were inspected again meanwhile: this result is about the previous files.
     if (state.weights !== weights) return true;
     if (found === undefined || found === weights.weights) return "unchanged";
     noteIdentity(state, found);
@@ -374,7 +356,7 @@ export function watchWeights(state: ReplicaState): void {
   });
 }
 
-/** A running engine keeps what it has open; the next start looks for the weights again. True where the replica uses this content. */
+/** Handles damaged content: a running engine keeps its open files, and the next start resolves the weights again. True if the replica uses it. */
 export function noteDamage(
   state: ReplicaState,
   context: RunnerContext,

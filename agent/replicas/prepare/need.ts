@@ -1,8 +1,8 @@
-/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process actually uses. */
+/** Memory to reserve for a replica: the maximum of the controller's claim, the estimate from the files, and actual use. */
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Desired, Need, ObservedReplica, RunRecord } from "../observed.ts";
 
-/** What a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
+/** Memory that a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
 export function memoryNeedOf(
   { claimBytes }: Pick<Desired, "claimBytes">,
   { model }: Pick<ObservedReplica, "model">,
@@ -17,8 +17,8 @@ export function memoryNeedOf(
 }
 
 /**
- * What a running engine reserves. It grows at once; it shrinks only after weights and process have been
- * inspected, so that a restarted agent does not release memory that the previous one knew to be taken.
+ * Reservation of a running engine. It grows immediately, and shrinks only after weights and process have been inspected, so
+ * that a restarted agent does not release memory that the previous one knew to be used.
  */
 export function reservationOf(desired: Desired, observed: ObservedReplica, record: RunRecord): number {
   const { footprint, model } = observed;

@@ -1,4 +1,4 @@
-/** Nothing runs yet: backoff, runtime, weights, address and memory are checked in this order before anything is started. */
+/** Plans before the start: checks backoff, runtime, weights, address and memory, in this order. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { isStillTerminal } from "../evidence/terminal-failures.ts";
@@ -17,7 +17,7 @@ export type PrepareStep = Because &
 
 type Plan = ReplicaPlan<PrepareStep>;
 
-/** Plans for a replica that should serve and of which nothing runs. */
+/** Plans for a replica that should serve and has no process. */
 export function planPrepare(
   desired: Desired,
   observed: ObservedReplica,
@@ -31,12 +31,9 @@ export function planPrepare(
     addressMissing(observed, timings) ??
     planAdmission(desired, observed, now, timings);
   // A slice left over from an earlier run would route to a port without a listener.
-  return observed.slice.state === "ready" || observed.slice.state === "stale"
-    ? {
-        ...plan,
-        steps: [{ do: "withdraw", because: "no engine is running behind the endpoint" }, ...plan.steps],
-      }
-    : plan;
+  if (observed.slice.state !== "ready" && observed.slice.state !== "stale") return plan;
+  const withdraw: Withdraw = { do: "withdraw", because: "no engine is running behind the endpoint" };
+  return { ...plan, steps: [withdraw, ...plan.steps] };
 }
 
 function runtimeMissing(observed: ObservedReplica, now: number, timings: Timings): Plan | undefined {
@@ -124,14 +121,14 @@ function fetchFailed(model: Extract<ModelState, { at: "failed" }>, now: number, 
   const { code, message } = model;
   const wait = model.retryAt - now;
   if (!model.transient) {
-    // A file on the host is inspected again then, without a step: it may have been corrected.
+    // The recheck inspects a file on the host again without a step: it may have been corrected.
     const recheckAfterMs = wait > 0 ? Math.min(wait, timings.correctionMs) : timings.correctionMs;
     return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
   }
   const retry: PrepareStep = { do: "fetch", because: "the last attempt failed with a transient error" };
   const waiting = { phase: "Waiting", reason: code, message } as const;
   if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
-  // Sooner than that, in case what the message names was corrected.
+  // The recheck comes before the retry, in case the user makes the correction.
   const recheckAfterMs = Math.min(wait, timings.correctionMs);
   return { ...waiting, steps: [], recheckAfterMs, nextTryAt: model.retryAt };
 }
@@ -171,9 +168,9 @@ export function planBackoff(observed: ObservedReplica, now: number, timings: Tim
   };
 }
 
-/** Another runtime or other weights may work where these did not: files on disk are watched. */
+/** Another runtime or other weights may work: detects and fetches them again after a change. */
 function retryAfterChange({ runtime, model }: ObservedReplica, now: number, timings: Timings): PrepareStep[] {
-  // A checksum mismatch shows only after a whole download, which is not repeated. All else fails at its start.
+  // A checksum mismatch shows only after a complete download, so it is not retried. Every other failure shows at the start.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
     model.at === "absent" || isRetryDue || (model.at === "stored" && model.isReplaced === true);
@@ -181,14 +178,14 @@ function retryAfterChange({ runtime, model }: ObservedReplica, now: number, timi
   return [...redetectRuntime(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
 }
 
-/** An upgraded engine may accept what the previous version refused. */
+/** An upgraded engine may accept settings that the previous version refused. */
 export function redetectRuntime(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
   const isDue =
     runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.correctionMs);
   return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
-/** Fails closed: without a figure for the need or for the budget nothing is started. */
+/** Fails closed: nothing is started while the need or the budget is unknown. */
 export function planAdmission(
   desired: Desired,
   observed: ObservedReplica,
@@ -229,7 +226,7 @@ function memoryMissing(needBytes: number, observed: ObservedReplica, timings: Ti
   return waiting("InsufficientMemory", message, timings);
 }
 
-/** Within the budget, but other programs use the memory: starting the engine anyway would push them out. */
+/** The claim fits the budget, but other programs use the memory: starting the engine would push them out. */
 function memoryTaken(needBytes: number, observed: ObservedReplica, timings: Timings): Plan | undefined {
   const { availableBytes } = observed.memory;
   if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
@@ -239,7 +236,7 @@ function memoryTaken(needBytes: number, observed: ObservedReplica, timings: Timi
   return waiting("InsufficientMemory", message, timings);
 }
 
-/** A replica that fits the budget may still not start while the machine is short of memory. */
+/** A replica that fits the budget must not start while the machine is short of memory. */
 function blockedByPressure({ pressure }: ObservedReplica, timings: Timings): Plan | undefined {
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
@@ -248,7 +245,7 @@ function launchFailed({ launch, runtime }: ObservedReplica, now: number, timings
   if (launch.at === "untried") return undefined;
   const { code: reason, message } = launch;
   if (!launch.transient) {
-    // The next version of the engine may accept what this one refused.
+    // Another version of the engine may accept what this one refused.
     if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
       return undefined;
     const steps = redetectRuntime(runtime, now, timings);

@@ -1,24 +1,23 @@
-/** The note of an Event about an engine's exit: how the process ended and what it logged last. */
+/** The note of an Event about an engine's exit: the exit status and the last log lines. */
 
 import { lastRun } from "../../../src/engines/contract/last-run.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
 import { truncateBytes } from "../../../src/util/text.ts";
 
-/** What is known of an exit. */
 export interface ExitDetails {
   readonly code?: number | undefined;
   readonly signal?: string | undefined;
   readonly logTail: string;
 }
 
-/** The API server accepts no longer note. */
+/** Maximum length of a note that the API server accepts. */
 const NOTE_BYTES = 1_024;
 const LINES = 3;
 const LINE_BYTES = 140;
 
 /**
- * The message, then the exit code or signal, then the last lines of the log; a long message is truncated to fit them.
- * Equal exits are one Event, although the log lines of each name different pids and times.
+ * The message, the exit code or signal, and the last lines of the log; a long message is truncated to fit. Equal exits are
+ * grouped into one Event, although their log lines contain different pids and times.
  */
 export function exitNote(message: string, end: ExitDetails): Pick<EventInput, "note" | "sameAs"> {
   const description = exitDescription(end);
@@ -38,7 +37,7 @@ function logEnding(logTail: string): string {
   return `its log ends: ${last.map((line) => truncateBytes(line, LINE_BYTES)).join(" | ")}`;
 }
 
-/** Without colors, and without the NULs of a truncated log. */
+/** Removes colors, and the NULs of a truncated log. */
 function clean(line: string): string {
   return line.replace(/[\s\p{Cc}]+/gu, " ").trim();
 }

@@ -1,4 +1,4 @@
-/** A replica's recent transitions, as status and Events show them. Pure. */
+/** A replica's recent transitions, for status and Events. Pure. */
 
 import {
   type ReplicaPhase,
@@ -13,7 +13,7 @@ import type { ReplicaPlan } from "../step.ts";
 const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
 const BLOCKED_PHASES: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed"]);
 
-/** True when a change of phase, or of what blocks the replica, is worth reporting. */
+/** True if the phase has changed, or the reason that blocks the replica. */
 export function isTransition(
   before: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined,
   after: Pick<ReplicaPlan, "phase" | "reason">,
@@ -23,7 +23,7 @@ export function isTransition(
   return BLOCKED_PHASES.has(after.phase) && before.reason !== after.reason;
 }
 
-/** The list with the plan appended if that is a transition; otherwise the same list. */
+/** Appends the plan if it is a transition; otherwise returns the same list. */
 export function addTransition(
   before: readonly ReplicaTransition[],
   { phase, reason, message }: Pick<ReplicaPlan, "phase" | "reason" | "message">,

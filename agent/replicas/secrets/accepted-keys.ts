@@ -1,17 +1,17 @@
-/** The API keys that a gate accepts: those of the Secret and, for a while, those that have left it. Pure. */
+/** The API keys that a gate accepts: those of the Secret and, for some time, those that were removed from it. Pure. */
 import { nonEmptyLines } from "./secrets.ts";
 
 export interface AcceptedKeys {
-  /** In the Secret, as it was last read. */
+  /** Keys of the Secret when it was last read. */
   readonly current: readonly string[];
-  /** No longer there, and until when each is accepted: the last to leave first. */
+  /** Removed keys, and until when each is accepted; the last removed comes first. */
   readonly retired: ReadonlyMap<string, number>;
 }
 
-/** As many as a Secret may have: each request is compared with all of them. */
+/** The same limit as for a Secret: each request is compared with all keys. */
 const MAX_RETIRED = 1_000;
 
-/** Clients learn of a new key at some time between its first and its last host: both are accepted meanwhile. */
+/** Hosts and clients pick up a new key at different times, so the old key is accepted meanwhile. */
 export function acceptKeys(
   before: AcceptedKeys,
   keys: readonly string[],
@@ -21,12 +21,12 @@ export function acceptKeys(
   const latestMs = nowMs + overlapMs;
   const retired = [...before.current.map((key) => [key, latestMs] as const), ...before.retired]
     .filter(([key, untilMs]) => !current.has(key) && untilMs > nowMs)
-    // A clock that was set back must not prolong it.
+    // A clock that was set back must not extend the time.
     .map(([key, untilMs]) => [key, Math.min(untilMs, latestMs)] as const);
   return { current: [...current], retired: new Map(retired.slice(0, MAX_RETIRED)) };
 }
 
-/** The gate's file has all of them; beside it a file says which have left. */
+/** The gate's file contains all accepted keys; a second file lists the removed ones. */
 export function parseAccepted(accepted: string, retired: string): AcceptedKeys {
   const times = nonEmptyLines(retired).flatMap((line): [string, number][] => {
     const [, untilMs, key] = /^(\d{1,15}) (.+)$/s.exec(line) ?? [];

@@ -1,4 +1,4 @@
-/** Files that the gate reads for a replica: accepted API keys and the certificate, kept up to date with their Secrets. */
+/** Files that the gate reads for a replica: accepted API keys and the certificate, updated from their Secrets. */
 
 import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -25,17 +25,17 @@ import {
   writeKeyFile,
 } from "./secrets.ts";
 
-/** What the gate accepts: the keys of the Secret and, for a while, those that it held before. */
+/** All accepted keys: those of the Secret and, for some time, those that were removed from it. */
 const ACCEPTED_KEYS = "gate-keys";
-/** Which of them have left the Secret, and until when each is accepted. */
+/** The removed keys, and until when each is accepted. */
 const RETIRED_KEYS = "left-keys";
 /** Chain and key in one file, so that the gate never reads halves of two certificates. */
 const CERTIFICATE = "gate-tls.pem";
 
 /**
- * Behind the gate an engine that can ask for a key gets one of its own, which only the gate and the probes know: clients
- * cannot go round the gate, and a new key in the Secret needs no restart. Files of an earlier start serve while the API
- * server is away.
+ * Behind the gate, an engine that checks API keys gets a separate key that only the gate and the probes know: clients cannot
+ * bypass the gate, and a new key in the Secret needs no restart. Files of an earlier start are used while the API server is
+ * unreachable.
  */
 export async function prepareSecrets(
   replica: InferenceReplica,
@@ -54,7 +54,7 @@ export async function prepareSecrets(
   return { gateFiles, apiKeyFile: await saveKeys(dir, apiKey), apiKey };
 }
 
-/** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
+/** Updates the gate's files while the engine runs, without a restart, and reports Secrets that cannot be used. */
 export function rotateSecrets(state: ReplicaState, context: RunnerContext): void {
   const { clock } = context.ports;
   const run = liveRunOf(state);
@@ -84,13 +84,13 @@ function rotationOf({ ports, timings }: RunnerContext): Rotation {
 
 interface Rotation {
   readonly nowMs: number;
-  /** For which keys that left the Secret are still accepted. */
+  /** How long removed keys are still accepted. */
   readonly overlapMs: number;
 }
 
 interface Refreshed {
   readonly isChanged: boolean;
-  /** Why a Secret cannot be used; what the files hold of it stays. */
+  /** Why a Secret cannot be used; the files then keep its previous contents. */
   readonly error?: MetalbridgeError | undefined;
 }
 
@@ -124,7 +124,7 @@ function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): Gat
   };
 }
 
-/** Keys that have left are no longer accepted in time, also while the Secret cannot be used. */
+/** Expires removed keys even while the Secret cannot be used. */
 async function refreshKeys(
   client: KubeClient | undefined,
   { metadata, spec }: InferenceReplica,
@@ -145,7 +145,7 @@ async function refreshKeys(
   );
   const next = renderAccepted(acceptKeys(before, keys, rotation));
   const isChanged = next.accepted !== stored.accepted;
-  // In this order: where the second is not written, no key gets a later end.
+  // In this order: if the second write fails, no key is accepted for longer.
   if (next.retired !== stored.left) await writeFileAtomic(retiredFile, next.retired);
   if (isChanged) await writeFileAtomic(acceptedFile, next.accepted);
   return { isChanged, error };
@@ -195,12 +195,12 @@ async function readCertificate(
   throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
 }
 
-/** Each handshake sends the chain and signs with the key, in the time of all services of the host. */
+/** Each handshake sends the chain and signs with the key, which delays all services of the host. */
 const MAX_PEM_LENGTH = 64 * 1024;
 const MAX_CERTIFICATES = 10;
 const MAX_RSA_BITS = 4_096;
 
-/** Why the gate cannot serve this certificate, or clients would refuse it whatever they trust. */
+/** Why the gate cannot serve this certificate, or every client would refuse it; undefined if there is no problem. */
 export function certificateProblem(chain: string, key: string, nowMs: number): string | undefined {
   if (Math.max(chain.length, key.length) > MAX_PEM_LENGTH)
     return "tls.crt or tls.key is larger than 64 KiB, the maximum";

@@ -1,4 +1,4 @@
-/** Secrets that a replica names: read when needed, never logged, never on a command line. */
+/** Reads the Secrets that a replica names, when they are needed. They are never logged and never put on a command line. */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -18,10 +18,10 @@ import type { GateFiles } from "../../engines/engine.ts";
 const KEY_FILE = "api-keys";
 const MAX_KEYS = 1_000;
 const MAX_KEY_BYTES = 1_024;
-/** The controller grants the right when it sees the replica, and the agent sees it in the same moment. */
+/** The controller grants access when it sees the replica, which may be slightly later than the agent. */
 const GRANT_PAUSES_MS = [100, 200, 400, 800, 1_600, 3_200];
 
-/** The credentials of a source; empty where it names no Secret. `onVersion` learns which Secret it is, whatever it holds. */
+/** The credentials of a source; empty if it names no Secret. `onVersion` receives the Secret's version even if its keys are unusable. */
 export async function readSourceSecret(
   client: KubeClient | undefined,
   namespace: string,
@@ -44,7 +44,7 @@ export async function readSourceSecret(
   return { credentials, version: metadata.resourceVersion };
 }
 
-/** The resourceVersion of the Secret now; undefined if it cannot be read. Without a client there is no connection yet. */
+/** The Secret's current resourceVersion; undefined if it cannot be read. `client` is undefined before the first connection. */
 export async function versionOfSecret(
   client: KubeClient | undefined,
   namespace: string,
@@ -54,14 +54,14 @@ export async function versionOfSecret(
   return answer?.ok ? answer.value.metadata.resourceVersion : undefined;
 }
 
-/** What a start needs of the Secrets: files for the engine and the gate, and the key that probes send. */
+/** Secrets of a start: files for the engine and the gate, and the key that probes send. */
 export interface StartSecrets {
   readonly apiKeyFile?: string;
   readonly gateFiles?: GateFiles;
   readonly apiKey?: string;
 }
 
-/** Writes the engine's API key file, or keeps the one from an earlier start while the API server is away. */
+/** Writes the engine's API key file, or keeps the one of an earlier start while the API server is unreachable. */
 export async function writeKeyFile(
   client: KubeClient | undefined,
   replica: InferenceReplica,
@@ -71,7 +71,7 @@ export async function writeKeyFile(
   if (auth === undefined) return {};
   try {
     const keys = await readKeys(client, replica.metadata.namespace ?? "", auth);
-    return { apiKeyFile: await saveKeys(dir, keys.join("\n")), ...firstOf(keys) };
+    return { apiKeyFile: await saveKeys(dir, keys.join("\n")), apiKey: keys[0] };
   } catch (error) {
     const storedKey = readKeyFile(dir);
     if (storedKey === undefined || !isSecretUnreadable(error)) throw error;
@@ -79,7 +79,7 @@ export async function writeKeyFile(
   }
 }
 
-/** Read by the engine at its start, and by the next agent for its probes. The path. */
+/** Writes the key file, which the engine reads at its start and the next agent for its probes. Returns the path. */
 export async function saveKeys(dir: string, keys: string): Promise<string> {
   const path = join(dir, KEY_FILE);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -96,7 +96,7 @@ export function readKeyFile(dir: string): string | undefined {
   }
 }
 
-/** One per line. Throws `SecretIncomplete` where there is none. */
+/** The API keys, one per line. Throws `SecretIncomplete` if there is none. */
 export async function readKeys(
   client: KubeClient | undefined,
   namespace: string,
@@ -109,7 +109,7 @@ export async function readKeys(
   return apiKeysIn(decodeSecret(data[key] ?? ""), `Secret ${namespace}/${secretName}`, key);
 }
 
-/** Every request is compared with all of them, in the time of all services of the host. */
+/** Limits the keys, because every request is compared with all of them, which delays all services of the host. */
 export function apiKeysIn(text: string, secret: string, key: string): readonly string[] {
   const keys = nonEmptyLines(text);
   if (keys.length === 0) throw new MetalbridgeError("SecretIncomplete", `${secret} has no key ${key}`);
@@ -120,12 +120,12 @@ export function apiKeysIn(text: string, secret: string, key: string): readonly s
   return keys;
 }
 
-/** The API server did not say whether the Secret exists. */
+/** True if it is unknown whether the Secret exists. */
 export function isSecretUnreadable(error: unknown): boolean {
   return error instanceof MetalbridgeError && error.code === "SecretUnreadable";
 }
 
-/** `create` is how to make it, for the remedy. */
+/** `create`: how to create the Secret, for the error's remedy. */
 export async function readSecret(
   client: KubeClient | undefined,
   namespace: string,
@@ -176,8 +176,4 @@ export function nonEmptyLines(text: string): readonly string[] {
 
 export function decodeSecret(base64: string): string {
   return Buffer.from(base64, "base64").toString("utf8").trim();
-}
-
-function firstOf(keys: readonly string[]): { readonly apiKey?: string } {
-  return keys[0] === undefined ? {} : { apiKey: keys[0] };
 }

@@ -1,9 +1,9 @@
-/** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
+/** Applies the steps of an engine that should serve: probes, claim, endpoint and record. */
 
 import type { RunnerContext } from "../context.ts";
 import { rotateSecrets } from "../secrets/gate-files.ts";
 import type { EngineFile } from "../state/engine-record.ts";
-import { saveHistory } from "../state/history.ts";
+import { clearTerminal } from "../state/history.ts";
 import { runOf, setFile } from "../state/run.ts";
 import { saveRecord } from "../state/save-record.ts";
 import type { ReplicaState } from "../state/state.ts";
@@ -60,7 +60,8 @@ export function applyServe(
       announceEndpoint(state, context, step.port);
       return "later";
     case "markReady":
-      return markReady(state, context);
+      clearTerminal(state);
+      return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "cancelStop":
       void runOf(state)?.instance.letIn?.();
       return rewrite(state, context, { stop: undefined });
@@ -80,14 +81,7 @@ async function adjustClaim(
   return rewrite(state, context, { claimBytes });
 }
 
-/** A serving engine disproves an earlier terminal failure. */
-function markReady(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
-  const { terminal, ...history } = state.past.history;
-  if (terminal !== undefined) saveHistory(state, history);
-  return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
-}
-
-/** In memory first: a full disk must not hold up a stop. */
+/** Changes memory first: a full disk must not block a stop. */
 async function rewrite(
   state: ReplicaState,
   context: RunnerContext,

@@ -1,4 +1,4 @@
-/** The replica's place in its Service: announced when it answers, withdrawn on the first evidence that it will not. */
+/** The replica's endpoint in its Service: announced once the engine answers, withdrawn on the first evidence that it will not. */
 
 import type { RunnerContext } from "../context.ts";
 import type { EndpointResult } from "../ports.ts";
@@ -10,10 +10,10 @@ const NOT_CONNECTED: EndpointResult = {
   message: "there is no connection to the API server yet",
 };
 
-/** Writes the endpoint as ready. From the attempt on it counts as possibly announced, answer or not. */
+/** Writes the endpoint as ready. From the attempt on the endpoint counts as announced, even without an answer. */
 export function announceEndpoint(state: ReplicaState, context: RunnerContext, port: number): void {
   const ref = refOf(state);
-  // The one it listens on, which is not the host's newest one right after a move.
+  // The address that the engine listens on: right after a move it differs from the host's.
   const address = runOf(state)?.file.address;
   if (ref === undefined || address === undefined) return;
   state.jobs.run("announce", async () => {
@@ -23,7 +23,7 @@ export function announceEndpoint(state: ReplicaState, context: RunnerContext, po
   });
 }
 
-/** Writes the endpoint as not ready, not serving, terminating. Overtakes an announcement on its way. */
+/** Writes the endpoint as not ready, not serving, terminating. The withdrawal overtakes a pending announcement. */
 export function withdrawEndpoint(state: ReplicaState, context: RunnerContext): void {
   const ref = refOf(state);
   if (ref === undefined) return;
@@ -35,14 +35,13 @@ export function withdrawEndpoint(state: ReplicaState, context: RunnerContext): v
 }
 
 function note(state: ReplicaState, result: EndpointResult): boolean {
-  const { lastError: _, ...slice } = state.slice;
   if (result.ok) {
     state.repeated.resolved("write the endpoint");
-    // Writes go one after the other: what was attempted before this answer has arrived or never will.
-    setSlice(state, { ...slice, mayArrive: false });
+    // Writes are sequential: an earlier attempt has arrived by now or never will.
+    setSlice(state, { ...state.slice, lastError: undefined, mayArrive: false });
     return true;
   }
   state.repeated.found("write the endpoint", result.message, { message: result.message });
-  setSlice(state, { ...slice, lastError: result.message });
+  setSlice(state, { ...state.slice, lastError: result.message });
   return false;
 }

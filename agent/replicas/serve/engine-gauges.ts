@@ -1,4 +1,4 @@
-/** Asks every engine for its gauges, all at once and for a bounded time: a scrape must not wait for a dead one. */
+/** Reads the gauges of all engines concurrently and in bounded time: a scrape must not wait for a dead engine. */
 
 import type { RunnerContext } from "../context.ts";
 import type { EngineReading } from "../state/counts.ts";
@@ -6,7 +6,7 @@ import { runOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 import { type ProbeContext, probeContextOf, withTimeout } from "./probe-context.ts";
 
-/** Engines that run but cannot be read are "unknown"; those without gauges are left out. */
+/** The gauges of an engine that cannot be read are "unknown"; engines without gauges are omitted. */
 export function readEngines(context: RunnerContext, timeoutMs: number): Promise<readonly EngineReading[]> {
   const readings: Promise<EngineReading>[] = [];
   for (const state of context.states.values()) {
@@ -16,7 +16,7 @@ export function readEngines(context: RunnerContext, timeoutMs: number): Promise<
   return Promise.all(readings);
 }
 
-/** It has no gauges while it loads its weights. */
+/** Undefined if the engine has no gauges, as while it loads its weights. */
 function readable(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
   const run = runOf(state);
   const isUp = run?.instance.state().at === "running" && run.file.readyAtMs !== undefined;
@@ -31,7 +31,7 @@ async function read(
   timeoutMs: number,
 ): Promise<EngineReading> {
   const { uid } = state;
-  // Its probes have just found that it does not answer.
+  // The last health probe has failed, so the engine would not answer.
   if (run.probing.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
   const pending = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
   return { uid, gauges: await withTimeout(timeoutMs, context, pending, "unknown") };

@@ -1,13 +1,10 @@
-/**
- * Whether a running engine must be killed: its start takes too long, or there is evidence that it serves no
- * requests.
- */
+/** Decides whether a running engine must be killed: its start takes too long, or there is evidence that it serves no requests. */
 import type { ForcedStopCause } from "../end/plan.ts";
 import { findStall } from "../evidence/work.ts";
 import type { Desired, ObservedReplica, ProbeSettings, RunRecord } from "../observed.ts";
 import type { Timings } from "../timings.ts";
 
-/** All that the plan of a running engine is made from. */
+/** Input of every plan for a running engine. */
 export interface EvidenceInput {
   readonly desired: Desired;
   readonly observed: ObservedReplica;
@@ -16,7 +13,7 @@ export interface EvidenceInput {
   readonly timings: Timings;
 }
 
-/** Evidence that a proven engine no longer answers: it counts while the engine serves and while it drains. */
+/** Evidence that a proven engine no longer answers. It is used while the engine serves and while it drains. */
 export function findHang(
   { health, work }: ObservedReplica,
   probes: ProbeSettings | undefined,
@@ -59,8 +56,8 @@ export function findFailure(frame: EvidenceInput): ForcedStopCause | undefined {
 }
 
 /**
- * A start time from the service is used as it is; the default scales with the weights. How far a shared daemon has come with
- * bringing a model to its disk and into memory cannot be seen, so it has all the time that progress would give it.
+ * A start time from the service is used unchanged; the default scales with the weights. The agent cannot see the progress of
+ * a shared daemon that downloads or loads a model, so the daemon gets the time that continuous progress would allow.
  */
 export function engineStartLimit(frame: EvidenceInput): number {
   const { desired, observed, record, now, timings } = frame;
@@ -73,14 +70,14 @@ export function engineStartLimit(frame: EvidenceInput): number {
   });
 }
 
-/** The agent knows the size of a file on its host; the controller may not. */
+/** The agent knows the size of a file on its host, even if the controller does not. */
 export function weightsBytes({ desired, observed: { model } }: EvidenceInput): number {
   return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
 }
 
 const GIB = 1024 ** 3;
 
-/** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */
+/** Deadline of a start that began at `startedAt`. Progress moves the deadline, up to the maximum factor. */
 export function engineStartDeadline(
   timings: Timings,
   start: {
@@ -95,7 +92,7 @@ export function engineStartDeadline(
   return Math.min(latest, Math.max(start.startedAt + allowed, extended));
 }
 
-/** How long one real request may take. */
+/** Timeout of one real request. */
 export function requestTimeoutMs(timings: Timings, weightsBytes: number): number {
   return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);
 }

@@ -1,4 +1,4 @@
-/** A running process that should serve: prove it ready, announce it, watch it, detect a hang. */
+/** Plans for a running process that should serve: prove that it is ready, announce it, watch it, detect a hang. */
 import {
   beginForcedStop,
   type EndStep,
@@ -40,10 +40,9 @@ export type ServeStep =
       ));
 
 type Plan = ReplicaPlan<ServeStep | Withdraw>;
-/** Also of an engine that is killed. */
 type ServingPlan = ReplicaPlan<ServeStep | EndStep | Withdraw>;
 
-/** Plans for a running process whose replica should serve, from when it can be probed or a shared daemon loads its model. */
+/** Called from the moment the process can be probed, or a shared daemon loads its model. */
 export function planServing(
   desired: Desired,
   observed: ObservedReplica,
@@ -57,16 +56,16 @@ export function planServing(
     if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
     if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
     const cancel: ServeStep = { do: "cancelStop", because: "the replica should run again" };
-    const { stop: _, ...kept } = record;
-    return prepend(cancel, serve({ ...frame, record: kept }));
+    const plan = serve({ ...frame, record: { ...record, stop: undefined } });
+    return { ...plan, steps: [cancel, ...plan.steps] };
   }
   return serve(frame);
 }
 
 function serve(frame: EvidenceInput): ServingPlan {
   const { observed } = frame;
-  const failure = planKill(frame);
-  if (failure !== undefined) return failure;
+  const failure = findFailure(frame);
+  if (failure !== undefined) return beginForcedStop(failure, observed, frame.now, frame.timings);
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
   // Before the first list an absent address only means that a new agent does not know it yet.
@@ -76,7 +75,7 @@ function serve(frame: EvidenceInput): ServingPlan {
     case "ready":
       return ready(frame);
     case "unknown":
-      // The agent has just started and has not read its slices: what was ready still is, and nothing can be written yet.
+      // The agent has just started and has not read its slices: a Ready engine stays Ready, and nothing can be written yet.
       if (frame.record.readyAt !== undefined) return ready(frame);
       return publishing(frame, "PublishingEndpoint", "waiting for the first list of EndpointSlices", []);
     case "missing":
@@ -90,17 +89,9 @@ function serve(frame: EvidenceInput): ServingPlan {
   }
 }
 
-/** The plan to kill it, if there is a reason to. */
-function planKill(frame: EvidenceInput): ServingPlan | undefined {
-  const failure = findFailure(frame);
-  return failure === undefined
-    ? undefined
-    : beginForcedStop(failure, frame.observed, frame.now, frame.timings);
-}
-
 function loading(frame: EvidenceInput): Plan {
   const { now, record, timings } = frame;
-  // A shared daemon may have the model in its list before it has loaded it.
+  // A shared daemon may list the model before it has loaded it.
   const probe: DueProbe =
     frame.observed.run.at === "starting"
       ? { steps: [], dueInMs: Number.POSITIVE_INFINITY }
@@ -141,7 +132,7 @@ function proving(frame: EvidenceInput): Plan {
   };
 }
 
-/** The predecessor's announcement may have outlived it, through an outage of the API server. */
+/** During an outage of the API server the previous engine's announcement may have outlived that engine. */
 function withdrawStale({ observed }: EvidenceInput): readonly Withdraw[] {
   const { state } = observed.slice;
   if (state !== "ready" && state !== "stale") return [];
@@ -213,7 +204,7 @@ function ready(frame: EvidenceInput): Plan {
   };
 }
 
-/** Only a request shows whether the logged errors concerned one request or affect all that follow. */
+/** Only a request shows whether the logged errors affect one request or all that follow. */
 function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
   const { observed, timings, now } = frame;
   const { suspicion } = observed;
@@ -223,7 +214,7 @@ function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
   return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
 }
 
-/** Rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
+/** Measures rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
 function measureStep(frame: EvidenceInput): {
   readonly steps: readonly ServeStep[];
   readonly dueInMs: number;
@@ -237,14 +228,14 @@ function measureStep(frame: EvidenceInput): {
   return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
 }
 
-/** Memory grows with requests, and some engines give it back minutes after the last one. Under pressure each figure counts. */
+/** Memory grows with requests, and some engines release it minutes after the last one. Under pressure each figure counts. */
 function mayHaveChanged({ observed, timings }: EvidenceInput): boolean {
   const { footprint, idleSince, pressure } = observed;
   if (footprint?.bytes === undefined || idleSince === undefined || pressure.at !== "none") return true;
   return footprint.lastAt - idleSince < timings.footprintMs;
 }
 
-/** One that is announced gets the time in which a gate that has exited is started again. */
+/** An announced engine is given the time in which an exited gate restarts. */
 function isRouteLost(frame: EvidenceInput): boolean {
   const { observed, now, timings } = frame;
   const { failingSince } = observed.route ?? {};
@@ -261,29 +252,26 @@ function unrouted(frame: EvidenceInput): Plan {
   });
 }
 
-/** A lost network is not a hung engine. */
+/** A host without network does not mean that the engine hangs. */
 function unreachable(frame: EvidenceInput): Plan {
   const { movesInMs } = frame.observed;
+  const hasNoAddress = movesInMs === undefined;
   return withdrawn(
     frame,
-    movesInMs === undefined
-      ? {
-          reason: "HostAddressMissing",
-          message:
-            "the engine is running, but its host has no address to serve on; see the Ready condition of the Host",
-          because: "the host has no address to serve on",
-        }
-      : {
-          reason: "HostAddressMissing",
-          message:
-            "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
-          because: "it listens on an address that the host no longer has",
-        },
+    {
+      reason: "HostAddressMissing",
+      message: hasNoAddress
+        ? "the engine is running, but its host has no address to serve on; see the Ready condition of the Host"
+        : "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
+      because: hasNoAddress
+        ? "the host has no address to serve on"
+        : "it listens on an address that the host no longer has",
+    },
     movesInMs,
   );
 }
 
-/** It leaves the Service and is otherwise left alone. */
+/** Withdraws the endpoint and leaves the engine running. */
 function withdrawn(
   frame: EvidenceInput,
   { reason, message, because }: Because & { readonly reason: ReplicaReason; readonly message: string },
@@ -304,7 +292,7 @@ function mayBeAnnounced({ observed: { slice } }: EvidenceInput): boolean {
 }
 
 function probeStep({ observed, desired, now, timings }: EvidenceInput): DueProbe {
-  // A route that fails is asked as often as an engine that does.
+  // A failing route is checked as often as a failing engine.
   const health =
     observed.route?.failingSince === undefined
       ? observed.health
@@ -320,8 +308,4 @@ function unrecorded(timings: Timings): Plan {
     steps: [],
     recheckAfterMs: timings.correctionMs,
   };
-}
-
-function prepend(step: ServeStep, plan: ServingPlan): ServingPlan {
-  return { ...plan, steps: [step, ...plan.steps] };
 }

@@ -1,4 +1,4 @@
-/** What every request to a running engine needs: driver, target, timeout, and whether the answer still counts. */
+/** Context of a request to a running engine: driver, target, timeout, and a check that the answer still counts. */
 
 import type { EngineDriver, EngineTarget } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
@@ -8,26 +8,26 @@ import type { ReplicaState } from "../state/state.ts";
 export interface ProbeContext {
   readonly driver: EngineDriver;
   readonly target: EngineTarget;
-  /** As it was when the request began. */
+  /** The run at the time of the request. */
   readonly run: LiveRun;
 }
 
-/** Undefined where there is no run or no driver for it. */
+/** Undefined if there is no run, or no driver for it. */
 export function probeContextOf(state: ReplicaState, context: RunnerContext): ProbeContext | undefined {
   const run = liveRunOf(state);
   const driver = run === undefined ? undefined : context.runtimes.driver(run.file.runtime);
   if (run === undefined || driver === undefined) return undefined;
   const { apiKey, instance, file } = run;
-  const target = { ...instance.target, mode: file.mode, ...(apiKey === undefined ? {} : { apiKey }) };
+  const target = { ...instance.target, mode: file.mode, apiKey };
   return { driver, target, run };
 }
 
-/** An answer that comes after the run's end says nothing about the next one. */
+/** False once the run is no longer the current one: the answer says nothing about the next run. */
 export function isSameRun(state: ReplicaState, { run }: ProbeContext): boolean {
   return liveRunOf(state, run.instance) !== undefined;
 }
 
-/** The answer, or `late` once the time has elapsed. */
+/** The answer, or `onTimeout` if none arrives in time. */
 export function withTimeout<T>(
   timeoutMs: number,
   context: RunnerContext,

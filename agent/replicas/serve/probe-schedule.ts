@@ -1,11 +1,11 @@
-/** When the next health probe is due: on its own schedule while the engine starts or fails, otherwise on the shared beat. */
+/** Schedule of health probes: individual while the engine starts or fails, otherwise on the ticks that all engines share. */
 import { measureSpeed } from "../../../src/engines/speed.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
 import type { HealthRecord, ObservedReplica, ProbeSettings } from "../observed.ts";
 import type { Because } from "../step.ts";
 import type { Timings } from "../timings.ts";
 
-/** On the beat of the probes, so that an idle agent wakes once for all of it. */
+/** Steps that run together with a health probe, so that an idle agent wakes once for all of them. */
 export type BeatStep = Because & {
   readonly do: "probeHealth" | "restoreFiles" | "rotateSecrets" | "checkRoute" | "scanLog" | "measureSpeed";
 };
@@ -16,8 +16,8 @@ export interface DueProbe {
 }
 
 /**
- * For a proven engine: at the normal interval, sooner after a failed probe, immediately if it sleeps instead of answering.
- * One that runs or waits for the disk may only be slow, as on a host that swaps.
+ * For a proven engine: at the normal interval, sooner after a failed probe, immediately if its process is asleep instead of
+ * answering. A process that runs or waits for the disk may only be slow, for example on a host that swaps.
  */
 export function livenessProbe(
   health: HealthRecord,
@@ -32,7 +32,7 @@ export function livenessProbe(
   return probeAt(health, now, (at) => at + soon);
 }
 
-/** How long a probe may take: less, once the engine has slept through one with all of `timeoutMs`. */
+/** Timeout of a probe: shorter once the engine was asleep during a probe with the full `timeoutMs`. */
 export function probeTimeoutMs(
   health: HealthRecord,
   probes: ProbeSettings | undefined,
@@ -42,12 +42,12 @@ export function probeTimeoutMs(
   return isAsleep(health, probes, timings) ? Math.ceil(timeoutMs * timings.repeatedProbeShare) : timeoutMs;
 }
 
-/** A service that allows more failed probes than usual has asked for patience: it keeps the normal pace. */
+/** A service that allows more failed probes than the default keeps the normal interval and timeout. */
 function isAsleep({ silent }: HealthRecord, probes: ProbeSettings | undefined, timings: Timings): boolean {
   return silent === "asleep" && (probes?.failures ?? 0) <= timings.failuresUntilHung;
 }
 
-/** True where a probe timed out later than it should have: then this process did not run, and proves nothing. */
+/** True if a probe timed out later than it should have: this process was delayed, so the timeout proves nothing. */
 export function isAgentDelay(tookMs: number, timeoutMs: number, timings: Timings): boolean {
   return tookMs > timeoutMs + timings.ownDelayMs;
 }
@@ -63,7 +63,7 @@ function probeAt({ lastProbeAt }: HealthRecord, now: number, after: (at: number)
   return { steps: [probe()], dueInMs: after(now) - now };
 }
 
-/** What else is due when a probe is. */
+/** Adds the steps that run together with a probe. */
 export function withBeat(
   probe: DueProbe,
   observed: ObservedReplica,
@@ -95,7 +95,7 @@ function probe(): BeatStep {
   return { do: "probeHealth", because: "a health probe is due" };
 }
 
-/** Between probes of a starting engine: often in its first second, so that a small model is announced as soon as it is ready. */
+/** Interval between probes of a starting engine: short in the first second, so that a small model is announced as soon as it is ready. */
 export function startProbeMs(timings: Timings, ranForMs: number): number {
   return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 40));
 }

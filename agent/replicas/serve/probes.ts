@@ -1,4 +1,4 @@
-/** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
+/** Requests to a running engine, each in its own job: health, one real request, requests in flight. */
 
 import { mkdirSync } from "node:fs";
 import type { Activity } from "../../../src/macos/living-process.ts";
@@ -30,7 +30,7 @@ import { isSameRun, type ProbeContext, probeContextOf, withTimeout } from "./pro
 import { isAgentDelay, probeTimeoutMs } from "./probe-schedule.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
-/** The question stays open this much longer than it counts: closing it would wake a process that sleeps. */
+/** The request stays open for longer than its timeout by this factor: closing it would wake a process that is asleep. */
 const OPEN_SHARE = 1.05;
 
 /** One health probe on a new connection. */
@@ -42,8 +42,8 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
   state.jobs.run("health", async () => {
     const readsGauges = isGaugeReadDue(state, run, context);
     const answer = await queryHealth(probe, context, { readsGauges, timeoutMs });
-    // Nothing is noted of a delay of our own, so it is asked again at once.
-    if (answer === "delayed here" || !isSameRun(state, probe)) return true;
+    // A delay of the agent itself is not recorded, so the probe is repeated immediately.
+    if (answer === "agent delayed" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
     const wasCalm = isCalm(state);
     const isServed = servedOf(runOf(state)) !== undefined;
@@ -63,7 +63,7 @@ function timeoutMsOf(state: ReplicaState, { probing }: LiveRun, { timings }: Run
   return probeTimeoutMs(probing.health, { failures }, fullMs, timings);
 }
 
-/** Asks the gate whether clients reach the engine: its health says nothing of that. */
+/** Asks the gate whether clients can reach the engine, which the engine's health does not show. */
 export function checkRoute(state: ReplicaState, context: RunnerContext): void {
   const run = liveRunOf(state);
   if (run === undefined) return;
@@ -75,7 +75,7 @@ export function checkRoute(state: ReplicaState, context: RunnerContext): void {
     const now = context.ports.clock.monotonicMs();
     const before = liveRunOf(state, run.instance)?.probing.route;
     noteProbing(state, run.instance, (probing) => noteRoute(probing, why, now));
-    // A failure that continues is asked about again with the next health probe, not at once.
+    // A continuing failure is checked again with the next health probe, not immediately.
     const wasChecked = before?.checkedAt !== undefined;
     const isSame =
       wasChecked && before.problem === why && (before.failingSince === undefined) === (why === undefined);
@@ -85,7 +85,7 @@ export function checkRoute(state: ReplicaState, context: RunnerContext): void {
 
 interface TimedAnswer extends LivenessReply {
   readonly tookMs: number;
-  /** Set where no answer came in time. */
+  /** Activity of the process, if no answer came in time. */
   readonly silent?: Activity;
 }
 
@@ -93,7 +93,7 @@ async function queryHealth(
   { driver, target, run }: ProbeContext,
   context: RunnerContext,
   { readsGauges, timeoutMs }: { readonly readsGauges: boolean; readonly timeoutMs: number },
-): Promise<TimedAnswer | "delayed here"> {
+): Promise<TimedAnswer | "agent delayed"> {
   const { clock } = context.ports;
   const startedAt = clock.monotonicMs();
   const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
@@ -105,11 +105,11 @@ async function queryHealth(
   const answer = await withTimeout(timeoutMs, context, pending, timedOut);
   const tookMs = clock.monotonicMs() - startedAt;
   if (answer !== timedOut) return { ...answer, tookMs };
-  if (isAgentDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
+  if (isAgentDelay(tookMs, timeoutMs, context.timings)) return "agent delayed";
   return { ...timedOut, tookMs, silent: await run.instance.activity() };
 }
 
-/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
+/** Healthy, idle and without suspicion: another such answer changes no plan. The first one after a sleep may. */
 function isCalm(state: ReplicaState): boolean {
   const run = liveRunOf(state);
   const served = servedOf(run);
@@ -140,7 +140,7 @@ function noteAnswer(
   if ((health?.failuresInARow ?? 0) > 0) state.log.warn({ health }, "health probe failed");
 }
 
-/** One real request; when it succeeds, what the engine reports about itself is read too. */
+/** Sends one real request. If it succeeds, the engine's own facts are read too. */
 export function startRequestProbe(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
   const probe = probeContextOf(state, context);
   if (probe === undefined) return;
@@ -166,11 +166,11 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
   });
 }
 
-/** Runs beside the announcement, not before it. */
+/** Runs concurrently with the announcement, so that it does not delay it. */
 function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeContext): void {
   state.jobs.run("facts", async (signal) => {
     const contextPerSlot = await probe.driver.readContextPerSlot?.(probe.target);
-    // An agent that has stopped writes nothing more: engine.json belongs to the next one.
+    // An agent that has stopped must not write engine.json, which belongs to the next agent.
     if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
     if (runOf(state)?.file.contextPerSlot === contextPerSlot) return true;
     setFile(state, { contextPerSlot }, context.moment());
@@ -179,7 +179,7 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: ProbeCont
   });
 }
 
-/** Reads once what a draining engine still has to do. */
+/** Reads once how many requests a draining engine still has in flight. */
 export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeContextOf(state, context);
   if (probe === undefined) return;
@@ -192,7 +192,7 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-/** From what stands in front of the engine, if anything does: it counts exactly. */
+/** Reads from the gate in front of the engine, if there is one: its count is exact. */
 async function readWork({ driver, target, run }: ProbeContext): Promise<DrainReading | "unknown"> {
   const inFlight = await run.instance.inFlight?.();
   if (inFlight === undefined) return driver.readWork?.(target) ?? "unknown";
@@ -200,8 +200,8 @@ async function readWork({ driver, target, run }: ProbeContext): Promise<DrainRea
 }
 
 /**
- * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
- * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
+ * Restores the run directory from memory while the engine keeps serving: the engine does not read these files, but the next
+ * agent needs them to adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
 export function restoreFiles(state: ReplicaState): void {
   const { dir } = state;
@@ -231,13 +231,13 @@ export function restoreFiles(state: ReplicaState): void {
   });
 }
 
-/** One reading. If it fails, the last figure stays, and the next reading is due as usual. */
+/** Reads the footprint once. If that fails, the last figure is kept until the next scheduled reading. */
 export function measureFootprint(state: ReplicaState, context: RunnerContext): void {
   const run = liveRunOf(state);
   if (run?.instance.state().at !== "running") return;
   state.jobs.run("footprint", async () => {
     const bytes = await run.instance.footprintBytes();
-    // A figure that was read after its exit is not its own.
+    // A figure that was read after the exit may be another process's.
     if (run.instance.state().at !== "running") return true;
     const lastAt = context.ports.clock.monotonicMs();
     updateServed(state, run.instance, ({ footprint }) => ({
@@ -270,7 +270,7 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
   });
 }
 
-/** Once per run: the engine keeps serving, and an operator should know what it logged. */
+/** Reports the logged errors once per run, although the engine keeps serving. */
 function reportOnce(state: ReplicaState, context: RunnerContext): void {
   const run = servedOf(runOf(state));
   if (run === undefined || run.log.isReported === true) return;

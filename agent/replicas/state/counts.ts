@@ -1,32 +1,27 @@
-/**
- * Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped.
- */
+/** Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped. */
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import type { Histogram } from "../../../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../../../src/http/metrics/histogram.ts";
 import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
 
-/** `health` asks whether it answers, `request` for one real token. */
+/** health: the health endpoint. request: one real token. */
 type ProbeKind = "health" | "request";
 
-/** One replica's, for as long as it exists. */
+/** Counts of one replica, for as long as it exists. */
 export interface ReplicaCounts {
   readonly probes: Readonly<Record<ProbeKind, { readonly seconds: Histogram; failures: number }>>;
 }
 
-/**
- * `quiet`: no request was left. `deadline`: drainSeconds had elapsed. `ended`: the engine exited during the
- * drain.
- */
+/** quiet: no request was left. deadline: drainSeconds had elapsed. ended: the engine exited during the drain. */
 export type DrainOutcome = "quiet" | "deadline" | "ended";
 
-/** Of all replicas together, those that are gone included. */
+/** Counts of all replicas together, including deleted ones. */
 export interface HostCounts {
   readonly drains: Readonly<Record<DrainOutcome, Histogram>>;
   readonly fetchFailures: Tally;
 }
 
-/** What one engine answered when it was asked for its gauges. */
+/** The gauges of one engine. */
 export interface EngineReading {
   readonly uid: string;
   readonly gauges: EngineGauges | "unknown";

@@ -1,4 +1,4 @@
-/** desired/UID.json: the last seen replica, so that supervision continues through an API server outage. */
+/** desired/UID.json: the last known replica, so that supervision continues through an outage of the API server. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
@@ -7,16 +7,16 @@ import type { Log } from "../../../src/util/ports.ts";
 
 export interface DesiredFiles {
   readonly readAll: () => ReadonlyMap<string, InferenceReplica>;
-  /** Makes the folder, and removes what a crash left half written. Before the first write, and not while another agent may be writing. */
+  /** Creates the folder and removes files that a crash left half written. Call it before the first write, and only while no other agent writes. */
   readonly open: () => void;
-  /** Writes soon; a newer one replaces one that is still pending. Never throws. */
+  /** Writes in the background; a newer replica replaces a pending one. Never throws. */
   readonly save: (uid: string, replica: InferenceReplica) => void;
   readonly remove: (uid: string) => void;
   /** Resolves once everything saved so far is on disk. */
   readonly settled: () => Promise<void>;
 }
 
-/** Touches nothing yet. */
+/** Reads and writes nothing yet. */
 export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
   const dir = join(stateDir, "desired");
   const pending = new Map<string, InferenceReplica | "remove">();
@@ -84,14 +84,14 @@ function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
   return found;
 }
 
-/** Status is ours and changes often; managed fields are long and mean nothing here. */
+/** Omits the status, which the agent writes itself and which changes often, and the managed fields, which are long and not used. */
 function withoutStatus(replica: InferenceReplica): InferenceReplica {
   const { status: _status, ...rest } = replica;
   const { managedFields: _managed, ...metadata } = replica.metadata;
   return { ...rest, metadata };
 }
 
-/** The resource version changes with every status; it is no reason to write again. */
+/** Ignores the resource version: it changes with every write of the status, which is no reason to write the file again. */
 function fingerprint(replica: InferenceReplica): string {
   const { resourceVersion: _, ...metadata } = replica.metadata;
   return JSON.stringify({ ...replica, metadata });

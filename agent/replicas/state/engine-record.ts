@@ -1,4 +1,4 @@
-/** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
+/** engine.json: the reservation and the start of a replica's engine. It is written before the engine starts, and survives agent and engine. */
 import { z } from "zod";
 import type { Moment } from "../../../src/util/moment.ts";
 import { readEngineRecord, rewriteEngineRecord } from "../../instances/run-files/run-directory.ts";
@@ -26,7 +26,7 @@ const stopSchema = z.object({
   because: z.string().optional(),
 });
 
-/** Times are wall times here: they have to survive the agent. What is unknown belongs to the engine's instance, and is kept. */
+/** Times are wall times, because they must survive the agent. Unknown fields belong to the engine's instance and are kept. */
 const engineFileSchema = z.looseObject({
   version: z.literal(1),
   runId: z.string().min(1),
@@ -44,14 +44,14 @@ const engineFileSchema = z.looseObject({
   startedAtMs: z.number(),
   readyAtMs: z.number().optional(),
   contextPerSlot: z.number().optional(),
-  /** Checksums of the weights it runs on, so that they are known to be in use before anything else is. */
+  /** Checksums of the loaded weights, so that a new agent knows first of all that they are in use. */
   contents: z.array(z.string()).optional(),
   stop: stopSchema.optional(),
 });
 
 export type EngineFile = z.output<typeof engineFileSchema>;
 
-/** What the directory holds; "unreadable" when there is something that this agent cannot understand. */
+/** The record in the directory; "unreadable" if this agent cannot parse it. */
 export function readEngineFile(dir: string): EngineFile | undefined | "unreadable" {
   const content = readEngineRecord(dir);
   if (content === undefined) return undefined;
@@ -59,12 +59,12 @@ export function readEngineFile(dir: string): EngineFile | undefined | "unreadabl
   return parsed.success ? parsed.data : "unreadable";
 }
 
-/** Synced to disk when it resolves. */
+/** Resolves once the record is synced to disk. */
 export function writeEngineFile(dir: string, file: EngineFile): Promise<void> {
   return rewriteEngineRecord(dir, file);
 }
 
-/** The planner's view, on this process's clock. A wall clock that went back cannot put a time into the future. */
+/** Converts the record to this process's clock. A wall clock that was set back cannot move a time into the future. */
 export function recordOf(file: EngineFile, moment: Moment): RunRecord {
   const past = (wallMs: number): number => Math.min(moment.monotonicMs, toMonotonic(wallMs, moment));
   const { stop } = file;
@@ -80,7 +80,7 @@ export function recordOf(file: EngineFile, moment: Moment): RunRecord {
   };
 }
 
-/** All times keep their distance from the start, wherever that falls on this clock. */
+/** All times keep their distance from the start of the stop. */
 function stopOf(
   { why, startedAtMs, deadlineMs, latestMs, withdrawnAtMs, because }: z.output<typeof stopSchema>,
   startedAt: number,
@@ -97,7 +97,7 @@ function stopOf(
   };
 }
 
-/** The way back: wall times, which survive the agent. */
+/** Converts a stop to wall times, which survive the agent. */
 export function storedStopOf(stop: Stop, moment: Moment): NonNullable<EngineFile["stop"]> {
   const toWall = (at: number): number => moment.wallMs + at - moment.monotonicMs;
   const { why, latestAt, withdrawnAt, because } = stop;

@@ -1,4 +1,4 @@
-/** history.json: what a replica keeps from run to run: its port, crashes, last exit and transitions. */
+/** history.json: a replica's history across runs: its port, crashes, last exit and transitions. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -17,7 +17,7 @@ const exitSchema = z.object({
   logTail: z.string(),
 });
 
-// words-allow: names on disk, which every version of the agent must read and write alike
+// words-allow: names on disk, which every version of the agent reads and writes
 const [RUNTIME_ON_DISK, WEIGHTS_ON_DISK] = ["hopelessWith", "hopelessWeights"] as const;
 
 const fileSchema = z.object({
@@ -58,7 +58,7 @@ export interface TerminalFailure {
 
 export type HistoryExit = z.output<typeof exitSchema>;
 
-/** What is kept from run to run. */
+/** The history of earlier runs, and its times on this process's clock. */
 export interface PastRuns {
   readonly history: History;
   /** `history.backoffUntilMs` on this process's clock. */
@@ -69,16 +69,15 @@ export interface PastRuns {
   readonly launchFailures: number;
 }
 
-/** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
+/** Times of memory pressure, converted once from `history` to this process's clock. */
 export interface PressureTimes {
-  /** Since when it is evicted. */
+  /** Since when the replica is evicted. */
   readonly evictedSince?: number;
   readonly evictedAt: readonly number[];
-  /** When the OS last killed it; absent when it last exited otherwise. */
+  /** When the OS killed the engine; absent if its last exit had another cause. */
   readonly killedAt?: number;
 }
 
-/** What writing a replica's history takes. */
 interface HistoryHolder {
   readonly dir: string;
   readonly log: Log;
@@ -94,7 +93,7 @@ const EMPTY: History = {
   transitions: [],
 };
 
-/** Nothing here is needed for safety, so what cannot be read counts as empty. */
+/** The history is not needed for safety, so an unreadable file counts as empty. */
 export function readReplicaHistory(dir: string): History {
   try {
     const parsed = fileSchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
@@ -110,7 +109,7 @@ export function setPast(state: Pick<HistoryHolder, "past">, change: Partial<Past
   (state as { past: PastRuns }).past = { ...state.past, ...change };
 }
 
-/** In memory first: a full disk must hold up neither a stop nor a start. */
+/** Changes memory first: a full disk must not block a stop or a start. */
 export function saveHistory(state: HistoryHolder, history: History): void {
   setPast(state, { history });
   try {
@@ -118,6 +117,12 @@ export function saveHistory(state: HistoryHolder, history: History): void {
   } catch (err) {
     state.log.warn({ err }, "cannot write the replica's history");
   }
+}
+
+/** Another start may succeed: the weights were fetched again, or the engine has served since. */
+export function clearTerminal(state: HistoryHolder): void {
+  const { terminal, ...history } = state.past.history;
+  if (terminal !== undefined) saveHistory(state, history);
 }
 
 export function writeHistory(dir: string, { terminal, ...history }: History): void {
@@ -132,7 +137,7 @@ export function writeHistory(dir: string, { terminal, ...history }: History): vo
   renameSync(`${path}.tmp`, path);
 }
 
-/** What is on disk, placed on this process's clock and never into its future: the wall clock may have been set back. */
+/** Converts the times on disk to this process's clock, but never into its future: the wall clock may have been set back. */
 export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Moment): PressureTimes {
   const past = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
   const { eviction, evictedAtMs, lastExit } = history;
@@ -145,8 +150,8 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
 
 /** Notes whether the OS killed the engine that has just exited. */
 export function noteExit(state: HistoryHolder, exit: HistoryExit, now: number): void {
-  const { killedAt: _, ...times } = state.past.pressure;
-  setPast(state, { pressure: isSystemKill(exit) ? { ...times, killedAt: now } : times });
+  const killedAt = isSystemKill(exit) ? now : undefined;
+  setPast(state, { pressure: { ...state.past.pressure, killedAt } });
 }
 
 function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {

@@ -1,23 +1,23 @@
-/** Work that must not hold up a replica's queue: one at a time per name, with backoff after a failure. */
+/** Background work that must not block a replica's queue: one job at a time per name, with backoff after a failure. */
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 
-/** Jitter of up to a fifth: after an outage, hosts must not retry in step. */
+/** Jitter of up to a fifth, so that hosts do not retry in step after an outage. */
 const RETRY = { firstMs: 500, capMs: 30_000, jitter: [1, 1.2] } as const;
 
 export interface JobOptions {
-  /** Its result is nothing new for the planner. */
+  /** The result is never news for the planner. */
   readonly isSilent?: boolean;
 }
 
-/** Answers whether it succeeded; "unchanged" when it did and the planner would decide the same without it. */
+/** Resolves to whether the work succeeded; "unchanged" if it did and the planner would decide the same without it. */
 type Work = (signal: AbortSignal) => Promise<boolean | "unchanged">;
 
 export interface Jobs {
   /** Starts the work unless one of that name is running or in backoff. */
   readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
-  /** Clears their backoff: what they failed on works again. */
+  /** Clears the backoff of these jobs, because the cause of their failure is resolved. */
   readonly clearBackoff: (names: readonly string[]) => void;
   readonly isRunning: (name: string) => boolean;
 }
@@ -27,7 +27,7 @@ interface Failure {
   readonly notBefore: number;
 }
 
-/** `onDone` is called after each job that may have changed something; `onRetry` says when a failed one may run again. */
+/** `onDone` is called after each job that may have changed something, `onRetry` with the delay before a failed job may run again. */
 export function createJobs(ports: {
   readonly clock: Clock;
   readonly log: Log;

@@ -1,40 +1,40 @@
-/** What the requests to a running engine, its log and its Secrets have shown so far. Pure values: each transition returns the next one. */
+/** Results of the requests to a running engine and of scanning its log. Pure: each transition returns the next value. */
 import type { Generated } from "../../../src/engines/speed.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Suspicion } from "../evidence/suspicion.ts";
 import { hasProgressed, NO_OBSERVED_WORK, noteWork, type ObservedWork, type Work } from "../evidence/work.ts";
 import type { HealthRecord, RequestProof, RouteHealth } from "../observed.ts";
 
-/** Whether it answers. */
+/** Results of probes. */
 export interface Probing {
   readonly health: HealthRecord;
   readonly route: RouteHealth;
   readonly request: RequestProof;
-  /** While it starts: how much it had logged at the last probe. */
+  /** Size of the log at the last probe, while the engine starts. */
   readonly logBytes: number;
-  /** How much it had logged before the real request that succeeded: errors before that no longer count. */
+  /** Size of the log before the real request that succeeded: earlier errors no longer count. */
   readonly provenTo?: number;
 }
 
-/** What a serving engine gets done. */
+/** Work of a serving engine. */
 export interface Workload {
   readonly work: Work;
   /** When the gauges were last read, on the monotonic clock. */
   readonly gaugesAt?: number;
-  /** What it had generated when its speed was last measured. An adopted engine's whole life is one measurement. */
+  /** Counters at the last measurement of speed. The first measurement of an adopted engine covers its whole run. */
   readonly measured?: Generated;
-  /** As last read. */
+  /** Counters at the last reading. */
   readonly generated?: Generated;
-  /** Since when it has had no work, on the monotonic clock; absent while it has, or none was read. */
+  /** Since when the engine has had no work, on the monotonic clock; absent while it has, or before the first reading. */
   readonly idleSince?: number;
 }
 
-/** What its log says of errors. */
+/** State of the scan of the engine's log for errors. */
 export interface LogScan {
   readonly suspicion: Suspicion;
-  /** Up to where the log was searched; absent before the first time. */
+  /** End of the part that was scanned; absent before the first scan. */
   readonly seenTo?: number;
-  /** An Event has reported its logged errors. */
+  /** True once an Event has reported the logged errors. */
   readonly isReported?: boolean;
 }
 
@@ -46,25 +46,22 @@ export const UNPROBED: Probing = {
 };
 export const NO_WORKLOAD: Workload = { work: NO_OBSERVED_WORK };
 
-/** A health probe was answered, or was not: `silent` says what the process was doing then. */
+/** Adds the result of a health probe. `silent`: activity of the process, if the probe was not answered. */
 export function noteHealth(
   before: Probing,
   answer: "healthy" | { readonly message: string; readonly silent?: Activity },
-  {
-    now,
-    wasReady,
-    logBytes,
-  }: { readonly now: number; readonly wasReady: boolean; readonly logBytes: number },
+  at: { readonly now: number; readonly wasReady: boolean; readonly logBytes: number },
 ): Probing {
+  const { now, wasReady, logBytes } = at;
   const { healthyAt, failuresInARow, progressAt: lastProgressAt } = before.health;
-  // A log that grows is the sign of progress that every engine gives.
+  // A growing log is a sign of progress that every engine gives.
   const hasGrown = !wasReady && logBytes > before.logBytes && before.logBytes > 0;
-  const kept = { lastProbeAt: now, progressAt: hasGrown ? now : lastProgressAt };
+  const common = { lastProbeAt: now, progressAt: hasGrown ? now : lastProgressAt };
   if (answer === "healthy")
-    return { ...before, logBytes, health: { ...kept, failuresInARow: 0, healthyAt: healthyAt ?? now } };
+    return { ...before, logBytes, health: { ...common, failuresInARow: 0, healthyAt: healthyAt ?? now } };
   const wasHealthy = healthyAt !== undefined || wasReady;
   const health: HealthRecord = {
-    ...kept,
+    ...common,
     healthyAt,
     failuresInARow: wasHealthy ? failuresInARow + 1 : 0,
     lastMessage: answer.message,
@@ -102,14 +99,12 @@ export function noteReading(
   };
 }
 
-/** The engine was paused with this process: what was seen before is no evidence. */
+/** The engine was paused with this process: earlier answers are no evidence. */
 export function forgetAnswers(before: Probing): Probing {
-  const { lastProbeAt: _probe, silent: _silent, ...health } = before.health;
-  const { checkedAt: _asked, ...route } = before.route;
-  return { ...before, route, health: { ...health, failuresInARow: 0 } };
+  const health = { ...before.health, lastProbeAt: undefined, silent: undefined, failuresInARow: 0 };
+  return { ...before, route: { ...before.route, checkedAt: undefined }, health };
 }
 
-export function forgetReadings({ gaugesAt: _gauges, ...before }: Workload): Workload {
-  const { lastAt: _read, openAt: _open, ...work } = before.work;
-  return { ...before, work };
+export function forgetReadings(before: Workload): Workload {
+  return { ...before, gaugesAt: undefined, work: { ...before.work, lastAt: undefined, openAt: undefined } };
 }

@@ -1,8 +1,8 @@
-/** One replica's log: every line names it, and a finding that repeats is logged once. */
+/** One replica's log: every line names the replica, and a repeated failure is logged once. */
 import type { ObjectRef } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
 
-/** With its uid alone until `ref` knows the name: a new agent finds engines before it knows their replicas. */
+/** Lines have only the uid until `ref` returns the name: a new agent finds engines before it knows their replicas. */
 export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | undefined): Log {
   const unnamed = log.child({ uid });
   let named: Log | undefined;
@@ -20,14 +20,13 @@ export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | u
   };
 }
 
-/** Findings that come back with every retry: logged when they are new or different, and once when they are resolved. */
+/** Failures that recur with every retry: logged when they are new or different, and once when they are resolved. */
 export interface ChangeMonitor {
-  /** `what` completes "cannot …"; `why` decides whether it is another finding than the last one. True where it is. */
+  /** `what` completes "cannot …". Logs and returns true if `why` differs from the last failure of the same `what`. */
   readonly found: (what: string, why: string, data: object) => boolean;
   readonly resolved: (what: string) => void;
 }
 
-/** One replica's, with its own log. */
 export function createChangeMonitor(log: Log): ChangeMonitor {
   const last = new Map<string, string>();
   return {

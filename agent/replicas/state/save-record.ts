@@ -1,12 +1,12 @@
-/** Rewrites engine.json of a running engine beside the agent's other work, in order. */
+/** Rewrites engine.json of a running engine in the background, in order. */
 
 import { writeEngineFile } from "./engine-record.ts";
 import { runOf } from "./run.ts";
 import type { ReplicaState } from "./state.ts";
 
 /**
- * Writes what the run's record is now. One write of a replica at a time, each of the newest record: whoever asks, the file
- * never goes back. Resolves once it is on disk, or nothing runs any more; rejects where it cannot be written.
+ * Writes the run's current record. Writes of one replica run one at a time and each writes the newest record, so the file
+ * never goes back to an older one. Resolves once the record is on disk or no run is left; rejects if the write fails.
  */
 export function saveRecord(state: ReplicaState): Promise<void> {
   const write = state.recordWritten.then(() => {
@@ -17,7 +17,7 @@ export function saveRecord(state: ReplicaState): Promise<void> {
   return write;
 }
 
-/** Resolves when nothing is being written: what is removed then does not come back. */
+/** Resolves once no write is pending, so that a file which is removed then does not reappear. */
 export async function whenRecordWritten(state: ReplicaState): Promise<void> {
   let { recordWritten } = state;
   for (await recordWritten; recordWritten !== state.recordWritten; await recordWritten)

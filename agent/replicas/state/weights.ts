@@ -1,23 +1,24 @@
-/** The weights of a replica: where they are, or why they are not there. Only this module writes them. */
+/** The weights of a replica: their files, or why there are none. Only this module writes them. */
 
 import type { StoredModel } from "../../store/types.ts";
 import type { ModelState } from "../observed.ts";
+
 /** All weights of a replica. */
 export interface WeightFiles {
   readonly model: StoredModel;
   readonly draft?: StoredModel;
-  /** In the order of the template's. */
+  /** In the order of the template. */
   readonly loraAdapters: readonly StoredModel[];
 }
 
-/** The planner's view, and where the files are. */
+/** The planner's view, and the files. */
 export type WeightsState =
   | Exclude<ModelState, { readonly at: "stored" }>
   | (Extract<ModelState, { readonly at: "stored" }> & {
       readonly files: WeightFiles;
-      /** When its header was read, on the monotonic clock. */
+      /** When the header was read, on the monotonic clock. */
       readonly inspectedAt: number;
-      /** A file of it is damaged and was set aside. */
+      /** A file is damaged and was set aside. */
       readonly isDamaged?: true;
     });
 
@@ -29,18 +30,18 @@ export function setWeights(holder: WeightsHolder, weights: WeightsState): void {
   (holder as { weights: WeightsState }).weights = weights;
 }
 
-/** They are looked for again: nothing runs on them, or a file of theirs is damaged. */
+/** The weights are resolved again before the next start. */
 export function forgetWeights(holder: WeightsHolder): void {
   setWeights(holder, { at: "unknown" });
 }
 
-/** A file of them is damaged and was set aside. */
+/** A file is damaged and was set aside. */
 export function noteDamaged(holder: WeightsHolder): void {
   const { weights } = holder;
   if (weights.at === "stored") setWeights(holder, { ...weights, isDamaged: true });
 }
 
-/** What the files are now: noted the first time, and as replaced where they are others later. */
+/** Notes the identity of the files; if it differs from an earlier one, the files were replaced. */
 export function noteIdentity(holder: WeightsHolder, found: string): void {
   const { weights } = holder;
   if (weights.at !== "stored") return;
@@ -50,7 +51,7 @@ export function noteIdentity(holder: WeightsHolder, found: string): void {
   );
 }
 
-/** What its message names was corrected. */
+/** The user corrected what the failure's message asks for: the retry is due now. */
 export function noteCorrected(holder: WeightsHolder, now: number): void {
   const { weights } = holder;
   if (weights.at === "failed") setWeights(holder, { ...weights, retryAt: now });

@@ -1,4 +1,4 @@
-/** Steps of a replica that should not run: wait until its engine is idle, then remove its finalizer and files. */
+/** Applies the steps of a replica that should not run: wait until its engine is idle, then remove its finalizer and files. */
 
 import { rmSync } from "node:fs";
 import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
@@ -47,7 +47,7 @@ function noteWithdrawn(
 }
 
 /**
- * Removes the finalizer by a patch that applies only to the exact object and version that was read; on a conflict the
+ * Removes the finalizer with a patch that applies only to the exact object and version that was read. After a conflict the
  * object is read again for the next attempt.
  */
 function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
@@ -98,7 +98,7 @@ async function reread(
   return false;
 }
 
-/** Nothing of the replica is left: removes its files. */
+/** Removes the files and the state of a replica that has no process left. */
 async function forgetReplica(state: ReplicaState, context: RunnerContext): Promise<StepOutcome> {
   await whenRecordWritten(state);
   runOf(state)?.instance.close();

@@ -1,7 +1,4 @@
-/**
- * Stops all engines on the agent's exit, when requested: each is drained as for any other stop and its status
- * published.
- */
+/** Stops all engines before the agent exits (--stop-engines): each is drained as usual, and its status is published. */
 
 import { waitMs } from "../../../src/kube/wait.ts";
 import type { RunnerContext } from "../context.ts";
@@ -9,13 +6,11 @@ import type { ObservedReplica } from "../observed.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 
-/** Beyond a drain's own time: for TERM, TERM, KILL and what an engine leaves behind. */
+/** Time in addition to the drain: for TERM, TERM, KILL and leftover processes. */
 const ENDING_MS = 10_000;
 const POLL_MS = 20;
 
-/**
- * `begin` notifies the planner; the rest only waits. `atOnce` is the second request, which shortens the wait.
- */
+/** `begin` notifies the planner; everything else only waits. `atOnce` is a second request to stop, which shortens the wait. */
 export async function stopAllEngines(
   context: RunnerContext,
   atOnce: AbortSignal,
@@ -52,7 +47,7 @@ export async function stopAllEngines(
   logEnd(context, clock.monotonicMs() - startedMs);
 }
 
-/** No event reports that all replicas are done; this is the agent's last act, so it may poll often. */
+/** Polls, because no event reports that all replicas have finished. */
 async function waitUntil(
   isDone: () => boolean,
   deadlineMs: () => number,
@@ -66,7 +61,7 @@ function runningEngines({ states }: RunnerContext): readonly ReplicaState[] {
   return [...states.values()].filter((state) => runOf(state) !== undefined);
 }
 
-/** Its status says stopped and its endpoint is withdrawn, or there is no object to update. */
+/** True if the status says Stopped, or there is no object to update. */
 function isPublished({ desired, published }: ReplicaState): boolean {
   if (desired.at !== "current") return true;
   return published.plan?.phase === "Stopped" && desired.replica.status?.phase === "Stopped";

@@ -1,4 +1,4 @@
-/** Why a replica should stop and by when, and what of that is kept on disk. Pure. */
+/** Why a replica should stop and by when, and the part of that which is saved to disk. Pure. */
 
 import type { EndStep } from "../end/plan.ts";
 import type { GracefulStop, ObservedReplica, ProbeSettings, Stop } from "../observed.ts";
@@ -12,7 +12,7 @@ export interface StopGoal {
   readonly deadlineAt?: number;
   readonly hasFinalizer: boolean;
   readonly probes?: ProbeSettings;
-  /** No client can reach it: the withdrawal need not propagate, and no answer would arrive. */
+  /** No client can reach the engine: the withdrawal need not propagate, and no answer would arrive. */
   readonly isCutOff?: boolean;
 }
 
@@ -27,7 +27,7 @@ export const STOP_MESSAGES: Record<GracefulStop, string> = {
   agentStopped: "the agent is stopping its engines (--stop-engines)",
 };
 
-/** A second request to stop may shorten the time that is left, never lengthen it. */
+/** A second request to stop may shorten the remaining time, never extend it. */
 export function shortenStop(
   before: Stop | undefined,
   goal: StopGoal,
@@ -52,7 +52,7 @@ function earliest(...times: readonly (number | undefined)[]): number {
   return Math.min(...times.filter((time) => time !== undefined));
 }
 
-/** What a new agent must know about the stop. */
+/** The step that saves a change of the stop for the next agent; undefined if nothing has changed. */
 export function noteStop(
   before: Stop | undefined,
   { deadlineAt, latestAt, withdrawnAt }: Stop,
@@ -60,8 +60,7 @@ export function noteStop(
   { reason }: ReplicaPlan,
 ): EndStep | NoteWithdrawn | undefined {
   if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
-    const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
-    return { do: "beginStop", why, ...until, because: STOP_MESSAGES[why] };
+    return { do: "beginStop", why, deadlineAt, latestAt, because: STOP_MESSAGES[why] };
   }
   if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
     return undefined;

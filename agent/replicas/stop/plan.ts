@@ -1,4 +1,4 @@
-/** The replica should stop: withdraw, wait for propagation, wait until idle, end the process, release the object. */
+/** Plans for a replica that should stop: withdraw, wait for propagation, wait until idle, stop the process, release the object. */
 import {
   beginForcedStop,
   type EndStep,
@@ -18,7 +18,7 @@ import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import { type NoteWithdrawn, noteStop, STOP_MESSAGES, type StopGoal, shortenStop } from "./goal.ts";
 
-/** Ending its engine is an `EndStep`; these are steps that a wanted replica never needs. */
+/** Steps of a replica that should stop, in addition to those that stop its engine. */
 export type StopStep =
   | NoteWithdrawn
   | (Because &
@@ -75,7 +75,7 @@ function endRunning(goal: StopGoal, observed: ObservedReplica, now: number, timi
   if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
   const next = shortenStop(stop, goal, observed, now);
   const plan = drain(goal, next, observed, now, timings);
-  // A forced stop brings its own `beginStop`.
+  // A forced stop has its own `beginStop`.
   if (plan.steps.some((step) => step.do === "beginStop")) return plan;
   const note = noteStop(stop, next, goal, plan);
   return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
@@ -99,7 +99,7 @@ function drain(goal: StopGoal, stop: Stop, observed: ObservedReplica, now: numbe
   return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
 }
 
-/** Waits until no new connection can arrive; undefined from then on. */
+/** Waits until no new connection can arrive. Returns undefined after that. */
 function awaitWithdrawal(
   goal: StopGoal,
   startedAt: number,
@@ -123,12 +123,12 @@ function awaitWithdrawal(
   return draining("AwaitingPropagation", "waiting for the withdrawal to reach every node", [], settledIn);
 }
 
-/** Stops even if the API server is unreachable: the agent is about to exit, or memory is running out. */
+/** True if the stop must not wait for the API server: the agent is about to exit, or memory is running out. */
 function skipsAcknowledgement({ why }: StopGoal): boolean {
   return why === "agentStopped" || why === "evicted";
 }
 
-/** Waits until nothing is in flight or the deadline has passed; undefined then. */
+/** Waits until no request is in flight or the deadline has passed. Returns undefined after that. */
 function awaitQuiet(
   goal: StopGoal,
   stop: Stop,
@@ -138,7 +138,7 @@ function awaitQuiet(
 ): Plan | undefined {
   const endsAt = drainEndsAt({ ...stop, why: goal.why }, timings);
   if (!slice.wasExposed || goal.isCutOff === true || now >= endsAt) return undefined;
-  // Idle time counts only once no node sends new requests.
+  // Idle time counts only after the last node has stopped sending new requests.
   const outAt = isAnnounced(slice)
     ? stop.startedAt + timings.goodbyeMs
     : (slice.withdrawnAt ?? now) + timings.propagationMs;
@@ -211,7 +211,7 @@ function release(goal: StopGoal, observed: ObservedReplica, timings: Timings): P
   }
 }
 
-/** The governor wakes it; the recheck is the fallback. */
+/** The governor enqueues the replica when it may start; the recheck is only a fallback. */
 function evicted({ pressure }: ObservedReplica, steps: Plan["steps"], timings: Timings): Plan {
   const because = pressure.at === "evicted" ? pressure.because : "memory was short";
   const message = `the engine was stopped to free memory (${because}); it starts again when memory has recovered`;
