@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cacheDir } from "./cache.mjs";
 import { pickRelease } from "./cluster/envtest.mjs";
@@ -136,7 +137,7 @@ test("a download that broke off continues where it was, and is checked as a whol
       response.writeHead(200, { "content-length": content.length });
       response.write(content.subarray(0, 100_000));
       const isKept = async () => expect((await stat(`${target}.part`)).size).toBeGreaterThan(0);
-      void vi.waitFor(isKept, { timeout: 60_000, interval: 10 }).finally(() => request.socket.destroy());
+      void until(isKept, { everyMs: 10 }).finally(() => request.socket.destroy());
       return;
     }
     response.writeHead(206).end(content.subarray(from));

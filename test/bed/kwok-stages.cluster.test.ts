@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { PODS } from "../../src/kube/kinds.ts";
@@ -9,9 +9,9 @@ import { quietLog } from "../cluster/quiet-log.ts";
 import { startKwok, whyNoSimulatedNodes } from "./kwok.ts";
 import { type PodScript, scriptAnnotations } from "./kwok-stages.ts";
 import { whyNoRealNode } from "./node/parts.ts";
+import { until } from "./until.ts";
 
 const why = whyNoRealNode() ?? whyNoSimulatedNodes();
-const WAIT = { timeout: 90_000, interval: 100 };
 
 /**
  * The same pod twice: what it does on a real node, and the script that kwok gets for it. An eviction is left out: kubelet
@@ -109,7 +109,7 @@ describe.skipIf(why !== undefined)(
         podOf(`${name}-real`, "node-1", pair),
         podOf(`${name}-kwok`, "simulated", pair),
       ]);
-      await vi.waitFor(() => kubectl(["get", "serviceaccount", "default"]), WAIT);
+      await until(() => kubectl(["get", "serviceaccount", "default"]));
       const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
       await kubectl(["create", "-f", "-"], { input: list });
     });
@@ -118,10 +118,10 @@ describe.skipIf(why !== undefined)(
     test.concurrent.each(Object.keys(PAIRS))(
       "%s: what kwok shows in the end, a kubelet has shown too",
       async (name) => {
-        await vi.waitFor(() => {
+        await until(() => {
           const [real, shown] = [of(name, "real"), of(name, "kwok").at(-1)];
           expect(real, `kwok: ${shown}\nreal: ${real.join("\n")}`).toContain(shown);
-        }, WAIT);
+        });
       },
     );
   },

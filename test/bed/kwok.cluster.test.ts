@@ -1,11 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { oneLinuxCluster } from "../cluster/linux-cluster.ts";
 import type { TestNamespace } from "../cluster/namespace.ts";
 import { whyNoSimulatedNodes } from "./kwok.ts";
 import { type PodScript, scriptAnnotations } from "./kwok-stages.ts";
+import { until } from "./until.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 60_000, interval: 200 };
 const GPU = "nvidia.com/gpu";
 
 describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ? "" : ` (${why})`}`, () => {
@@ -33,7 +33,9 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
 
   test("a Deployment whose pods request GPUs becomes ready on the node that has them", async () => {
     await apply(deployment("chat", { gpus: 1, replicas: 2 }));
-    await vi.waitFor(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(2), WAIT);
+    await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(2), {
+      everyMs: 200,
+    });
     const found = await pods("chat");
     expect(found.map(({ spec }) => spec.nodeName)).toEqual(["gpu-1", "gpu-1"]);
     expect(new Set(found.map(({ status }) => status.podIP)).size).toBe(2);
@@ -41,34 +43,42 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
 
   test("the pod that is one too many stays pending: insufficient GPUs", async () => {
     await apply(deployment("chat", { gpus: 1, replicas: 3 }));
-    await vi.waitFor(async () => {
-      const waiting = (await pods("chat")).filter(({ status }) => status.phase === "Pending");
-      expect(waiting).toHaveLength(1);
-      expect(condition(waiting[0], "PodScheduled")).toMatchObject({
-        status: "False",
-        reason: "Unschedulable",
-        message: expect.stringContaining(`Insufficient ${GPU}`),
-      });
-      expect((await get("deployment/chat")).status.readyReplicas).toBe(2);
-    }, WAIT);
+    await until(
+      async () => {
+        const waiting = (await pods("chat")).filter(({ status }) => status.phase === "Pending");
+        expect(waiting).toHaveLength(1);
+        expect(condition(waiting[0], "PodScheduled")).toMatchObject({
+          status: "False",
+          reason: "Unschedulable",
+          message: expect.stringContaining(`Insufficient ${GPU}`),
+        });
+        expect((await get("deployment/chat")).status.readyReplicas).toBe(2);
+      },
+      { everyMs: 200 },
+    );
   });
 
   test("a pod of a higher PriorityClass preempts one of a lower", async () => {
     const high = { apiVersion: "scheduling.k8s.io/v1", kind: "PriorityClass", metadata: { name: "high" } };
     await apply({ ...high, value: 1_000 });
     await apply(deployment("low", { gpus: 2 }));
-    await vi.waitFor(async () => expect((await get("deployment/low")).status.readyReplicas).toBe(1), WAIT);
+    await until(async () => expect((await get("deployment/low")).status.readyReplicas).toBe(1), {
+      everyMs: 200,
+    });
     await apply(deployment("high", { gpus: 1, priorityClassName: "high" }));
-    await vi.waitFor(async () => {
-      expect((await get("deployment/high")).status.readyReplicas).toBe(1);
-      const [pod] = await pods("low");
-      expect(condition(pod, "PodScheduled")?.message).toContain(`Insufficient ${GPU}`);
-    }, WAIT);
+    await until(
+      async () => {
+        expect((await get("deployment/high")).status.readyReplicas).toBe(1);
+        const [pod] = await pods("low");
+        expect(condition(pod, "PodScheduled")?.message).toContain(`Insufficient ${GPU}`);
+      },
+      { everyMs: 200 },
+    );
   });
 
   test("a Job's pod completes, and leaves its message", async () => {
     await apply(job("fetch", { message: '{"bytes":42}' }));
-    await vi.waitFor(async () => expect((await get("job/fetch")).status.succeeded).toBe(1), WAIT);
+    await until(async () => expect((await get("job/fetch")).status.succeeded).toBe(1), { everyMs: 200 });
     const [pod] = await pods("fetch");
     expect(pod?.status.containerStatuses[0]?.state.terminated).toMatchObject({
       exitCode: 0,
@@ -80,10 +90,13 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
     const script: PodScript = { outcome: "fail", exitCode: 22, message: 'curl: (22) error: 404 "gone"' };
     await shared().nodes.direct(namespace.name, script, { app: "fetch" });
     await apply(job("fetch", {}));
-    await vi.waitFor(async () => {
-      const { conditions } = (await get("job/fetch")).status;
-      expect(conditions.map(({ type }: { type: string }) => type)).toContain("Failed");
-    }, WAIT);
+    await until(
+      async () => {
+        const { conditions } = (await get("job/fetch")).status;
+        expect(conditions.map(({ type }: { type: string }) => type)).toContain("Failed");
+      },
+      { everyMs: 200 },
+    );
     const [pod] = await pods("fetch");
     expect(pod?.status.containerStatuses[0]?.state.terminated).toMatchObject({
       exitCode: 22,
@@ -99,14 +112,16 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
     "a pod with outcome %s is %s and not ready, and recovers without it",
     async (outcome, phase, state) => {
       await apply(deployment("chat", { script: { outcome } }));
-      const name = await vi.waitFor(async () => {
+      const name = await until(async () => {
         const [pod] = await pods("chat");
         expect(pod?.status).toMatchObject({ phase, containerStatuses: [{ ready: false, state }] });
         expect(condition(pod, "Ready")?.status).toBe("False");
         return pod?.metadata.name ?? "";
-      }, WAIT);
+      });
       await shared().kubectl(["annotate", "pod", name, "-n", namespace.name, "bed.metalbridge.dev/outcome-"]);
-      await vi.waitFor(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(1), WAIT);
+      await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(1), {
+        everyMs: 200,
+      });
     },
   );
 
@@ -124,39 +139,45 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
       await apply(
         deployment(app, { claimName: "models", nodeSelector: { "kubernetes.io/hostname": hostname ?? "" } }),
       );
-    await vi.waitFor(async () => {
-      expect((await get("pvc/models")).status.phase).toBe("Bound");
-      const all = [...(await pods("first")), ...(await pods("second"))];
-      expect(all.map(({ spec }) => spec.nodeName)).toEqual(expected);
-    }, WAIT);
+    await until(
+      async () => {
+        expect((await get("pvc/models")).status.phase).toBe("Bound");
+        const all = [...(await pods("first")), ...(await pods("second"))];
+        expect(all.map(({ spec }) => spec.nodeName)).toEqual(expected);
+      },
+      { everyMs: 200 },
+    );
     await apply(
       deployment("third", { claimName: "models", nodeSelector: { "kubernetes.io/hostname": "gpu-1" } }),
     );
-    await vi.waitFor(async () => {
+    await until(async () => {
       const [third] = await pods("third");
       if (storageClassName === "kwok-shared") expect(third?.spec.nodeName).toBe("gpu-1");
       else expect(condition(third, "PodScheduled")?.message).toContain("PersistentVolume's node affinity");
-    }, WAIT);
+    });
   });
 
   test("an evicted pod is replaced", async () => {
     await apply(deployment("chat", {}));
-    const name = await vi.waitFor(async () => {
-      expect((await get("deployment/chat")).status.readyReplicas).toBe(1);
-      return (await pods("chat"))[0]?.metadata.name ?? "";
-    }, WAIT);
+    const name = await until(
+      async () => {
+        expect((await get("deployment/chat")).status.readyReplicas).toBe(1);
+        return (await pods("chat"))[0]?.metadata.name ?? "";
+      },
+      { everyMs: 200 },
+    );
     const note = Object.entries(scriptAnnotations({ outcome: "evicted" })).map(
       ([key, value]) => `${key}=${value}`,
     );
     await shared().kubectl(["annotate", "pod", name, "-n", namespace.name, ...note]);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const found = await pods("chat");
       expect(found.find(({ metadata }) => metadata.name === name)?.status).toMatchObject({
         phase: "Failed",
         reason: "Evicted",
       });
       expect(found.filter((pod) => condition(pod, "Ready")?.status === "True")).toHaveLength(1);
-    }, WAIT);
+    });
   });
 });
 

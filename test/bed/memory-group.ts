@@ -1,8 +1,8 @@
 /** A cgroup of the test's own with a memory limit, in either version, below the one the test runs in. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { vi } from "vitest";
 import { createGroupMemoryReader, groupFolders } from "../../agent/host/linux/cgroup.ts";
+import { until } from "./until.ts";
 
 export interface MemoryGroup extends AsyncDisposable {
   readonly folder: string;
@@ -28,13 +28,10 @@ export function createMemoryGroup(limitBytes: number): MemoryGroup | undefined {
     pids,
     add: (pid) => writeFileSync(join(folder, "cgroup.procs"), String(pid)),
     [Symbol.asyncDispose]: async () => {
-      await vi.waitFor(
-        () => {
-          for (const pid of pids()) process.kill(pid, "SIGKILL");
-          rmdirSync(folder);
-        },
-        { timeout: 60_000 },
-      );
+      await until(() => {
+        for (const pid of pids()) process.kill(pid, "SIGKILL");
+        rmdirSync(folder);
+      });
     },
   };
 }

@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "./node-network.ts";
+import { until } from "./until.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -18,20 +19,20 @@ test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice n
     const bound = server.address();
     const port = typeof bound === "object" && bound !== null ? bound.port : 0;
     const address = await createService(namespace.name, network.hostAddress, port);
-    await vi.waitFor(
+    await until(
       async () => {
         const { stdout } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
         expect(stdout).toBe("through the service");
       },
-      { timeout: 60_000, interval: 200 },
+      { everyMs: 200 },
     );
     await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
-    await vi.waitFor(
+    await until(
       async () => {
         const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
         expect(code).not.toBe(0);
       },
-      { timeout: 60_000, interval: 200 },
+      { everyMs: 200 },
     );
   } finally {
     server.close();

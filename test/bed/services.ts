@@ -1,12 +1,13 @@
 /** What the tests of the whole system do with a service: apply it, wait for it, look at it, talk to it through its ClusterIP. */
 import path from "node:path";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { model, serviceAnywhere } from "./manifests.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import type { Part } from "./part.ts";
 import type { TestFleet } from "./test-fleet.ts";
+import { until } from "./until.ts";
 
 export const NAMESPACE = "default";
 
@@ -34,15 +35,12 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   async function untilHostsReady(): Promise<void> {
     const names = farm.agents.map(({ hostName }) => hostName);
     const isTrue = (type: string) => expect.objectContaining({ type, status: "True" });
-    await vi.waitFor(
-      async () => {
-        for (const name of names) {
-          const { status } = await farm.objects.read(HOSTS, name);
-          expect(status?.conditions).toEqual(expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]));
-        }
-      },
-      { timeout: 60_000, interval: 50 },
-    );
+    await until(async () => {
+      for (const name of names) {
+        const { status } = await farm.objects.read(HOSTS, name);
+        expect(status?.conditions).toEqual(expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]));
+      }
+    });
   }
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
@@ -80,13 +78,10 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   async function untilConnected(name: string): Promise<void> {
     const { clusterIP, ports } = (await farm.objects.read(SERVICES, name)).spec;
     const url = `http://${clusterIP}:${ports[0].port}/health`;
-    await vi.waitFor(
-      async () => {
-        const { code, stderr } = await network.curlInside(["-m", "2", "-o", "/dev/null", url]);
-        if (CANNOT_CONNECT.includes(code)) throw new Error(stderr);
-      },
-      { timeout: 60_000, interval: 50 },
-    );
+    await until(async () => {
+      const { code, stderr } = await network.curlInside(["-m", "2", "-o", "/dev/null", url]);
+      if (CANNOT_CONNECT.includes(code)) throw new Error(stderr);
+    });
   }
 
   async function serviceStatus(name: string) {
@@ -124,13 +119,13 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   /** Through the ClusterIP; retried until kube-proxy, a sync period behind, has followed. */
   async function post(service: string, route: string, body: string, namespace = NAMESPACE) {
     const url = `http://${await clusterIp(service, namespace)}:8080${route}`;
-    return vi.waitFor(
+    return until(
       async () => {
         const { code, stdout, stderr } = await network.curlInside(["-m", "10", url, "-d", body]);
         expect(code, stderr).toBe(0);
         return JSON.parse(stdout);
       },
-      { timeout: 60_000, interval: 200 },
+      { everyMs: 200 },
     );
   }
 }

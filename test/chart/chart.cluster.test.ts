@@ -3,7 +3,7 @@ import { cpSync, rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
@@ -14,6 +14,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
 import { startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
+import { until } from "../bed/until.ts";
 import { oneCluster } from "../cluster/cluster.ts";
 import { startAgentSide } from "../controller/agent-side.ts";
 import { inferenceService } from "../controller/bench.ts";
@@ -24,7 +25,6 @@ import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
 
-const WAIT = { timeout: 60_000, interval: 50 };
 const DEFINITIONS = ["hostjoinrequests", "hosts", "inferencereplicas", "inferenceservices", "models"].map(
   (plural) => `customresourcedefinition.apiextensions.k8s.io/${plural}.metalbridge.dev`,
 );
@@ -174,7 +174,7 @@ async function serveAsInstalled(): Promise<void> {
   const place = ["--kubeconfig", own, "--health-port", String(port)];
   await using controller = startPart([...args, ...place], path.join(folder, "controller.log"), program);
   const ready = () => fetch(`http://127.0.0.1:${port}/readyz`).then(({ status }) => status);
-  await vi.waitFor(async () => expect(await ready(), controller.log()).toBe(200), WAIT);
+  await until(async () => expect(await ready(), controller.log()).toBe(200));
 
   const connection = await connect({ kubeconfigPath: kubeconfig });
   const client = createClient(connection);
@@ -196,23 +196,19 @@ async function serveAsInstalled(): Promise<void> {
   for (const object of [model, inferenceService("default", "chat", { replicas: 2 })])
     await kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
   const name = { namespace: "default", name: "chat" };
-  await vi.waitFor(async () => {
+  await until(async () => {
     const found = await client.get(INFERENCE_SERVICES, name);
     expect(found, controller.log()).toMatchObject({
       value: { status: { phase: "Ready", readyReplicas: 2 } },
     });
-  }, WAIT);
-  await vi.waitFor(
-    async () =>
-      expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1"),
-    WAIT,
+  });
+  await until(async () =>
+    expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1"),
   );
 
   await kubectl(["delete", "isvc", "chat", "--timeout=60s"]);
-  await vi.waitFor(
-    async () =>
-      expect(await kubectl(["get", "irep,roles,services", "-o", "name"])).toBe("service/kubernetes\n"),
-    WAIT,
+  await until(async () =>
+    expect(await kubectl(["get", "irep,roles,services", "-o", "name"])).toBe("service/kubernetes\n"),
   );
   expect(controller.log()).not.toMatch(/forbidden/i);
   connection.close();

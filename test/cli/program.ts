@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
-import { vi } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
+import { until } from "../bed/until.ts";
 
 const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
 
@@ -50,15 +50,12 @@ export function startProgram(args: readonly string[], { kubeconfig, env }: Progr
     stdout: () => text.stdout,
     stderr: () => text.stderr,
     until: (pattern) =>
-      vi.waitFor(
-        () => {
-          if (pattern.test(text.stdout)) return;
-          throw new Error(
-            `${pattern} is not in ${JSON.stringify(text)}${isRunning() ? "" : ", and it has exited"}`,
-          );
-        },
-        { timeout: 60_000, interval: 20 },
-      ),
+      until(() => {
+        if (pattern.test(text.stdout)) return;
+        throw new Error(
+          `${pattern} is not in ${JSON.stringify(text)}${isRunning() ? "" : ", and it has exited"}`,
+        );
+      }),
     [Symbol.asyncDispose]: async () => {
       if (isRunning()) child.kill("SIGKILL");
       await ended;

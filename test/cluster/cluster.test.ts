@@ -1,6 +1,7 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
+import { until } from "../bed/until.ts";
 import { oneCluster, sharedCluster } from "./cluster.ts";
 
 const ownCluster = oneCluster({ crds: false });
@@ -13,11 +14,11 @@ test("the shared cluster answers, and namespaces are the test's own", async () =
     name = namespace.name;
     expect(await cluster.kubectl(["get", "namespace", name, "-o", "name"])).toBe(`namespace/${name}\n`);
   }
-  await vi.waitFor(
+  await until(
     async () => {
       await expect(cluster.kubectl(["get", "namespace", name])).rejects.toBeInstanceOf(KubectlFailed);
     },
-    { timeout: 60_000, interval: 250 },
+    { everyMs: 250 },
   );
 });
 
@@ -33,15 +34,14 @@ test("a private cluster loses and regains its API server, and keeps its data", a
   const before = pidsNaming(cluster.dir, "--secure-port");
   cluster.killApiServer();
   // The order goes through a pipe: until it is carried out the old one answers, and fails in the next test.
-  await vi.waitFor(
-    () => expect(pidsNaming(cluster.dir, "--secure-port").filter((pid) => before.includes(pid))).toEqual([]),
-    { timeout: 60_000, interval: 20 },
+  await until(() =>
+    expect(pidsNaming(cluster.dir, "--secure-port").filter((pid) => before.includes(pid))).toEqual([]),
   );
-  await vi.waitFor(
+  await until(
     async () => {
       expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
     },
-    { timeout: 60_000, interval: 250 },
+    { everyMs: 250 },
   );
 });
 

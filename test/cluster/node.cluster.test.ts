@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import { processesNaming } from "../bed/leftovers.ts";
@@ -12,13 +12,13 @@ import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
 import { run } from "../bed/run.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import type { TestNamespace } from "./namespace.ts";
 import { oneRealCluster, type RealCluster, startNode } from "./node.ts";
 
 const why = whyNoRealNode();
 const title = (text: string) => (why === undefined ? text : `${text} (skipped: ${why})`);
-const WAIT = { timeout: 60_000, interval: 100 };
 const root = path.resolve(import.meta.dirname, "../..");
 const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
 
@@ -73,7 +73,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     // From the other node, and from a pod on it.
     const other = shared().node("node-2");
     const health = () => other.run("curl", "-sS", "-m", "5", `http://${address}/health`);
-    await vi.waitFor(async () => expect(await health()).toContain("ok"), WAIT);
+    await until(async () => expect(await health()).toContain("ok"));
     const ask = `curl -sS -m 5 http://${address}/v1/models && curl -skS -m 5 https://10.0.0.1/livez -o /dev/null -w '%{http_code}'`;
     await create(
       pod("client", {
@@ -92,14 +92,14 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     const [pid] =
       (await shared().node("node-1").containers(namespace.name, metadata.name)).get("engine") ?? [];
     process.kill(pid ?? 0, "SIGKILL");
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { status } = await read(`pod/${metadata.name}`);
       expect(status.containerStatuses[0]).toMatchObject({
         restartCount: 1,
         ready: true,
         lastState: { terminated: { exitCode: 137, reason: "Error" } },
       });
-    }, WAIT);
+    });
   });
 
   test("a pod that asks for a resource without a device is scheduled to the node that has it", async () => {
@@ -128,10 +128,10 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     await node.kill();
     expect(await node.containers(namespace.name, "held")).toEqual(new Map());
     await node.boot();
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { status } = await read("pod/held");
       expect(status.containerStatuses[0]).toMatchObject({ ready: true, restartCount: 1 });
-    }, WAIT);
+    });
     await node[Symbol.asyncDispose]();
     expect((await shared().kubectl(["get", "nodes", "-o", "name"])).trim().split("\n")).toHaveLength(2);
     expect(existsSync(node.folder)).toBe(false);
@@ -170,7 +170,7 @@ test.skipIf(why !== undefined)(title("what a killed run left is removed by the n
   const name = stdout.trim();
   expect([signal, name], stderr).toEqual(["SIGKILL", expect.stringMatching(/^mbtest-\d+-\d+-node-1$/)]);
   // Its watchdogs end the processes; another worker may remove the rest at any moment.
-  await vi.waitFor(() => expect(processesNaming(name)).toEqual([]), WAIT);
+  await until(() => expect(processesNaming(name)).toEqual([]));
   await removeNodeLeftovers();
   await using _network = await openNetwork([]);
   const bridge = new RegExp(`\\b${name.replace(/^mbtest-(\d+)-.*/, "mbtest$1")}p0\\b`);

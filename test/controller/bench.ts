@@ -1,6 +1,6 @@
 /** A private cluster with a controller, and short words for what its tests do and look at. */
 import path from "node:path";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { type ControllerOptions, runController } from "../../controller/main.ts";
@@ -17,6 +17,7 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode } from "../bed/kwok.ts";
 import { type Objects, openObjects } from "../bed/objects.ts";
+import { until } from "../bed/until.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
@@ -33,7 +34,6 @@ export const GGUF = {
   keyLength: 64,
   valueLength: 64,
 };
-const WAIT = { timeout: 60_000, interval: 50 };
 
 export interface Bench extends AsyncDisposable {
   readonly cluster: PrivateCluster;
@@ -132,7 +132,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     },
     standby: async (ofStandby) => {
       const other = await startOne(own, { clock, log: ofStandby, liveEviction, flags, identity: "standby" });
-      await vi.waitFor(async () => expect(await other.readiness()).toContain("waiting for leadership"), WAIT);
+      await until(async () => expect(await other.readiness()).toContain("waiting for leadership"));
       return other;
     },
     controllerKubeconfig: own,
@@ -144,11 +144,11 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
       return result.value.items;
     },
     serviceUntil: (namespace, name, check) =>
-      vi.waitFor(async () => {
+      until(async () => {
         const found = await service(namespace, name);
         check(found);
         return found;
-      }, WAIT),
+      }),
     [Symbol.asyncDispose]: async () => {
       for (const agent of agents) agent.fallSilent();
       await controller.stop();

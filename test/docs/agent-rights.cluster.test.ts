@@ -1,9 +1,10 @@
 /** An agent with the rights of a host's own account, and no other, does all its work. */
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { startAgent } from "../../agent/fixtures/agent.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { giveIdentity } from "../bed/identity.ts";
+import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
@@ -42,7 +43,7 @@ test.skipIf(llamaServer === undefined)(
       llamaServer: [llamaServer ?? ""],
       addresses: [bench.address],
     });
-    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 60_000);
+    await until(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"));
 
     const secret = ["create", "secret", "generic", "keys", "--from-literal=key=sesame", "-n", namespace.name];
     await kubectl(secret);
@@ -64,7 +65,7 @@ test.skipIf(llamaServer === undefined)(
     await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
 
     await bench.deleteReplica("chat-0");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), 60_000);
+    await until(async () => expect(await bench.replica("chat-0")).toBeUndefined());
     const events = await kubectl(["get", "events.events.k8s.io", "-n", namespace.name, "-o", "name"]);
     expect(events).toContain("chat-0");
     const forbidden = agent.lines.filter((line) => /forbidden/i.test(JSON.stringify(line)));

@@ -1,18 +1,18 @@
 /** What examples/install grants is enough for the controller, and is what docs/add-a-host.md says of the agent. */
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { z } from "zod";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import { hostAccess, sharedRoles } from "../../src/api/access/roles.ts";
 import type { Log } from "../../src/util/ports.ts";
+import { until } from "../bed/until.ts";
 import { type Bench, inferenceService, startBench } from "../controller/bench.ts";
 import { ranged, serveModel } from "../fixtures/model-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { documentedRules, type Rule } from "./agent-rights.ts";
 
-const WAIT = { timeout: 60_000, interval: 50 };
 const roleSchema = z.looseObject({
   metadata: z.looseObject({ namespace: z.string().optional() }),
   rules: z.array(
@@ -70,7 +70,7 @@ test("the controller does all its work with the rights of the example", async ()
   await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
   expect(await bench.replicas(ns)).toEqual([]);
   const events = () => kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"]);
-  await vi.waitFor(async () => expect(await events()).toContain("chat"), WAIT);
+  await until(async () => expect(await events()).toContain("chat"));
   await controller.stop();
   expect(lines.filter((line) => /forbidden/i.test(line))).toEqual([]);
 });
@@ -85,7 +85,7 @@ async function startWithExample({ controllerKubeconfig: kubeconfig }: Bench) {
   });
   const config = parseControllerConfig({ kubeconfig, healthPort: 0, allowLoopback: true });
   const running = runController({ config, log: collect(lines), signal: stop.signal, onWorking: working });
-  await vi.waitFor(() => Promise.race([isWorking, running]), WAIT);
+  await until(() => Promise.race([isWorking, running]));
   const end = async () => {
     stop.abort();
     await running;

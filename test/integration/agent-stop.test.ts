@@ -2,19 +2,19 @@
 import { existsSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive, livingEngines } from "../bed/engines.ts";
 import { processesNaming } from "../bed/leftovers.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import type { Part } from "../bed/part.ts";
 import { question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const within = { timeout: MINUTE, interval: 20 };
 const NAMES = ["left", "right"] as const;
 /** A signal sooner than this after the first is the same request. */
 const SECOND_REQUEST_MS = 1_000;
@@ -59,11 +59,11 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     return { end };
   }
 
-  const untilEnded = (part: Part) => vi.waitFor(() => expect(part.exitCode()).toBe(0), within);
+  const untilEnded = (part: Part) => until(() => expect(part.exitCode()).toBe(0));
 
   async function expectNothingLeft(engines: readonly Engine[]): Promise<void> {
     expect(engines.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
-    await vi.waitFor(() => expect(processesNaming(on.farm.stateDir)).toEqual([]), within);
+    await until(() => expect(processesNaming(on.farm.stateDir)).toEqual([]));
     expect(await Promise.all(engines.map(({ port }) => isListenedOn(on.network.hostAddress, port)))).toEqual([
       false,
       false,
@@ -88,15 +88,13 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     expect(before.map(({ pid }) => isAlive(pid))).toEqual([true, true]);
     expect(await (await stream(before[0] as Engine, 5)).end).toBe("whole");
     on.farm.restartAgent({ args: ["--stop-engines"] });
-    await vi.waitFor(
-      () =>
-        expect(
-          on.farm
-            .agent()
-            .log()
-            .match(/agent started/g),
-        ).toHaveLength(2),
-      within,
+    await until(() =>
+      expect(
+        on.farm
+          .agent()
+          .log()
+          .match(/agent started/g),
+      ).toHaveLength(2),
     );
     await allReady();
     expect((await enginesNow()).map(({ pid }) => pid)).toEqual(before.map(({ pid }) => pid));
@@ -120,11 +118,11 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     );
     process.kill(on.farm.agent().pid, "SIGTERM");
     const withdrawn = NAMES.map(async (name) => {
-      await vi.waitFor(async () => expect(await on.services.sliceIsReady(name)).toBe(false), within);
+      await until(async () => expect(await on.services.sliceIsReady(name)).toBe(false));
       order.push("withdrawn");
     });
     const ended = engines.map(async ({ pid }) => {
-      await vi.waitFor(() => expect(isAlive(pid)).toBe(false), within);
+      await until(() => expect(isAlive(pid)).toBe(false));
       order.push("ended");
     });
     await Promise.all(withdrawn);
@@ -150,10 +148,10 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     const firstAt = performance.now();
     process.kill(pid, "SIGTERM");
     process.kill(pid, "SIGTERM");
-    await vi.waitFor(async () => {
+    await until(async () => {
       const all = await Promise.all(NAMES.map((name) => on.services.replicaOf(name)));
       expect(all.map(({ status }) => status.reason)).toEqual(["AwaitingQuiet", "AwaitingQuiet"]);
-    }, within);
+    });
     // The drain has begun and would take an hour.
     expect(performance.now() - firstAt).toBeGreaterThan(SECOND_REQUEST_MS);
     expect(engines.map((engine) => isAlive(engine.pid))).toEqual([true, true]);

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { silentLog } from "../../local/terminal-log.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
@@ -11,14 +11,13 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { type Network, openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { type ProxiedCluster, proxyCluster } from "../fixtures/fault-proxy.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const why = whyNoNetwork();
 const MINUTE = 60_000;
-const within = { timeout: MINUTE, interval: 100 };
-
 describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "real parts"})`, () => {
   let cluster: PrivateCluster;
   let network: Network;
@@ -44,7 +43,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     });
     await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
     const patch = ["--type=merge", "-p", '{"spec":{"memory":{"gpuBudget":"8Gi"}}}'];
-    await vi.waitFor(() => cluster.kubectl(["patch", "host", farm.hostName, ...patch]), within);
+    await until(() => cluster.kubectl(["patch", "host", farm.hostName, ...patch]));
     await cluster.kubectl(["apply", "-f", "-"], { input: manifests(farm.modelsDir) });
     await cluster.kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
       timeoutMs: 70_000,
@@ -77,30 +76,27 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     await farm.controller().kill("SIGTERM");
     await farm.agent().kill("SIGKILL");
     farm.restartAgent();
-    await vi.waitFor(() => expect(farm.agent().log()).toMatch(/engine adopted[\s\S]*agent started/), within);
+    await until(() => expect(farm.agent().log()).toMatch(/engine adopted[\s\S]*agent started/));
     expect(onlyEngine()).toBe(before.status.pid);
     process.kill(before.status.pid, "SIGKILL");
-    const after = await vi.waitFor(() => {
+    const after = await until(() => {
       const pid = onlyEngine();
       expect(pid).not.toBe(before.status.pid);
       return pid;
-    }, within);
+    });
     const url = `http://${network.gateway}:${before.status.port}/v1/chat/completions`;
     const body = JSON.stringify({ messages: [{ role: "user", content: "Are you there?" }], max_tokens: 4 });
-    await vi.waitFor(
-      async () => expect((await fetch(url, { method: "POST", body })).status).toBe(200),
-      within,
-    );
+    await until(async () => expect((await fetch(url, { method: "POST", body })).status).toBe(200));
 
     rmSync(auditLog(cluster.dir));
     const backAt = performance.now();
     await cluster.startApiServer();
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { status } = await replica();
       expect(status).toMatchObject({ phase: "Ready", pid: after, restarts: 1, port: before.status.port });
-    }, within);
+    });
     await settled(cluster);
-    const asked = await vi.waitFor(() => agentRequests(cluster), within);
+    const asked = await until(() => agentRequests(cluster));
     farm.restartController();
     const seen = `after the return: ${JSON.stringify(asked)}`;
     // Three copies, listed once each, or twice where the server has lost its history.
@@ -124,7 +120,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     async () => {
       const { status } = await replica();
       using renewals = await watchRenewals(cluster.kubeconfig, farm.hostName);
-      await vi.waitFor(() => expect(renewals.moments.length).toBeGreaterThan(1), within);
+      await until(() => expect(renewals.moments.length).toBeGreaterThan(1));
       // Shortly before the next renewal: the worst moment.
       await pause(7_000 - (performance.now() - (renewals.moments.at(-1) ?? 0)));
       const before = renewals.moments.length;
@@ -132,7 +128,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
       await pause(25_000);
       expect(onlyEngine()).toBe(status.pid);
       proxy.stall(false); // what was open stays dead
-      await vi.waitFor(() => expect(renewals.moments.length).toBeGreaterThan(before), within);
+      await until(() => expect(renewals.moments.length).toBeGreaterThan(before));
       const gaps = renewals.moments.slice(1).map((at, index) => at - (renewals.moments[index] ?? 0));
       process.stdout.write(`longest gap between renewals: ${Math.round(Math.max(...gaps))} ms\n`);
       expect(Math.max(...gaps)).toBeLessThan(39_000);
@@ -140,10 +136,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
       const reachable = host.status.conditions.find(({ type }: { type: string }) => type === "Reachable");
       expect(reachable).toMatchObject({ status: "True" });
       await cluster.kubectl(["scale", "isvc/chat", "--replicas=0"]);
-      await vi.waitFor(() => expect(livingEngines(farm.stateDir).size).toBe(0), {
-        timeout: 2 * MINUTE,
-        interval: 100,
-      });
+      await until(() => expect(livingEngines(farm.stateDir).size).toBe(0));
     },
     5 * MINUTE,
   );
@@ -213,9 +206,9 @@ function auditLog(dir: string): string {
 /** The agent asks for nothing for three seconds. */
 async function settled(cluster: PrivateCluster): Promise<void> {
   const all = () => JSON.stringify(agentRequests(cluster));
-  await vi.waitFor(async () => {
+  await until(async () => {
     const before = all();
     await pause(3_000);
     expect(all()).toBe(before);
-  }, within);
+  });
 }

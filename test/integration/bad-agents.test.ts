@@ -4,13 +4,14 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 
 import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
 import { startPart } from "../bed/part.ts";
 import { servicesOf } from "../bed/services.ts";
 import { startFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -19,8 +20,6 @@ import { type BadFleet, type ExtraAgent, startBadFleet } from "./bad-fleet.ts";
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const soon = { timeout: 60_000, interval: 250 };
-
 describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
   let bad: BadFleet;
 
@@ -34,21 +33,23 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
 
   /** Until the one replica of a service is in this phase for this reason, with this advice. */
   const untilReplica = (name: string, phase: string, reason: string, advice: string) =>
-    vi.waitFor(async () => {
+    until(async () => {
       const [replica] = await bad.replicasOf(name);
       expect(replica?.status).toMatchObject({ phase, reason, message: expect.stringContaining(advice) });
-    }, soon);
+    });
 
-  const untilLogged = (agent: ExtraAgent, text: string) =>
-    vi.waitFor(() => expect(agent.log()).toContain(text), soon);
+  const untilLogged = (agent: ExtraAgent, text: string) => until(() => expect(agent.log()).toContain(text));
 
   const untilHostReady = (name: string, reason: string) =>
-    vi.waitFor(async () => {
-      const { status } = await bad.get(HOSTS, name);
-      const ready = status?.conditions?.find(({ type }) => type === "Ready");
-      expect(ready).toMatchObject({ reason });
-      return ready;
-    }, soon);
+    until(
+      async () => {
+        const { status } = await bad.get(HOSTS, name);
+        const ready = status?.conditions?.find(({ type }) => type === "Ready");
+        expect(ready).toMatchObject({ reason });
+        return ready;
+      },
+      { everyMs: 250 },
+    );
 
   // First: the hosts of the other tests fall silent when those finish, and hosts silent together are not marked lost.
   it("takes back its place in the Service when it comes back from a silence", async () => {
@@ -58,21 +59,18 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
     const { pid } = (await bad.services.replicaOf("silent")).status;
     process.kill(agent.pid, "SIGSTOP");
     try {
-      await vi.waitFor(async () => expect(await bad.services.sliceIsReady("silent")).toBe(false), {
-        timeout: 90_000,
-        interval: 500,
-      });
-      await vi.waitFor(async () => {
-        const { status } = await bad.get(INFERENCE_SERVICES, "silent");
-        expect(status).toMatchObject({ reason: "HostUnreachable", readyReplicas: 0 });
-      }, soon);
+      await until(async () => expect(await bad.services.sliceIsReady("silent")).toBe(false));
+      await until(
+        async () => {
+          const { status } = await bad.get(INFERENCE_SERVICES, "silent");
+          expect(status).toMatchObject({ reason: "HostUnreachable", readyReplicas: 0 });
+        },
+        { everyMs: 250 },
+      );
     } finally {
       process.kill(agent.pid, "SIGCONT");
     }
-    await vi.waitFor(async () => expect(await bad.services.sliceIsReady("silent")).toBe(true), {
-      timeout: 60_000,
-      interval: 50,
-    });
+    await until(async () => expect(await bad.services.sliceIsReady("silent")).toBe(true));
     await bad.services.untilReady("silent");
     expect((await bad.services.replicaOf("silent")).status).toMatchObject({ pid, restarts: 0 });
     expect((await bad.services.chat("silent", { max_tokens: 2 })).choices).toHaveLength(1);
@@ -101,19 +99,22 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       ]),
     );
     const untilUnplaced = (name: string, advice: string) =>
-      vi.waitFor(async () => {
-        const { status } = await bad.get(INFERENCE_SERVICES, name);
-        expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "HostRuntimeMissing" });
-        expect(status?.message).toContain(advice);
-        expect(status?.placement?.misses?.[0]).toMatchObject({ host: name });
-      }, soon);
+      until(
+        async () => {
+          const { status } = await bad.get(INFERENCE_SERVICES, name);
+          expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "HostRuntimeMissing" });
+          expect(status?.message).toContain(advice);
+          expect(status?.placement?.misses?.[0]).toMatchObject({ host: name });
+        },
+        { everyMs: 250 },
+      );
     const untilBackoff = (name: string, reason: string) =>
-      vi.waitFor(async () => {
+      until(async () => {
         const [replica] = await bad.replicasOf(name);
         expect(replica?.status).toMatchObject({ phase: "Backoff", reason });
         expect(replica?.status?.restarts).toBeGreaterThan(0);
         expect(replica?.status?.message).toMatch(/; \S/);
-      }, soon);
+      });
     await Promise.all([
       untilBackoff("crashes", "EngineCrashed"),
       untilBackoff("hangs", "EngineNeverHealthy"),
@@ -179,7 +180,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       const { hostName, stateDir } = bad.farm;
       const same = await bad.agent("same-folder", { stateDir });
       const named = await bad.agent("same-name", { hostName });
-      await vi.waitFor(() => expect(same.exitCode()).toBe(1), soon);
+      await until(() => expect(same.exitCode()).toBe(1));
       expect(same.log()).toContain("StateDirInUse");
       expect(same.log()).toContain("--state-dir");
       await untilLogged(named, "HostNameTaken");
@@ -215,7 +216,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       ["controller", "--kubeconfig", at("nothing-here"), "--health-port", "0"],
       path.join(bad.dir, "second-controller.log"),
     );
-    await vi.waitFor(() => expect(controller.exitCode()).toBe(1), soon);
+    await until(() => expect(controller.exitCode()).toBe(1));
     expect(controller.log()).toContain("KubeconfigUnreadable");
     for (const [index, name] of names.entries()) copyFileSync(right[index] ?? "", at(name));
     await Promise.all(names.map((name) => untilHostReady(name, "AgentReady")));
@@ -236,8 +237,8 @@ describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
       agents: [{ kubeconfig, args: ["--register"] }],
     });
     await writeTinyGguf(path.join(farm.modelsDir, "good.gguf"));
-    await vi.waitFor(() => expect(farm.agent().log()).toContain("CrdsNotInstalled"), soon);
-    await vi.waitFor(() => expect(farm.controller().log()).toContain("CrdsNotInstalled"), soon);
+    await until(() => expect(farm.agent().log()).toContain("CrdsNotInstalled"));
+    await until(() => expect(farm.controller().log()).toContain("CrdsNotInstalled"));
     expect([farm.agent().isRunning(), farm.controller().isRunning()]).toEqual([true, true]);
     await cluster.installCrds();
     const services = servicesOf(farm, network);

@@ -1,7 +1,7 @@
 /** A farm for bad input: one service that must not notice any of it, a bad origin, and as many further agents as a test wants. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -11,6 +11,7 @@ import type { Part } from "../bed/part.ts";
 import type { Services } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import type { FleetAgent } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type BadOrigin, startBadOrigin } from "./bad-origin.ts";
 
@@ -96,7 +97,7 @@ function watchService(services: Services, stack: AsyncDisposableStack) {
     failures,
     nextAnswer: () => {
       const before = answers;
-      return vi.waitFor(() => expect(answers + failures.length).toBeGreaterThan(before), 60_000);
+      return until(() => expect(answers + failures.length).toBeGreaterThan(before));
     },
   };
 }

@@ -1,15 +1,14 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { until } from "../bed/until.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const soon = { timeout: 60_000, interval: 250 };
-
 describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
   let bad: BadFleet;
 
@@ -49,7 +48,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
       });
       expect(await bad.replicasOf(name)).toEqual([]);
     };
-    await Promise.all(sources.map((source) => vi.waitFor(() => check(source), soon)));
+    await Promise.all(sources.map((source) => until(() => check(source))));
   });
 
   /** What only the host that downloads can find out. */
@@ -77,32 +76,38 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
       const { status } = await bad.get(INFERENCE_SERVICES, name);
       expect(status).toMatchObject({ reason: code, message: expect.stringContaining(advice) });
     };
-    await Promise.all(downloads.map((download) => vi.waitFor(() => check(download), soon)));
+    await Promise.all(downloads.map((download) => until(() => check(download))));
   });
 
   it("waits for a Model that is missing, and serves on without one that was deleted", async () => {
     await bad.apply(service("late", bad.farm.hostName));
-    await vi.waitFor(async () => {
-      expect((await bad.get(INFERENCE_SERVICES, "late")).status).toMatchObject({
-        phase: "Pending",
-        reason: "ModelNotFound",
-        message: expect.stringContaining("create it or correct spec.modelRef"),
-      });
-    }, soon);
+    await until(
+      async () => {
+        expect((await bad.get(INFERENCE_SERVICES, "late")).status).toMatchObject({
+          phase: "Pending",
+          reason: "ModelNotFound",
+          message: expect.stringContaining("create it or correct spec.modelRef"),
+        });
+      },
+      { everyMs: 250 },
+    );
     await bad.apply(model("late", `${bad.origin.url}/good.gguf`));
     await bad.services.untilReady("late");
     const [before] = await bad.replicasOf("late");
     await bad.farm.kubectl(["delete", "mdl/late"]);
-    await vi.waitFor(async () => {
-      const { status } = await bad.get(INFERENCE_SERVICES, "late");
-      expect(status).toMatchObject({ phase: "Degraded", readyReplicas: 1 });
-      const degraded = status?.conditions?.find(({ type }) => type === "Degraded");
-      expect(degraded).toMatchObject({
-        status: "True",
-        reason: "ModelNotFound",
-        message: expect.stringContaining("create it"),
-      });
-    }, soon);
+    await until(
+      async () => {
+        const { status } = await bad.get(INFERENCE_SERVICES, "late");
+        expect(status).toMatchObject({ phase: "Degraded", readyReplicas: 1 });
+        const degraded = status?.conditions?.find(({ type }) => type === "Degraded");
+        expect(degraded).toMatchObject({
+          status: "True",
+          reason: "ModelNotFound",
+          message: expect.stringContaining("create it"),
+        });
+      },
+      { everyMs: 250 },
+    );
     const [after] = await bad.replicasOf("late");
     expect(after?.metadata.uid).toBe(before?.metadata.uid);
     expect(after?.status).toMatchObject({ phase: "Ready", pid: before?.status?.pid, restarts: 0 });
@@ -120,19 +125,25 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
       ...[model(longest, source), service(longest, hostName)],
       ...[model("taken", source), service("taken", hostName)],
     );
-    await vi.waitFor(async () => {
-      expect((await bad.get(INFERENCE_SERVICES, "taken")).status).toMatchObject({
-        phase: "Failed",
-        reason: "ServiceNameTaken",
-        message: expect.stringContaining("delete or rename it"),
-      });
-    }, soon);
+    await until(
+      async () => {
+        expect((await bad.get(INFERENCE_SERVICES, "taken")).status).toMatchObject({
+          phase: "Failed",
+          reason: "ServiceNameTaken",
+          message: expect.stringContaining("delete or rename it"),
+        });
+      },
+      { everyMs: 250 },
+    );
     expect(await bad.replicasOf("taken")).toEqual([]);
     await bad.farm.kubectl(["delete", "service", "taken"]);
-    await vi.waitFor(async () => {
-      const { status } = await bad.get(INFERENCE_SERVICES, "good", "other");
-      expect(status).toMatchObject({ phase: "Ready" });
-    }, soon);
+    await until(
+      async () => {
+        const { status } = await bad.get(INFERENCE_SERVICES, "good", "other");
+        expect(status).toMatchObject({ phase: "Ready" });
+      },
+      { everyMs: 250 },
+    );
     await bad.services.untilReady(longest);
     await bad.services.untilReady("taken");
     const [here] = await bad.replicasOf("good");

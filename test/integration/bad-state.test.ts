@@ -2,18 +2,17 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { isAlive } from "../bed/engines.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const within = { timeout: 60_000, interval: 100 };
-
 describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
   let on: System;
 
@@ -41,12 +40,12 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
   }
 
   const untilServing = () =>
-    vi.waitFor(async () => {
+    until(async () => {
       const { status } = await on.services.replicaOf("chat");
       expect(status.phase).toBe("Ready");
       expect(engines()).toEqual([status.pid]);
       return status as { readonly pid: number; readonly restarts: number };
-    }, within);
+    });
 
   async function runFolder(): Promise<string> {
     return path.join(on.farm.stateDir, "engines", (await on.services.replicaOf("chat")).metadata.uid);
@@ -63,7 +62,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
         .log()
         .match(/agent started/g)?.length ?? 0;
     on.farm.restartAgent();
-    await vi.waitFor(() => {
+    await until(() => {
       engines();
       expect(
         on.farm
@@ -71,7 +70,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
           .log()
           .match(/agent started/g),
       ).toHaveLength(starts + 1);
-    }, within);
+    });
   }
 
   it(
@@ -81,12 +80,12 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
       const dir = await runFolder();
       const shim = Number.parseInt(readFileSync(path.join(dir, "session"), "utf8"), 10);
       process.kill(shim, "SIGKILL");
-      await vi.waitFor(() => expect(isAlive(shim)).toBe(false), within);
+      await until(() => expect(isAlive(shim)).toBe(false));
       expect((await on.services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
       await whileAway(() => {});
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
       process.kill(pid, "SIGKILL");
-      await vi.waitFor(async () => expect((await untilServing()).restarts).toBe(restarts + 1), within);
+      await until(async () => expect((await untilServing()).restarts).toBe(restarts + 1));
     },
     5 * MINUTE,
   );
@@ -162,7 +161,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
     async ({ isKept, damage }) => {
       const { pid } = await untilServing();
       await whileAway(damage);
-      await vi.waitFor(async () => expect((await untilServing()).pid === pid).toBe(isKept), within);
+      await until(async () => expect((await untilServing()).pid === pid).toBe(isKept));
     },
     6 * MINUTE,
   );
@@ -173,16 +172,13 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
       const { pid, restarts } = await untilServing();
       const dir = await runFolder();
       rmSync(dir, { recursive: true, maxRetries: 10 });
-      await vi.waitFor(
-        () => expect(readFileSync(path.join(dir, "pid"), "utf8")).toContain(String(pid)),
-        within,
-      );
-      await vi.waitFor(() => expect(record(dir)).toMatchObject({ version: 1 }), within);
+      await until(() => expect(readFileSync(path.join(dir, "pid"), "utf8")).toContain(String(pid)));
+      await until(() => expect(record(dir)).toMatchObject({ version: 1 }));
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
       await whileAway(() => {});
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
       process.kill(pid, "SIGKILL");
-      await vi.waitFor(async () => expect((await untilServing()).restarts).toBe(restarts + 1), within);
+      await until(async () => expect((await untilServing()).restarts).toBe(restarts + 1));
     },
     6 * MINUTE,
   );
@@ -193,9 +189,9 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
       const { pid, restarts } = await untilServing();
       const log = path.join(await runFolder(), "log");
       truncateSync(log, 10e9);
-      await vi.waitFor(() => expect(statSync(log).size).toBeLessThan(64 * 1024), within);
+      await until(() => expect(statSync(log).size).toBeLessThan(64 * 1024));
       // Truncated first, renamed then.
-      await vi.waitFor(() => expect(statSync(`${log}.1`).size).toBeLessThan(1024 ** 2), within);
+      await until(() => expect(statSync(`${log}.1`).size).toBeLessThan(1024 ** 2));
       expect(existsSync(`${log}.3`)).toBe(false);
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
     },

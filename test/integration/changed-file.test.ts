@@ -2,10 +2,11 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { runProgram } from "../cli/program.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -14,8 +15,6 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { serveOther, type TwoFacedOrigin } from "./two-faced-origin.ts";
 
 const MIB = 1024 ** 2;
-const soon = { timeout: 60_000, interval: 50 };
-
 describe.skipIf(findLlamaServer() === undefined)("a file that differs from the header read earlier", () => {
   let cluster: PrivateCluster;
   let origin: TwoFacedOrigin;
@@ -50,7 +49,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       agents: [{ config }],
       controllerArgs: ["--allow-loopback", "--source-check-seconds", "1"],
     });
-    await vi.waitFor(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0), soon);
+    await until(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0));
   });
 
   afterAll(async () => {
@@ -77,17 +76,17 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
   }
 
-  const until = (name: string, status: object) =>
-    vi.waitFor(async () => {
+  const untilStatus = (name: string, status: object) =>
+    until(async () => {
       const replica = await replicaOf(name);
       expect(replica?.status, farm.agent().log().slice(-2_000)).toMatchObject(status);
       return replica;
-    }, soon);
+    });
 
   async function remove(name: string): Promise<void> {
     const names = [`isvc/${name}`, `mdl/${name}`];
     await farm.kubectl(["delete", ...names, "-n", "default", "--timeout=60s"], { timeoutMs: 70_000 });
-    await vi.waitFor(async () => expect(await replicaOf(name)).toBeUndefined(), soon);
+    await until(async () => expect(await replicaOf(name)).toBeUndefined());
   }
 
   /** Limits what engines may use together; the Host says what is left of it. */
@@ -95,54 +94,54 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const patch = JSON.stringify({ spec: { memory: { gpuBudget: bytes === null ? null : String(bytes) } } });
     await farm.kubectl(["patch", "mbhost", farm.hostName, "--type=merge", "--patch", patch]);
     if (bytes === null) return;
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { leftBytes, claimedBytes } = (await host()).status.memory;
       expect(leftBytes + claimedBytes).toBe(bytes);
-    }, soon);
+    });
   }
 
   it("admits by the larger need, corrects the controller's claim, and gives all of it back", async () => {
     const free = (await host()).status.memory;
     await apply("grows", "/grows.gguf");
-    const ready = await until("grows", { phase: "Ready" });
+    const ready = await untilStatus("grows", { phase: "Ready" });
     const { claimBytes } = ready.status.memory;
     expect(claimBytes).toBeGreaterThan(large.length);
     expect(ready.status.model).toMatchObject({ sizeBytes: large.length, gguf: { layerCount: 32 } });
     expect((await farm.objects.read(MODELS, "grows")).status).toMatchObject({ sizeBytes: small.length });
 
     // What the controller counts is no less than what its agent holds.
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { spec, status } = await replicaOf("grows");
       expect(spec.memory.claimBytes).toBeGreaterThan(large.length);
       expect(spec.memory.weightsBytes).toBeGreaterThanOrEqual(large.length);
       expect(status.memory.claimBytes).toBeGreaterThanOrEqual(spec.memory.claimBytes);
       expect(status).toMatchObject({ phase: "Ready", pid: ready.status.pid });
-    }, soon);
+    });
 
     // What is left on the Host falls by the claim and comes back when the replica is gone.
-    await vi.waitFor(async () => {
+    await until(async () => {
       const held = (await replicaOf("grows")).status.memory.claimBytes;
       const { memory } = (await host()).status;
       expect(memory.claimedBytes).toBe(held);
       expect(memory.leftBytes).toBe(free.leftBytes - held);
       expect(memory.left).toMatch(/^[\d.]+ [GM]iB of [\d.]+ GiB$/);
       expect(memory.left).not.toBe(free.left);
-    }, soon);
+    });
     await remove("grows");
-    await vi.waitFor(async () => {
+    await until(async () => {
       const { leftBytes, left, claimedBytes } = (await host()).status.memory;
       expect({ leftBytes, left, claimedBytes }).toEqual({
         leftBytes: free.leftBytes,
         left: free.left,
         claimedBytes: 0,
       });
-    }, soon);
+    });
   });
 
   it("refuses with the figures what does not fit, starts nothing of it, and others still find the room", async () => {
     await budget(300 * MIB);
     await apply("grows", "/grows.gguf");
-    const { status, spec } = await until("grows", { phase: "Waiting", reason: "InsufficientMemory" });
+    const { status, spec } = await untilStatus("grows", { phase: "Waiting", reason: "InsufficientMemory" });
     expect(status.message).toMatch(/needs [\d.]+ MiB, 300 MiB of 300 MiB left on this host/);
     expect(status).not.toHaveProperty("pid");
     expect(status).not.toHaveProperty("memory");
@@ -152,13 +151,13 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     // A claim that fits on no host would block all other services.
     expect(spec.memory.claimBytes).toBeLessThan(needs);
     await apply("other", "/small.gguf");
-    await until("other", { phase: "Ready" });
-    await until("grows", { phase: "Waiting", reason: "InsufficientMemory" });
+    await untilStatus("other", { phase: "Ready" });
+    await untilStatus("grows", { phase: "Waiting", reason: "InsufficientMemory" });
 
     // With the room it needs it starts, on the whole of its claim.
     await remove("other");
     await budget(1024 * MIB);
-    const ready = await until("grows", { phase: "Ready" });
+    const ready = await untilStatus("grows", { phase: "Ready" });
     expect(ready.status.memory.claimBytes).toBeGreaterThan(large.length);
     await remove("grows");
     await budget(null);
@@ -166,7 +165,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
 
   it("keeps the controller's claim where less is delivered", async () => {
     await apply("shrinks", "/shrinks.gguf");
-    const ready = await until("shrinks", { phase: "Ready" });
+    const ready = await untilStatus("shrinks", { phase: "Ready" });
     expect(ready.status.model.sizeBytes).toBe(small.length);
     expect(ready.spec.memory.claimBytes).toBeGreaterThan(large.length * 0.9);
     expect(ready.status.memory.claimBytes).toBeGreaterThanOrEqual(ready.spec.memory.claimBytes);
@@ -176,12 +175,12 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   it("refuses another file than the one whose checksum the Model names", async () => {
     const sha256 = createHash("sha256").update(pinned).digest("hex");
     await apply("pinned", "/pinned.gguf", { sha256 });
-    const failed = await until("pinned", { phase: "Failed", reason: "ChecksumMismatch" });
+    const failed = await untilStatus("pinned", { phase: "Failed", reason: "ChecksumMismatch" });
     expect(failed.status.message).toContain(sha256);
     expect(failed.status).not.toHaveProperty("pid");
     expect(failed.status).not.toHaveProperty("memory");
     // Nor does its Host reserve memory for it, once it has reported that the last engine stopped.
-    await vi.waitFor(async () => expect((await host()).status.memory.claimedBytes).toBe(0), soon);
+    await until(async () => expect((await host()).status.memory.claimedBytes).toBe(0));
     await remove("pinned");
   });
 
@@ -201,20 +200,20 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const model = async () => (await farm.objects.read(MODELS, "follows")).status;
     const service = async () => farm.objects.read(INFERENCE_SERVICES, "follows");
     const serves = (content: Buffer) =>
-      vi.waitFor(async () => {
+      until(async () => {
         const replicas = await farm.objects.list(INFERENCE_REPLICAS, "metalbridge.dev/service=follows");
         expect(replicas, farm.agent().log().slice(-2_000)).toHaveLength(1);
         const [{ spec, status }] = replicas;
         expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(content) } });
         return { status, changeMarker: spec.template.model.changeMarker };
-      }, soon);
+      });
     /** The marker that the controller has noted in the place of another. */
     const noted = (before: string) =>
-      vi.waitFor(async () => {
+      until(async () => {
         const { changeMarker } = (await model()).pinned;
         expect(changeMarker).not.toBe(before);
         return changeMarker;
-      }, soon);
+      });
 
     serve(a);
     await apply("follows", `${changing.url}/m.gguf`, { refreshPolicy: "OnChange" });
@@ -225,10 +224,10 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const second = await serves(b);
     expect(second.changeMarker).toBe(await noted(first.changeMarker));
     expect(downloads()).toBe(2);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const events = await farm.kubectl(["get", "events", "-n", "default"]);
       expect(events).toMatch(/SourceContentChanged .*the source has other content/);
-    }, soon);
+    });
     const shown = await farm.kubectl(["get", "mdl", "follows", "-n", "default"]);
     expect(shown).toMatch(/REVISION +CHECKED +CHANGED/);
     expect(shown).toContain(second.changeMarker?.slice(0, 12));
@@ -250,7 +249,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await farm.agent().kill("SIGKILL");
     process.kill(pid, "SIGKILL");
     farm.restartAgent();
-    await vi.waitFor(async () => expect((await serves(a)).status.pid).not.toBe(pid), soon);
+    await until(async () => expect((await serves(a)).status.pid).not.toBe(pid));
     expect(downloads()).toBe(2);
 
     const patch = JSON.stringify({ spec: { modelRevision: null } });
@@ -260,11 +259,11 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
 
     // Another answer to each request is never rolled out; a source that goes away stops nothing either.
     const reported = (reason: string) =>
-      vi.waitFor(async () => {
+      until(async () => {
         const { conditions, phase } = await model();
         const check = conditions.find(({ type }: { type: string }) => type === "SourceChecked");
         expect({ phase, reason: check?.reason }).toEqual({ phase: "Ready", reason });
-      }, soon);
+      });
     let requests = 0;
     changing.on("/m.gguf", (request, response) => {
       requests += 1;
@@ -276,7 +275,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect(await serves(c)).toMatchObject({ changeMarker: third });
     const revision = (await service()).status?.updateRevision;
     serve(a);
-    await vi.waitFor(async () => expect((await service()).status?.updateRevision).not.toBe(revision), soon);
+    await until(async () => expect((await service()).status?.updateRevision).not.toBe(revision));
     expect(await serves(a)).toMatchObject({ changeMarker: first.changeMarker });
     expect(downloads()).toBe(3);
     await remove("follows");

@@ -12,14 +12,14 @@ import {
 import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
+import { until } from "../bed/until.ts";
 import { type Origin, sendFile } from "../fixtures/origin.ts";
 import { selfSigned } from "../fixtures/self-signed.ts";
 import type { BadFleet } from "./bad-fleet.ts";
 
-const MINUTE = 60_000;
 const PORT = 23_611;
 const TINY = fileURLToPath(new URL("../../agent/engines/testing/tiny-program.ts", import.meta.url));
 
@@ -287,12 +287,12 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       break: async () => {
         await native("holder", "serve", "600Mi");
         const held = async () => (await bad.get(INFERENCE_SERVICES, "holder")).status?.phase;
-        await vi.waitFor(async () => expect(await held()).toBe("Ready"), MINUTE);
+        await until(async () => expect(await held()).toBe("Ready"));
         await native("no-memory", "serve", "600Mi");
       },
       correct: async () => {
         await bad.farm.kubectl(["delete", "isvc", "holder", "--wait=false"]);
-        await vi.waitFor(async () => expect(await bad.replicasOf("holder")).toEqual([]), MINUTE);
+        await until(async () => expect(await bad.replicasOf("holder")).toEqual([]));
       },
     },
     {
@@ -396,7 +396,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
   });
   const untilCounted = (services: string) => {
     const read = ["get", "resourcequota", "few", "-n", "tight", "-o", "jsonpath={.status.hard.services}"];
-    return vi.waitFor(async () => expect(await bad.farm.kubectl(read)).toBe(services), MINUTE);
+    return until(async () => expect(await bad.farm.kubectl(read)).toBe(services));
   };
   const stranger = createServer();
   const weights = readFileSync(good());

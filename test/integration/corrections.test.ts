@@ -1,9 +1,10 @@
 /** What a condition asks the user to do shows within seconds of being done, whatever it is: one row for each kind of correction. */
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Condition } from "../../src/api/conditions.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { until } from "../bed/until.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
@@ -66,7 +67,7 @@ describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why
     await row.correct();
     const correctedAt = performance.now();
     const isOther = async () => expect([row.reason, ...RETRYING]).not.toContain(await reasonOf(row));
-    const isInTime = await vi.waitFor(isOther, { timeout: SHOWN_MS, interval: 100 }).then(
+    const isInTime = await until(isOther, { timeoutMs: SHOWN_MS }).then(
       () => true,
       () => false,
     );
@@ -82,11 +83,11 @@ describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why
     await someAtOnce(async (row) => {
       await row.break();
       const isBroken = async () => expect(await reasonOf(row), row.name).toBe(row.reason);
-      await vi.waitFor(isBroken, { timeout: MINUTE, interval: 250 });
+      await until(isBroken);
     });
     const failingSince = performance.now();
     const haveFailed = () => expect(performance.now() - failingSince).toBeGreaterThan(FAILING_MS);
-    await vi.waitFor(haveFailed, { timeout: 2 * FAILING_MS, interval: 250 });
+    await until(haveFailed, { timeoutMs: 2 * FAILING_MS });
     for (const row of rows) expect([row.reason, ...RETRYING], row.name).toContain(await reasonOf(row));
     const times = new Map<string, number | undefined>();
     await someAtOnce(async (row) => {
@@ -96,9 +97,7 @@ describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why
     expect([...times].filter(([, ms]) => ms === undefined)).toEqual([]);
     const untilWell = async (row: Row) => expect(await isWell(row), row.name).toBe(true);
     await Promise.all(
-      rows
-        .filter(({ becomesWell }) => becomesWell !== false)
-        .map((row) => vi.waitFor(() => untilWell(row), { timeout: MINUTE, interval: 250 })),
+      rows.filter(({ becomesWell }) => becomesWell !== false).map((row) => until(() => untilWell(row))),
     );
   });
 });

@@ -4,12 +4,13 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { machineAddress } from "../../local/demo/address.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { pidsNaming, processesNaming } from "../bed/leftovers.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { until } from "../bed/until.ts";
 import { ollama } from "../fixtures/ollama.ts";
 
 const can = process.platform === "linux" && canRunNodeNetwork().ok;
@@ -106,14 +107,11 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     // A child of it that has only been forked looks like it for a moment.
-    const agent = await vi.waitFor(
-      () => {
-        const [one, ...more] = pidsNaming(dir, " agent --kubeconfig ");
-        if (one === undefined || more.length > 0) throw new Error("there has to be one agent");
-        return one;
-      },
-      { timeout: 60_000, interval: 50 },
-    );
+    const agent = await until(() => {
+      const [one, ...more] = pidsNaming(dir, " agent --kubeconfig ");
+      if (one === undefined || more.length > 0) throw new Error("there has to be one agent");
+      return one;
+    });
     process.kill(agent, "SIGKILL");
     expect((await run.ended)[0]).toBe(1);
     expect(run.output()).toContain("DemoPartEnded: agent ended with SIGKILL");
@@ -212,17 +210,14 @@ describe.skipIf(!can)(`the demo${why}`, () => {
   }
 
   async function untilPrinted(run: Run, text: string): Promise<void> {
-    await vi.waitFor(
-      () => {
-        if (run.child.exitCode !== null) throw new Error(`ended early:\n${run.output()}`);
-        expect(run.output()).toContain(text);
-      },
-      { timeout: 90_000, interval: 50 },
-    );
+    await until(() => {
+      if (run.child.exitCode !== null) throw new Error(`ended early:\n${run.output()}`);
+      expect(run.output()).toContain(text);
+    });
   }
 
   async function untilNothingIsLeft(): Promise<void> {
-    await vi.waitFor(() => expect(processesNaming(dir)).toEqual([]), { timeout: 60_000, interval: 100 });
+    await until(() => expect(processesNaming(dir)).toEqual([]));
   }
 });
 

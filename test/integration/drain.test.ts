@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
@@ -11,12 +11,12 @@ import type { ClientOrder } from "../bed/load/protocol.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const within = { timeout: MINUTE, interval: 50 };
 const PATIENT_QUIET_MS = 5_500;
 
 describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
@@ -30,9 +30,9 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     // Every answer has as many tokens as were asked for.
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
     await writeTinyGguf(path.join(on.farm.modelsDir, "endless.gguf"), endless);
-    await vi.waitFor(async () => {
+    await until(async () => {
       expect(await on.farm.objects.list(HOSTS)).toHaveLength(3);
-    }, within);
+    });
   });
 
   afterAll(() => on?.[Symbol.asyncDispose]());
@@ -70,19 +70,19 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
 
   /** Only that many replicas and engines are left, none of them one that was there before if `isNew`. */
   const untilOnly = (count: number, old: readonly number[] = []) =>
-    vi.waitFor(async () => {
+    until(async () => {
       expect(engines()).toHaveLength(count);
       expect(engines().filter((pid) => old.includes(pid))).toEqual([]);
       expect(await replicas()).toHaveLength(count);
-    }, within);
+    });
 
   /** When the one replica that goes was seen to go, and since when it goes, to the second before. */
   const untilDraining = () =>
-    vi.waitFor(async () => {
+    until(async () => {
       const going = (await replicas()).filter(({ metadata }) => metadata.deletionTimestamp);
       expect(going).toHaveLength(1);
       return { seenAt: monotonicEpochMs(), since: Date.parse(going[0]?.metadata.deletionTimestamp ?? "") };
-    }, within);
+    });
 
   it(
     "of one of two replicas, and the update of the one that is left, lose nothing",
@@ -200,7 +200,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       const body = question({ max_tokens: 2 });
       const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`;
       await scale("patient", 0);
-      await vi.waitFor(async () => expect(await on.services.sliceIsReady("patient")).toBe(false), within);
+      await until(async () => expect(await on.services.sliceIsReady("patient")).toBe(false));
       const socket = idle.youngest();
       const closed = once(socket, "close");
       const askedAt = Date.now();

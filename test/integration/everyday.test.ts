@@ -2,10 +2,10 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { until } from "../../agent/fixtures/until.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
 import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
 import { sha256, startOrigin } from "../fixtures/origin.ts";
@@ -13,9 +13,6 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
-const MINUTE = 60_000;
-const WAIT = { timeout: MINUTE, interval: 50 };
-
 describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
   let on: System;
   let file: string;
@@ -174,11 +171,11 @@ spec:
       kubeconfig: on.cluster.kubeconfig,
     });
     await using watch = startProgram(["get", "services", "-w"], { kubeconfig: on.cluster.kubeconfig });
-    const url = await vi.waitFor(() => {
+    const url = await until(() => {
       const found = /http:\/\/127\.0\.0\.1:\d+/.exec(open.stderr())?.[0];
       expect(open.stderr()).toContain("1 ready endpoint");
       return found;
-    }, WAIT);
+    });
     expect((await fetch(`${url}/health`)).status).toBe(200);
     await watch.until(/tiny-q8 +Ready/);
     expect(await run("scale", "tiny-q8", "0")).toMatchObject({
@@ -186,7 +183,7 @@ spec:
       stdout: "service tiny-q8 is scaled from 1 to 0\n",
     });
     await watch.until(/\ntiny-q8 +Stopped/);
-    await vi.waitFor(() => expect(open.stderr()).toContain("no endpoint is ready"), WAIT);
+    await until(() => expect(open.stderr()).toContain("no endpoint is ready"));
     expect(await run("chat", "tiny-q8", "Hello?")).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^NoReadyEndpoint: service tiny-q8 is Stopped/),
@@ -233,21 +230,21 @@ spec:
       JSON.parse(await on.farm.kubectl(["get", ...about, "-o", "json"]));
     origin.serve("/prefetched.gguf", content);
     await applyPrefetched(source);
-    const { status } = await vi.waitFor(async () => {
+    const { status } = await until(async () => {
       const found = await inCluster("model", "prefetched");
       expect(found.status?.prefetch).toEqual({ wanted: 1, ready: 1, summary: "1/1" });
       return found;
-    }, WAIT);
+    });
     expect(status.conditions).toContainEqual(
       expect.objectContaining({ type: "Prefetched", status: "True", reason: "PrefetchComplete" }),
     );
     expect(await on.farm.kubectl(["get", "mdl", "prefetched"])).toMatch(/PREFETCHED[^\n]*\n.* 1\/1 /);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const events = await inCluster("events", "--field-selector", "involvedObject.name=prefetched");
       expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("PrefetchComplete");
       const host = await inCluster("host", on.farm.hostName);
       expect(host.status.models).toMatchObject([{ source, inUse: false, sizeBytes: content.length }]);
-    }, WAIT);
+    });
   });
 
   it("pulls, pins, verifies and removes a model of a host through the cluster", async () => {
@@ -277,11 +274,11 @@ spec:
       code: 1,
       stdout: expect.stringMatching(/pulled\.gguf .*damaged/),
     });
-    await vi.waitFor(async () => {
+    await until(async () => {
       const events = await on.farm.kubectl(["get", "events", "--field-selector", "reason=WeightsDamaged"]);
       expect(events).toMatch(new RegExp(`host/${hostName} .*pulled.gguf of`));
       expect(readFileSync(blob).equals(content)).toBe(true);
-    }, WAIT);
+    });
     expect(await models("unpin", source)).toMatchObject({ code: 0 });
     expect(await models("rm", source)).toMatchObject({ code: 0, stdout: expect.stringContaining("removed") });
     expect(existsSync(blob)).toBe(false);

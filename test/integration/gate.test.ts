@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { isAlive } from "../bed/engines.ts";
@@ -11,6 +11,7 @@ import { lostOf, startClients } from "../bed/load/clients.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { createTestAuthority, whyNoAuthority } from "../fixtures/test-authority.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
@@ -24,7 +25,6 @@ const PROPAGATION_MS = 2_000;
 const BUSY_MS = 4_500;
 /** The agents read their Secrets once a minute: clients that never pause would keep both cores busy until then. */
 const BETWEEN_ASKS_MS = 200;
-const OFTEN = { timeout: MINUTE, interval: 5 };
 const PORT = 8443;
 const HOST = `secure.${NAMESPACE}.svc`;
 
@@ -110,18 +110,12 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       const clients = [client(), client(), client()];
       await secret("keys", { apiKey: "second" });
       await secret("cert", certificate("second"));
-      await vi.waitFor(async () => expect(await ask("second")).toBe("200 second"), {
-        timeout: 2 * MINUTE,
-        interval: 500,
-      });
+      await until(async () => expect(await ask("second")).toBe("200 second"), { everyMs: 500 });
       // Clients move on in their own time.
       expect(await ask("first")).toBe("200 second");
       key = "second";
       const before = answers.length;
-      await vi.waitFor(() => expect(answers.length).toBeGreaterThan(before + 6), {
-        timeout: MINUTE,
-        interval: 50,
-      });
+      await until(() => expect(answers.length).toBeGreaterThan(before + 6));
       isOver = true;
       await Promise.all(clients);
       expect(answers.filter((answer) => !answer.startsWith("200"))).toEqual([]);
@@ -129,7 +123,7 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       await on.farm.kubectl(["delete", "isvc/secure", "-n", NAMESPACE, "--timeout=60s"], {
         timeoutMs: 70_000,
       });
-      await vi.waitFor(() => expect(isAlive(status.pid)).toBe(false), { timeout: MINUTE, interval: 50 });
+      await until(() => expect(isAlive(status.pid)).toBe(false));
     },
     6 * MINUTE,
   );
@@ -162,26 +156,32 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       const before = await replicas();
       await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
       let readyAt = 0;
-      const withdrawn = await vi.waitFor(async () => {
-        const lookedAt = monotonicEpochMs();
-        const slices: readonly Slice[] = await on.farm.objects.list(
-          ENDPOINT_SLICES,
-          "kubernetes.io/service-name=chat",
-        );
-        const found = slices.find(({ endpoints }) => endpoints?.[0]?.conditions.ready === false);
-        if (found === undefined) readyAt = lookedAt;
-        expect(found).toBeDefined();
-        return found?.ports[0]?.port;
-      }, OFTEN);
+      const withdrawn = await until(
+        async () => {
+          const lookedAt = monotonicEpochMs();
+          const slices: readonly Slice[] = await on.farm.objects.list(
+            ENDPOINT_SLICES,
+            "kubernetes.io/service-name=chat",
+          );
+          const found = slices.find(({ endpoints }) => endpoints?.[0]?.conditions.ready === false);
+          if (found === undefined) readyAt = lookedAt;
+          expect(found).toBeDefined();
+          return found?.ports[0]?.port;
+        },
+        { everyMs: 5 },
+      );
       const withdrawnAt = monotonicEpochMs();
       const going = before.find(({ status }) => status.port === withdrawn)?.status;
       let aliveAt = withdrawnAt;
-      await vi.waitFor(() => {
-        const lookedAt = monotonicEpochMs();
-        const lives = isAlive(going?.pid ?? 0);
-        if (lives) aliveAt = lookedAt;
-        expect(lives).toBe(false);
-      }, OFTEN);
+      await until(
+        () => {
+          const lookedAt = monotonicEpochMs();
+          const lives = isAlive(going?.pid ?? 0);
+          if (lives) aliveAt = lookedAt;
+          expect(lives).toBe(false);
+        },
+        { everyMs: 5 },
+      );
       const goneAt = monotonicEpochMs();
       await clients.untilEachAsked(2);
       expect(lostOf(await clients.stop())).toEqual([]);

@@ -1,7 +1,7 @@
 /** The life of a host, by the commands of its users: the agent as launchd's job, on the real control plane and a real engine. */
 import { chmodSync, readFileSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LABEL_HOST } from "../../src/api/group.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { type MacHost, openMacHost } from "../bed/launchd/mac-host.ts";
@@ -20,6 +20,7 @@ import { processesNaming } from "../bed/leftovers.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
@@ -106,10 +107,7 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
         log()
           .slice(logged)
           .map(({ msg }) => msg);
-      await vi.waitFor(() => expect(messages()).toContain("the credential was replaced"), {
-        timeout: 60_000,
-        interval: 50,
-      });
+      await until(() => expect(messages()).toContain("the credential was replaced"));
     });
     expect(readFileSync(mac.credential, "utf8")).not.toBe(before);
     expect(await machine.service()).toMatchObject({ agent: { pid, troubles: [] } });
@@ -132,10 +130,8 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
       ok(await mac.install());
     });
     // Just installed, it may still be reading its Host.
-    await vi.waitFor(
-      async () =>
-        expect(await machine.service()).toMatchObject({ differing: [], agent: { troubles: [] }, engines: 1 }),
-      { timeout: 60_000, interval: 250 },
+    await until(async () =>
+      expect(await machine.service()).toMatchObject({ differing: [], agent: { troubles: [] }, engines: 1 }),
     );
   });
 
@@ -154,10 +150,7 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
       await on.farm.kubectl(["get", "irep", "-A", "-o", "name"]),
       (await on.farm.kubectl(["get", OF_A_HOST, "-A", "-o", "name"])).match(/.*mini-1.*/g),
     ];
-    await vi.waitFor(async () => expect(await left()).toEqual(["", "", null]), {
-      timeout: 60_000,
-      interval: 250,
-    });
+    await until(async () => expect(await left()).toEqual(["", "", null]));
   });
 
   function log(): readonly { readonly msg: string; readonly time: string }[] {

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
@@ -11,13 +11,13 @@ import { whyNoSimulatedNodes } from "../bed/kwok.ts";
 import { type Part, startPart } from "../bed/part.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { type LinuxCluster, startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "./bad-origin.ts";
 
 const why = whyNoSimulatedNodes();
 const MINUTE = 60_000;
-const within = { timeout: MINUTE, interval: 100 };
 const CONTROLLER_ARGS = ["--allow-loopback", "--image", "registry.example.com/metalbridge:1.0.0"];
 const CONTROLLER = "system:serviceaccount:metalbridge-system:metalbridge-controller";
 
@@ -63,14 +63,14 @@ describe.skipIf(why !== undefined)(
           await giveControllerIdentity(cluster, kubeconfig);
           const flags = ["--kubeconfig", kubeconfig, "--health-port", "0", ...CONTROLLER_ARGS];
           const next = stack.use(startPart(["controller", ...flags], path.join(dir, `${name}.log`)));
-          await vi.waitFor(() => expect(next.log()).toContain('"msg":"controller started"'), within);
+          await until(() => expect(next.log()).toContain('"msg":"controller started"'));
           return next;
         };
         /** Resolves while the first objects of forty services are made; `end` applies the last of them. */
         const begin = async (batch: string) => {
           const applied = apply(...Array.from({ length: 39 }, (_, index) => small(`${batch}-${index}`)));
           const hasBegun = async () => expect((await deploymentsOf(batch)).length).toBeGreaterThan(2);
-          await vi.waitFor(hasBegun, { timeout: MINUTE, interval: 5 });
+          await until(hasBegun, { everyMs: 5 });
           return {
             end: async () => {
               await applied;
@@ -83,14 +83,14 @@ describe.skipIf(why !== undefined)(
             metadata.name.startsWith(`${batch}-`),
           );
         const untilAllReady = (batch: string) =>
-          vi.waitFor(
+          until(
             async () => {
               const all = (await farm.objects.list(INFERENCE_SERVICES)) as readonly Listed[];
               const those = all.filter(({ metadata }) => metadata.name.startsWith(`${batch}-`));
               expect(those.filter(({ status }) => status?.phase !== "Ready")).toEqual([]);
               expect(those).toHaveLength(40);
             },
-            { timeout: 3 * MINUTE, interval: 100 },
+            { timeoutMs: 3 * MINUTE },
           );
 
         const second = await startNext("second");
@@ -109,7 +109,7 @@ describe.skipIf(why !== undefined)(
         await slept.end();
         await untilAllReady("slept");
         process.kill(second.pid, "SIGCONT");
-        await vi.waitFor(() => expect(second.log()).toContain('"msg":"no longer leading"'), within);
+        await until(() => expect(second.log()).toContain('"msg":"no longer leading"'));
         expect(third.log()).toContain('"msg":"working"');
 
         const writes = writesOf(readFileSync(auditLog, "utf8"));

@@ -1,16 +1,15 @@
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive, livingEngines } from "../bed/engines.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { watchSlices } from "../bed/watch-slices.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
-const MINUTE = 60_000;
-
 describe.skipIf(!can.ok)(`the main job${why}`, () => {
   let on: System;
 
@@ -80,23 +79,17 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     using slices = await watchSlices(on.farm.kubeconfig, NAMESPACE, "chat");
     const killedAt = performance.now();
     process.kill(before, "SIGKILL");
-    await vi.waitFor(() => expect(slices.withdrawals).toHaveLength(1), { timeout: MINUTE, interval: 10 });
+    await until(() => expect(slices.withdrawals).toHaveLength(1), { everyMs: 10 });
     expect((slices.withdrawals[0] ?? 0) - killedAt).toBeLessThan(9_000);
-    await vi.waitFor(
-      async () => {
-        const { status } = await on.services.replicaOf("chat");
-        expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
-        expect(status.pid).not.toBe(before);
-        expect(status.lastExit).toMatchObject({ signal: "SIGKILL", killedByUs: false });
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
-    await vi.waitFor(
+    await until(async () => {
+      const { status } = await on.services.replicaOf("chat");
+      expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
+      expect(status.pid).not.toBe(before);
+      expect(status.lastExit).toMatchObject({ signal: "SIGKILL", killedByUs: false });
+    });
+    await until(
       async () => expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1),
-      {
-        timeout: 60_000,
-        interval: 250,
-      },
+      { everyMs: 250 },
     );
   });
 
@@ -117,7 +110,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
         },
       },
     );
-    await vi.waitFor(() => expect(killed).toBeDefined(), { timeout: 60_000, interval: 10 });
+    await until(() => expect(killed).toBeDefined(), { everyMs: 10 });
     await killed;
     on.farm.restartAgent();
     const { code, stdout } = await answer;
@@ -133,14 +126,8 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
 
   it("follows kubectl scale to zero and back", async () => {
     await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=0"]);
-    await vi.waitFor(() => expect(livingEngines(on.farm.stateDir).size).toBe(0), {
-      timeout: MINUTE,
-      interval: 100,
-    });
-    await vi.waitFor(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Stopped"), {
-      timeout: 60_000,
-      interval: 100,
-    });
+    await until(() => expect(livingEngines(on.farm.stateDir).size).toBe(0));
+    await until(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Stopped"));
     await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
     await on.services.untilReady("chat");
     expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
@@ -157,15 +144,12 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
       "-p",
       '{"spec":{"contextSize":512}}',
     ]);
-    await vi.waitFor(
-      async () => {
-        const replica = await on.services.replicaOf("chat");
-        expect(replica.metadata.name).not.toBe(before.metadata.name);
-        expect(replica.status.phase).toBe("Ready");
-        expect(livingEngines(on.farm.stateDir).size).toBe(1);
-      },
-      { timeout: MINUTE, interval: 200 },
-    );
+    await until(async () => {
+      const replica = await on.services.replicaOf("chat");
+      expect(replica.metadata.name).not.toBe(before.metadata.name);
+      expect(replica.status.phase).toBe("Ready");
+      expect(livingEngines(on.farm.stateDir).size).toBe(1);
+    });
     expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
   });
 
@@ -180,6 +164,6 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     const ofOurs = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
     expect(await left("-l", ofOurs)).toEqual([]);
     // Kubernetes has a slice of its own for a Service with a selector, which its garbage collector takes.
-    await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: MINUTE, interval: 250 });
+    await until(async () => expect(await left()).toEqual([]));
   });
 });

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
@@ -8,6 +8,7 @@ import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { installRelease } from "../bed/release.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();
@@ -22,12 +23,12 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
       agents: ["mac-1", "mac-2", "mac-3"].map((hostName) => ({ hostName })),
     });
     await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
-    await vi.waitFor(
+    await until(
       async () => {
         const names = await on.farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
         expect(names.split(" ")).toHaveLength(3);
       },
-      { timeout: MINUTE, interval: 200 },
+      { everyMs: 200 },
     );
     const placement = { spread: "Required" };
     const rollout = { drainSeconds: 30 };
@@ -67,13 +68,10 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
         const change = JSON.stringify({ spec: { contextSize: 512 } });
         // On hosts of their own a successor has to take its predecessor's host.
         await on.farm.kubectl(["patch", "isvc/chat", "-n", NAMESPACE, "--type=merge", "-p", change]);
-        await vi.waitFor(
-          async () => {
-            const contexts = (await replicas()).map(({ spec }) => spec.template.engine.contextSize);
-            expect(contexts).toEqual([512, 512, 512]);
-          },
-          { timeout: 2 * MINUTE, interval: 200 },
-        );
+        await until(async () => {
+          const contexts = (await replicas()).map(({ spec }) => spec.template.engine.contextSize);
+          expect(contexts).toEqual([512, 512, 512]);
+        });
         await on.services.untilReady("chat");
       });
       expect(lost).toEqual([]);
@@ -97,9 +95,8 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
         agent.restart({ program });
       }
       const versions = ["get", "mbhost", "-o", "jsonpath={.items[*].status.info.agentVersion}"];
-      await vi.waitFor(
-        async () => expect((await on.farm.kubectl(versions)).split(" ")).toEqual(Array(3).fill(next)),
-        { timeout: MINUTE, interval: 100 },
+      await until(async () =>
+        expect((await on.farm.kubectl(versions)).split(" ")).toEqual(Array(3).fill(next)),
       );
       await on.services.untilReady("chat");
     });

@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { findMlxLm } from "../../scripts/setup/mlx-lm.mjs";
 import type { Host } from "../../src/api/host.ts";
@@ -11,6 +11,7 @@ import { livingEngines } from "../bed/engines.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -18,7 +19,6 @@ import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
-const MINUTE = 60_000;
 const mlxLm = findMlxLm();
 const withMlx = mlxLm === undefined ? it.skip : it;
 const TINY = fileURLToPath(new URL("../../agent/engines/testing/tiny-program.ts", import.meta.url));
@@ -56,13 +56,10 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
   };
   const removed = async (name: string) => {
     await on.farm.kubectl(["delete", `isvc/${name}`, `mdl/${name}`, "-n", NAMESPACE]);
-    await vi.waitFor(
-      async () => {
-        expect(await on.farm.objects.list(INFERENCE_REPLICAS)).toEqual([]);
-        expect(engines()).toEqual([]);
-      },
-      { timeout: MINUTE, interval: 50 },
-    );
+    await until(async () => {
+      expect(await on.farm.objects.list(INFERENCE_REPLICAS)).toEqual([]);
+      expect(engines()).toEqual([]);
+    });
   };
 
   it("a program runs on the host that allows it, answers through its Service, and leaves nothing behind", async () => {
@@ -126,16 +123,13 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
       runtime: "generic",
       command: [program, "{{model}}"],
     });
-    await vi.waitFor(
-      async () => {
-        expect(await condition("broken", "Ready")).toMatchObject({
-          status: "False",
-          reason: "CommandInvalid",
-          message: expect.stringContaining("{{port}}"),
-        });
-      },
-      { timeout: MINUTE, interval: 50 },
-    );
+    await until(async () => {
+      expect(await condition("broken", "Ready")).toMatchObject({
+        status: "False",
+        reason: "CommandInvalid",
+        message: expect.stringContaining("{{port}}"),
+      });
+    });
     await removed("broken");
   });
 

@@ -2,10 +2,11 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { ollama } from "../fixtures/ollama.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
@@ -40,21 +41,17 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
     "is withdrawn while the process of its model hangs behind a server that answers, and serves again",
     async () => {
       const { pid, restarts } = (await on.services.replicaOf("chat")).status;
-      const withdrawn = { timeout: 2 * MINUTE, interval: 50 };
       const log = () => on.farm.agent().log().slice(-4_000);
       // Ollama replaces a process that does not answer, and may be done before the agent has failed to reach it often enough.
-      await vi.waitFor(async () => {
+      await until(async () => {
         spawnSync("pkill", ["-STOP", "-P", String(pid)]);
         expect(await on.services.sliceIsReady("chat"), log()).toBe(false);
-      }, withdrawn);
-      await vi.waitFor(
-        async () => {
-          const { status } = await on.services.replicaOf("chat");
-          expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
-          expect(status.lastExit?.reason).toBe("EngineHung");
-        },
-        { timeout: MINUTE, interval: 100 },
-      );
+      });
+      await until(async () => {
+        const { status } = await on.services.replicaOf("chat");
+        expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
+        expect(status.lastExit?.reason).toBe("EngineHung");
+      });
       expect((await on.services.chat("chat", { max_tokens: 8 })).usage.completion_tokens).toBeGreaterThan(0);
     },
     5 * MINUTE,
@@ -63,26 +60,20 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
   it("returns after its server was killed, and leaves nothing behind when it is deleted", async () => {
     const { pid, restarts } = (await on.services.replicaOf("chat")).status;
     process.kill(pid, "SIGKILL");
-    await vi.waitFor(
-      async () => {
-        const { status } = await on.services.replicaOf("chat");
-        expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
-        expect(status.pid).not.toBe(pid);
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
+    await until(async () => {
+      const { status } = await on.services.replicaOf("chat");
+      expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
+      expect(status.pid).not.toBe(pid);
+    });
     expect((await on.services.chat("chat", { max_tokens: 8 })).usage.completion_tokens).toBeGreaterThan(0);
     const last = (await on.services.replicaOf("chat")).status;
     await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"], { timeoutMs: 70_000 });
-    await vi.waitFor(
-      () => {
-        expect(readdirSync(path.join(on.farm.stateDir, "engines"))).toEqual([]);
-        expect(() => process.kill(last.pid, 0)).toThrow();
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
+    await until(() => {
+      expect(readdirSync(path.join(on.farm.stateDir, "engines"))).toEqual([]);
+      expect(() => process.kill(last.pid, 0)).toThrow();
+    });
     // The gate closes the port on its own time.
     const gate = () => fetch(`http://${on.network.hostAddress}:${last.port}/health`);
-    await vi.waitFor(() => expect(gate()).rejects.toThrow(), { timeout: MINUTE, interval: 100 });
+    await until(() => expect(gate()).rejects.toThrow());
   });
 });

@@ -1,19 +1,18 @@
 /** A service on the replayed oMLX, from `kubectl apply` through kube-proxy and the gate to an answer, and back to nothing. */
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
 import { installOmlx } from "../fixtures/omlx/agent.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
-const MINUTE = 60_000;
-
 describe.skipIf(why !== "")(`a service on oMLX${why}`, () => {
   let folder: TemporaryFolder;
   let on: System;
@@ -56,30 +55,24 @@ describe.skipIf(why !== "")(`a service on oMLX${why}`, () => {
   it("returns after its server was killed, and leaves nothing behind when it is deleted", async () => {
     const { pid } = (await on.services.replicaOf("qwen3-omlx")).status;
     process.kill(pid, "SIGKILL");
-    await vi.waitFor(
-      async () => {
-        const { status } = await on.services.replicaOf("qwen3-omlx");
-        expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
-        expect(status.pid).not.toBe(pid);
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
+    await until(async () => {
+      const { status } = await on.services.replicaOf("qwen3-omlx");
+      expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
+      expect(status.pid).not.toBe(pid);
+    });
     expect((await on.services.chat("qwen3-omlx", { max_tokens: 8 })).usage.completion_tokens).toBe(8);
     const last = (await on.services.replicaOf("qwen3-omlx")).status;
     await on.farm.kubectl(["delete", "isvc/qwen3-omlx", "-n", NAMESPACE, "--timeout=60s"], {
       timeoutMs: 70_000,
     });
-    await vi.waitFor(
-      () => {
-        expect(readdirSync(path.join(on.farm.stateDir, "engines"))).toEqual([]);
-        expect(() => process.kill(last.pid, 0)).toThrow();
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
+    await until(() => {
+      expect(readdirSync(path.join(on.farm.stateDir, "engines"))).toEqual([]);
+      expect(() => process.kill(last.pid, 0)).toThrow();
+    });
     const [server = ""] = readdirSync(path.join(on.farm.stateDir, "omlx")).filter((name) => name !== "key");
     expect(readdirSync(path.join(on.farm.stateDir, "omlx", server, "models"))).toEqual([]);
     // The gate closes the port on its own time.
     const gate = () => fetch(`http://${on.network.hostAddress}:${last.port}/health`);
-    await vi.waitFor(() => expect(gate()).rejects.toThrow(), { timeout: MINUTE, interval: 100 });
+    await until(() => expect(gate()).rejects.toThrow());
   });
 });

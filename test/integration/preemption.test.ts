@@ -1,34 +1,30 @@
 /** A higher priority on a host that has room for one, with real engines: who drains, who waits, who comes back. */
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
+import { until } from "../bed/until.ts";
 import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const soon = { timeout: MINUTE, interval: 50 };
-
 describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
   let on: FetchedFleet;
 
   beforeAll(async () => {
     on = await startFetchedFleet();
     const { kubectl, hostName } = on.farm;
-    await vi.waitFor(() => kubectl(["get", "mbhost", hostName]), { timeout: MINUTE, interval: 200 });
+    await until(() => kubectl(["get", "mbhost", hostName]), { everyMs: 200 });
     // One engine of 96 MiB and its weights, not two.
     const spec = { memory: { gpuBudget: "220Mi" } };
     await kubectl(["patch", `mbhost/${hostName}`, "--type=merge", "-p", JSON.stringify({ spec })]);
-    await vi.waitFor(
-      async () => {
-        const { memory } = (await on.farm.objects.read(HOSTS, hostName)).status;
-        expect(memory.leftBytes + memory.claimedBytes).toBe(220 * 1024 ** 2);
-      },
-      { timeout: MINUTE, interval: 100 },
-    );
+    await until(async () => {
+      const { memory } = (await on.farm.objects.read(HOSTS, hostName)).status;
+      expect(memory.leftBytes + memory.claimedBytes).toBe(220 * 1024 ** 2);
+    });
   });
 
   afterAll(() => on?.[Symbol.asyncDispose]());
@@ -57,19 +53,17 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
           },
         })
         .then((answer) => ({ ...answer, endedAtMs: Date.now() }));
-      await vi.waitFor(() => expect(applied).toBeDefined(), { timeout: 60_000, interval: 10 });
+      await until(() => expect(applied).toBeDefined(), { everyMs: 10 });
       await applied;
-      const drain = await vi.waitFor(async () => {
+      const drain = await until(async () => {
         const replica = await services.replicaOf("low");
         expect(replica.spec.drain?.reason).toBe("Preempted");
         expect(replica.status.phase).toBe("Draining");
         return { replica, seenAtMs: Date.now() };
-      }, soon);
+      });
       expect(drain.replica.metadata.uid).toBe(before.metadata.uid);
-      await vi.waitFor(
-        async () =>
-          expect(await services.serviceStatus("urgent")).toMatchObject({ phase: "WaitingForCapacity" }),
-        soon,
+      await until(async () =>
+        expect(await services.serviceStatus("urgent")).toMatchObject({ phase: "WaitingForCapacity" }),
       );
 
       const { code, stdout, endedAtMs } = await stream;
@@ -88,11 +82,11 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
       expect([...livingEngines(farm.stateDir)]).toEqual([[urgent.metadata.uid, urgent.status.pid]]);
       expect((await services.chat("urgent", { max_tokens: 4 })).choices).toHaveLength(1);
 
-      const low = await vi.waitFor(async () => {
+      const low = await until(async () => {
         const status = await services.serviceStatus("low");
         expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 });
         return status;
-      }, soon);
+      });
       expect(low.message).toContain(`by ${NAMESPACE}/urgent, which has a higher priority`);
       expect(low.placement.preempted).toMatchObject([{ slot: 0, by: `${NAMESPACE}/urgent` }]);
 

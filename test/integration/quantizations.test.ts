@@ -5,11 +5,12 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { documentedManifests } from "../docs/manifests.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -26,7 +27,6 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type HubOrigin, startHub, startModelScope } from "./hub-origin.ts";
 
 const NAMES = ["Q2_K", "Q3_K_M", "Q4_0", "Q4_K_S", "Q4_K_M", "Q5_0", "Q5_K_S", "Q5_K_M", "Q6_K", "Q8_0"];
-const soon = { timeout: 60_000, interval: 50 };
 const commit = "c".repeat(40);
 const address = testAddress();
 
@@ -86,7 +86,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
   }
 
   const runs = (quantization: string) =>
-    vi.waitFor(async () => {
+    until(async () => {
       const file = `tiny-${quantization}.gguf`;
       const items = await farm.objects.list(INFERENCE_REPLICAS, "metalbridge.dev/service=tiny");
       expect(items, farm.agent().log().slice(-2_000)).toHaveLength(1);
@@ -96,7 +96,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
       const { status: seen } = await farm.objects.read(MODELS, "tiny");
       expect(seen).toMatchObject({ files: [file], sha256: status.model.sha256 });
       return { spec, status };
-    }, soon);
+    });
 
   it("the host downloads the quantization of the Model, and no other file", async () => {
     await apply("Q4_K_M");
@@ -124,7 +124,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
 
   /** `digest`: the revision, for sources that have one. */
   async function answers(name: string, digest: string | undefined, file: string): Promise<void> {
-    const port = await vi.waitFor(async () => {
+    const port = await until(async () => {
       const [replica] = await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${name}`);
       const { status: model } = await farm.objects.read(MODELS, name);
       expect(model, farm.agent().log().slice(-2_000)).toMatchObject({ phase: "Ready", files: [file] });
@@ -135,7 +135,7 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
       const known = model?.sha256 ?? expect.stringMatching(/^[0-9a-f]{64}$/);
       expect(replica?.status).toMatchObject({ phase: "Ready", model: { sha256: known } });
       return replica?.status?.port;
-    }, soon);
+    });
     const response = await fetch(`http://${address}:${port}/v1/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },

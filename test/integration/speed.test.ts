@@ -1,9 +1,10 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
+import { until } from "../bed/until.ts";
 import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
 const can = canRunNodeNetwork();
@@ -35,14 +36,11 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
       const spentMs = () => timings.reduce((sum, one) => sum + one.predicted_ms, 0);
       while (generated() < 400 || spentMs() < 2_000)
         timings.push((await on.services.chat("chat", { max_tokens: 200 })).timings);
-      const observed = await vi.waitFor(
-        async () => {
-          const [one] = await models();
-          expect(one?.tokensPerSecond).toBeGreaterThan(0);
-          return one?.tokensPerSecond ?? 0;
-        },
-        { timeout: 90_000, interval: 250 },
-      );
+      const observed = await until(async () => {
+        const [one] = await models();
+        expect(one?.tokensPerSecond).toBeGreaterThan(0);
+        return one?.tokensPerSecond ?? 0;
+      });
       const speeds = timings.map((one) => (one.predicted_n / one.predicted_ms) * 1_000);
       const expectAmong = (found = 0) => {
         expect(found).toBeGreaterThan(Math.min(...speeds) * 0.85);

@@ -2,12 +2,13 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { startPart } from "../bed/part.ts";
 import { installRelease } from "../bed/release.ts";
+import { until } from "../bed/until.ts";
 import { parseExposition } from "./exposition.ts";
 
 let folder = "";
@@ -24,14 +25,11 @@ afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 /** The answer of /metrics of a part whose log names the port of its server under `key`. */
 async function metricsOf(args: readonly string[], key: string): Promise<string> {
   await using part = startPart(args, path.join(folder, `${args[0]}.log`), program);
-  const port = await vi.waitFor(
-    () => {
-      const found = new RegExp(`"${key}":(\\d+)`).exec(part.log())?.[1];
-      if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
-      return found;
-    },
-    { timeout: 60_000, interval: 50 },
-  );
+  const port = await until(() => {
+    const found = new RegExp(`"${key}":(\\d+)`).exec(part.log())?.[1];
+    if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
+    return found;
+  });
   const response = await fetch(`http://127.0.0.1:${port}/metrics`);
   return response.text();
 }

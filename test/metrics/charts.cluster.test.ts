@@ -3,11 +3,12 @@ import { mkdirSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
+import { until } from "../bed/until.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { allPages, inlineCode, type Page } from "../docs/pages.ts";
@@ -19,8 +20,6 @@ import { type ParsedFamily, parseExposition } from "./exposition.ts";
 import { parseQuery } from "./promql.ts";
 
 const llamaServer = findLlamaServer();
-const patiently = { timeout: 60_000, interval: 100 };
-
 /** Prometheus' own, what llama-server's builds since 2026 do not tell any more, and what the density API's own test asks for. */
 const NOT_HERE = /^(up|metalbridge_engine_kv_cache_usage_ratio|metalbridge_density_.*)$/;
 
@@ -116,20 +115,20 @@ test.skipIf(llamaServer === undefined)(
       expressions().flatMap(({ expr }) => parseQuery(expr).selectors.map(({ metric }) => metric)),
     );
     expect(asked.size).toBeGreaterThan(40);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const ofAgent = parseExposition((await agent.ask("/metrics")).replace(/^200 /, ""));
       const ofController = parseExposition(await controller.metrics());
       const there = namesWithSeries(ofAgent, ofController);
       const missing = [...asked].filter((name) => !there.has(name) && !NOT_HERE.test(name));
       expect(missing).toEqual([]);
       expect([...ofAgent.values(), ...ofController.values()].flatMap(problemsOf)).toEqual([]);
-    }, patiently);
+    });
 
     await kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
-    await vi.waitFor(async () => {
+    await until(async () => {
       const both = (await agent.ask("/metrics")) + (await controller.metrics());
       expect(both).not.toMatch(/service="(chat|elsewhere|gone)"/);
-    }, patiently);
+    });
 
     const events = JSON.parse(await kubectl(["get", "events.events.k8s.io", "-A", "-o", "json"])).items;
     const announced = eventsOfOurs(events);

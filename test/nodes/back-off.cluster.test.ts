@@ -5,7 +5,7 @@ import { type PodsBed, startPodsBed } from "./bed.ts";
 import { EPHEMERAL, faultsIn } from "./faults.ts";
 
 const why = whyNoRealNode();
-const MINUTES = { timeout: 270_000, interval: 500 };
+const MINUTES = { timeoutMs: 270_000, everyMs: 500 };
 
 describe.skipIf(why !== undefined)(
   `faults in pods for minutes${why === undefined ? "" : ` (skipped: ${why})`}`,

@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import type { TinyModelOptions } from "../../local/demo/tiny-model.ts";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
@@ -15,12 +15,10 @@ import { model, serviceAnywhere } from "../bed/manifests.ts";
 import type { NodeOptions, RealNode } from "../bed/node/node.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { startFleet, type TestFleet, type TestFleetOptions } from "../bed/test-fleet.ts";
+import { type UntilOptions, until } from "../bed/until.ts";
 import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
-
-/** Longer than the grace period of a pod that is busy on a slow machine. */
-export const WAIT = { timeout: 120_000, interval: 100 };
 
 export interface PodsBedOptions {
   readonly nodes?: readonly NodeOptions[];
@@ -45,7 +43,7 @@ export interface PodsBed extends AsyncDisposable {
   readonly apply: (name: string, service?: object, model?: object) => Promise<void>;
   readonly patch: (what: string, change: object) => Promise<void>;
   /** Until the status matches. */
-  readonly until: (name: string, status: object, wait?: typeof WAIT) => Promise<void>;
+  readonly until: (name: string, status: object, wait?: UntilOptions) => Promise<void>;
   readonly untilModel: (name: string, status: object) => Promise<void>;
   readonly pods: (service: string) => Promise<readonly Pod[]>;
   readonly url: (service: string) => Promise<string>;
@@ -85,9 +83,9 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     const { clusterIP, ports } = (await objects.read(SERVICES, service)).spec;
     return `http://${clusterIP}:${ports[0].port}`;
   };
-  const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object, wait = WAIT) => {
+  const untilStatus = async (kind: Kind<KubeObject>, name: string, status: object, wait?: UntilOptions) => {
     const matches = async () => expect((await objects.read(kind, name)).status).toMatchObject(status);
-    await vi.waitFor(matches, wait).catch(async (error) => {
+    await until(matches, wait).catch(async (error) => {
       const seen = await kubectl(["get", "isvc,models,jobs,pods,pvc,events", "-n", NAMESPACE, "-o", "yaml"]);
       throw new Error(`${error}\n${seen}\n${farm.controller().log().slice(-4_000)}`);
     });

@@ -1,5 +1,5 @@
 /** The chart in pods of a real node, upgraded and rolled back under load, and to images that are not ours. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { callApi } from "../../local/control-plane/request.ts";
 import { OUR_IMAGE, OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
@@ -7,8 +7,8 @@ import { KubectlFailed } from "../bed/kubectl.ts";
 import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
 import type { Asked } from "../bed/load/protocol.ts";
 import { PAUSE_IMAGE } from "../bed/node/containerd.ts";
+import { until } from "../bed/until.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
-import { WAIT } from "./bed.ts";
 import { type ChartBed, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const title = `upgrades of the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
@@ -56,7 +56,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       await untilOldPodsAreGone(bed);
     });
     expect(await imagesOf(bed)).toEqual([NEXT_IMAGE, NEXT_IMAGE, NEXT_IMAGE, NEXT_IMAGE]);
-    await vi.waitFor(async () => expect(await leaderOf(bed)).not.toBe(leader), WAIT);
+    await until(async () => expect(await leaderOf(bed)).not.toBe(leader));
     await expectRefusal(bed);
     await expectUntouched(bed, engine);
   });
@@ -64,10 +64,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
   test("a restart of the service then takes the new image for its init container", async () => {
     const { kubectl } = bed;
     await kubectl(["annotate", "isvc/chat", `metalbridge.dev/restarted-at=${new Date().toISOString()}`]);
-    await vi.waitFor(
-      async () => expect((await engineOf(bed)).metadata.uid).not.toBe(engine.metadata.uid),
-      WAIT,
-    );
+    await until(async () => expect((await engineOf(bed)).metadata.uid).not.toBe(engine.metadata.uid));
     engine = await engineOf(bed);
     expect(engine.spec.initContainers?.map(({ image }) => image)).toEqual([NEXT_IMAGE]);
   });
@@ -81,7 +78,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       await untilOldPodsAreGone(bed);
     });
     expect(await imagesOf(bed)).toEqual([OUR_IMAGE, OUR_IMAGE, OUR_IMAGE, OUR_IMAGE]);
-    await vi.waitFor(async () => expect(await leaderOf(bed)).not.toBe(leader), WAIT);
+    await until(async () => expect(await leaderOf(bed)).not.toBe(leader));
     await expectRefusal(bed);
     await expectUntouched(bed, engine);
   });
@@ -149,10 +146,7 @@ async function whileRefusing({ cluster }: ChartBed, rollout: () => Promise<void>
 
 async function untilOldPodsAreGone(bed: ChartBed): Promise<void> {
   const isStopping = ({ metadata }: Pod) => metadata.deletionTimestamp !== undefined;
-  await vi.waitFor(
-    async () => expect((await bed.pods(NAMESPACE, OURS)).filter(isStopping)).toEqual([]),
-    WAIT,
-  );
+  await until(async () => expect((await bed.pods(NAMESPACE, OURS)).filter(isStopping)).toEqual([]));
 }
 
 async function expectRefusal({ kubectl }: ChartBed): Promise<void> {

@@ -2,13 +2,13 @@
 import { readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { containerMemory } from "../bed/node/cgroups.ts";
+import { until } from "../bed/until.ts";
 import { everything, newSince } from "../chart/everything.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
 import { root } from "../docs/pages.ts";
-import { WAIT } from "./bed.ts";
 import { type ChartBed, CONFINED, confinementOf, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const title = `the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
@@ -43,7 +43,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       const seen = await kubectl(["describe", "daemonset", "metalbridge-node", "-n", NAMESPACE]);
       expect(seen).toMatch(/violates PodSecurity "restricted:latest"/);
     };
-    await vi.waitFor(refused, WAIT);
+    await until(refused);
     await kubectl(["label", "--overwrite", "namespace", NAMESPACE, `${ENFORCED}=privileged`]);
     const rollout = ["rollout", "status", "daemonset/metalbridge-node", "-n", NAMESPACE, "--timeout=60s"];
     await kubectl(rollout);
@@ -56,7 +56,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       "-o",
       "jsonpath={.data.node\\.json}",
     ];
-    const report = await vi.waitFor(async () => JSON.parse(await kubectl(read)), WAIT);
+    const report = await until(async () => JSON.parse(await kubectl(read)));
     expect(report).toMatchObject({
       memory: { totalBytes: totalmem() },
       cpu: {
@@ -112,12 +112,12 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const token = (await kubectl(["create", "token", "density"])).trim();
     const target = `${await bed.url("metalbridge-server", NAMESPACE)}/api/v1/density/nodes`;
     const curl = ["curl", "-sS", "-m", "20", "-H", `authorization: Bearer ${token}`, target];
-    await vi.waitFor(async () => {
+    await until(async () => {
       const answer: unknown = JSON.parse(await node.run(...curl));
       expect(answer).toMatchObject({
         nodes: [{ nodeName: "node-1", kind: "Node", stale: false, system: { cpu_name: cpus()[0]?.model } }],
       });
-    }, WAIT);
+    });
     await kubectl(["delete", "serviceaccount/density", "clusterrolebinding/density"]);
   });
 
@@ -140,18 +140,18 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
     const [pod] = await bed.pods("default", SERVED);
     await helm("uninstall", "metalbridge", "-n", NAMESPACE, "--wait");
     const ours = async () => (await bed.pods(NAMESPACE, OURS)).map(({ metadata }) => metadata.name);
-    await vi.waitFor(async () => expect(await ours()).toEqual([]), WAIT);
+    await until(async () => expect(await ours()).toEqual([]));
     expect(await bed.ask("chat")).toContain("choices");
     expect((await bed.pods("default", SERVED)).map(uidOf)).toEqual([pod?.metadata.uid]);
     await kubectl(["delete", `pod/${pod?.metadata.name}`, "--grace-period=1"]);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const events = await kubectl(["get", "events", "-o", "custom-columns=M:.message"]);
       const [next, ...more] = await bed.pods("default", SERVED);
       expect(next?.status?.containerStatuses, events).toMatchObject([{ ready: true }]);
       expect(more).toEqual([]);
-    }, WAIT);
+    });
     // kube-proxy hears of it a moment later.
-    await vi.waitFor(async () => expect(await bed.ask("chat")).toContain("choices"), WAIT);
+    await until(async () => expect(await bed.ask("chat")).toContain("choices"));
   });
 
   test("installed again, everything is removed by the commands of the documentation", async () => {
@@ -162,7 +162,7 @@ describe.skipIf(whyNoChart !== undefined)(title, () => {
       if (program === "helm") await helm(...args);
       else if (program === "kubectl") await kubectl(args);
     }
-    await vi.waitFor(async () => expect(await newSince(kubectl, before)).toEqual([]), WAIT);
+    await until(async () => expect(await newSince(kubectl, before)).toEqual([]));
   });
 });
 

@@ -1,14 +1,15 @@
 /** What users see of a service in pods while something is wrong, and that a correction is enough. */
 import { appendFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { type LocalVolume, localVolume } from "../bed/node/volumes.ts";
 import { NAMESPACE } from "../bed/services.ts";
-import { type PodsBed, startPodsBed, WAIT } from "./bed.ts";
+import { until } from "../bed/until.ts";
+import { type PodsBed, startPodsBed } from "./bed.ts";
 import { EPHEMERAL, faultsIn } from "./faults.ts";
 
 const why = whyNoRealNode();
@@ -166,7 +167,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
         faults.until("cut", "SourceTruncated", /fetch of .*broke off.*To do: /),
         bed.untilModel("job-cut", { phase: "Pending", reason: "SourceTruncated" }),
       ]);
-      await vi.waitFor(async () => {
+      await until(async () => {
         const pods = await bed.kubectl([
           "get",
           "pods",
@@ -178,7 +179,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
           "name",
         ]);
         expect(pods.trim().split("\n").length).toBeGreaterThan(1);
-      }, WAIT);
+      });
       await faults.until("job-cut", "ModelNotReady", /SourceTruncated.*broke off/, "Pending");
       const phases = faults.phasesOf("model", "job-cut");
       expect(phases.slice(phases.indexOf("Pending SourceTruncated"))).toEqual(["Pending SourceTruncated"]);
@@ -220,10 +221,7 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
         "volumes/kubernetes.io~empty-dir/cache",
       );
       appendFileSync(path.join(volume, "grown"), Buffer.alloc(20 << 20, 1));
-      await vi.waitFor(
-        () => expect(faults.phasesOf("service", "evicted")).toContain("Degraded PodEvicted"),
-        WAIT,
-      );
+      await until(() => expect(faults.phasesOf("service", "evicted")).toContain("Degraded PodEvicted"));
       await faults.untilReady("full", "tight", "evicted");
       expect(await faults.eventsOf("evicted", "PodEvicted")).toEqual([1]);
       await faults.remove("full", "tight", "evicted");
@@ -306,11 +304,11 @@ describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (
     const started = performance.now();
     await node.kill();
     await faults.until("bound", "NodeNotReady", /To do: bring the node back; .*delete the Node object/);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const pods = await bed.pods("spread");
       const living = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
       expect(living.map(({ spec }) => spec.nodeName)).toEqual(["node-1", "node-1"]);
-    }, WAIT);
+    });
     await bed.until("spread", { phase: "Ready", readyReplicas: 2 });
     await annotate(`two replicas again after ${Math.round(performance.now() - started)} ms`);
     // It will come back under another name, if at all.

@@ -1,7 +1,8 @@
 /** Reads what users see of a service or Model: its phase with reason and message, and its Events. */
 import { expect } from "vitest";
 import { NAMESPACE } from "../bed/services.ts";
-import { type PodsBed, WAIT } from "./bed.ts";
+import type { UntilOptions } from "../bed/until.ts";
+import type { PodsBed } from "./bed.ts";
 
 /** Each pod downloads its weights, and asks for little. */
 export const EPHEMERAL = { modelCache: { persistence: "Ephemeral" }, resources: { memory: "48Mi" } };
@@ -28,7 +29,7 @@ export function faultsIn(bed: PodsBed) {
   };
   return {
     phasesOf,
-    until: (name: string, reason: string, message: RegExp, phase = "Degraded", wait = WAIT) =>
+    until: (name: string, reason: string, message: RegExp, phase = "Degraded", wait?: UntilOptions) =>
       bed.until(name, { phase, reason, message: expect.stringMatching(message) }, wait),
     untilReady: (...names: readonly string[]) =>
       Promise.all(names.map((name) => bed.until(name, { phase: "Ready" }))),

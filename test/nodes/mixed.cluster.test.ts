@@ -1,12 +1,13 @@
 /** Services with `placement.on: Auto` on a host and a real node, while either of them dies, drains and comes back. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS, ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
 import type { Asked } from "../bed/load/protocol.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
-import { type PodsBed, startPodsBed, WAIT } from "./bed.ts";
+import { until } from "../bed/until.ts";
+import { type PodsBed, startPodsBed } from "./bed.ts";
 
 const why = whyNoRealNode();
 /** Answers take long enough that some are in flight at any moment. */
@@ -60,7 +61,7 @@ describe.skipIf(why !== undefined)(
       );
     };
     const untilEndpoints = (expected: readonly string[]) =>
-      vi.waitFor(async () => expect([...(await endpoints())].sort()).toEqual([...expected].sort()), WAIT);
+      until(async () => expect([...(await endpoints())].sort()).toEqual([...expected].sort()));
     const onHost = async () => {
       const [replica] = await replicas();
       return `${bed.cluster.network.gateway}:${replica.status.port}`;
@@ -98,7 +99,7 @@ describe.skipIf(why !== undefined)(
       expect(await bed.pods("chat")).toHaveLength(2);
       await clients.untilEachAsked(1);
       await bed.patch("mbhost/host-1", { spec: { drain: false } });
-      await vi.waitFor(async () => expect(await bed.pods("chat")).toHaveLength(1), WAIT);
+      await until(async () => expect(await bed.pods("chat")).toHaveLength(1));
       await bed.until("chat", { phase: "Ready", ...ready(2) });
       await clients.untilEachAsked(1);
       expect(lostOf(clients.asked)).toEqual([]);
@@ -112,14 +113,14 @@ describe.skipIf(why !== undefined)(
       expect(lostOf(clients.asked)).toEqual([]);
       process.kill(status.pid, "SIGKILL");
       // Without an agent nothing withdraws the endpoint: half of the new connections are refused, and the pod has the rest.
-      await vi.waitFor(() => expect(failedAfter(0).length).toBeGreaterThan(4), WAIT);
+      await until(() => expect(failedAfter(0).length).toBeGreaterThan(4));
       await clients.untilEachAsked(1);
       bed.farm.restartAgent();
-      await vi.waitFor(async () => {
+      await until(async () => {
         const [next] = await replicas();
         expect(next.status).toMatchObject({ phase: "Ready", pid: expect.any(Number) });
         expect(next.status.pid).not.toBe(status.pid);
-      }, WAIT);
+      });
       await bed.until("chat", { phase: "Ready", ...ready(2) });
       await untilEndpoints([await onHost(), pod]);
       await clients.untilEachAsked(1);
@@ -157,7 +158,7 @@ describe.skipIf(why !== undefined)(
     test("moves to the other side once that is preferred, and no request fails", async () => {
       const before = clients.asked.length;
       await bed.patch("isvc/chat", { spec: { replicas: 1, placement: { prefer: "Pods" } } });
-      await vi.waitFor(async () => expect(await replicas()).toEqual([]), WAIT);
+      await until(async () => expect(await replicas()).toEqual([]));
       await bed.until("chat", { phase: "Ready", ...ready(1) });
       await clients.untilEachAsked(1);
       await clients.stop();

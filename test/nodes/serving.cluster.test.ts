@@ -1,12 +1,13 @@
 /** Services in pods of two real nodes, from `kubectl apply` to deletion, and what clients see while pods are replaced. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
 import { NAMESPACE } from "../bed/services.ts";
-import { type PodsBed, startPodsBed, WAIT } from "./bed.ts";
+import { until } from "../bed/until.ts";
+import { type PodsBed, startPodsBed } from "./bed.ts";
 
 const why = whyNoRealNode();
 /** Tokens of an answer that takes several seconds: these weights never end a sentence. */
@@ -62,10 +63,10 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
     await clients.untilEachAsked(2);
     await bed.patch("isvc/chat", { spec: { contextSize: 4096 } });
     await bed.until("chat", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 3 });
-    await vi.waitFor(async () => {
+    await until(async () => {
       const uids = (await bed.pods("chat")).map(uid);
       expect(uids.filter((one) => before.includes(one))).toEqual([]);
-    }, WAIT);
+    });
     await clients.untilEachAsked(2);
     const asked = await clients.stop();
     expect(lostOf(asked)).toEqual([]);
@@ -76,7 +77,7 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
   }) => {
     await bed.patch("isvc/chat", { spec: { replicas: 1 } });
     await bed.until("chat", { phase: "Ready", ready: "1/1" });
-    await vi.waitFor(async () => expect(await bed.pods("chat")).toHaveLength(1), WAIT);
+    await until(async () => expect(await bed.pods("chat")).toHaveLength(1));
     const [pod] = await bed.pods("chat");
     const stream = bed.ask(node(), "chat", { max_tokens: LONG, stream: true });
     await untilBusy(pod);
@@ -145,28 +146,28 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
     expect(jobs).toHaveLength(1);
     const models = `${await bed.url("keyed")}/v1/models`;
     // kube-proxy follows within a second.
-    await vi.waitFor(async () => expect(await statusOf(models)).toBe("401"), WAIT);
+    await until(async () => expect(await statusOf(models)).toBe("401"));
     expect(await statusOf(models, "-H", "Authorization: Bearer sesame")).toBe("200");
   });
 
   test("a suspended service has no pods, and a deleted one leaves nothing but its Model's volume", async () => {
     await bed.patch("isvc/hangs", { spec: { suspend: true } });
     await bed.until("hangs", { phase: "Suspended" });
-    await vi.waitFor(async () => expect(await bed.pods("hangs")).toEqual([]), WAIT);
+    await until(async () => expect(await bed.pods("hangs")).toEqual([]));
     await bed.kubectl(["delete", "isvc,models", "--all", "-n", NAMESPACE, "--timeout=120s"]);
-    await vi.waitFor(async () => {
+    await until(async () => {
       const label = "app.kubernetes.io/managed-by=metalbridge";
       for (const kind of [PODS, DEPLOYMENTS, SERVICES, JOBS, ENDPOINT_SLICES])
         expect(await bed.farm.objects.list(kind, label)).toEqual([]);
-    }, WAIT);
+    });
   });
 
   /** By the engine's own gauge, at its pod's address. */
   async function untilBusy(pod: Pod | undefined): Promise<void> {
     const url = `http://${pod?.status?.podIP}:8080/metrics`;
-    await vi.waitFor(async () => {
+    await until(async () => {
       expect(await (await fetch(url)).text()).toMatch(/^llamacpp:requests_processing [1-9]/m);
-    }, WAIT);
+    });
   }
 
   async function statusOf(url: string, ...args: readonly string[]): Promise<string> {

@@ -4,7 +4,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createTokenAuthorizer } from "../../agent/remote/authorize.ts";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
@@ -13,6 +13,7 @@ import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { addHost } from "../bed/identity.ts";
+import { until } from "../bed/until.ts";
 import { startProgram } from "../cli/program.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { proxyCluster } from "../fixtures/fault-proxy.ts";
@@ -27,7 +28,6 @@ import {
   kubectl,
   logFile,
   logs,
-  PATIENTLY,
   remotePort,
   run,
   statusOf,
@@ -51,18 +51,18 @@ test("a log is followed across rotations without losing or repeating a line", as
   );
   const line = (index: number) => `${String(index).padStart(6, "0")} ${"x".repeat(90)}\n`;
   // Until it has the end of the log, lines may come before it.
-  await vi.waitFor(() => {
+  await until(() => {
     appendFileSync(logFile(), "begin\n");
     expect(follower.stdout(), follower.stderr()).toContain("begin\n");
-  }, PATIENTLY);
+  });
   let next = 0;
   for (let rotations = 0; rotations < 2; rotations += 1) {
     const before = existsSync(`${logFile()}.1`) ? readFileSync(`${logFile()}.1`, "utf8") : "";
     for (const end = next + 700; next < end; next += 1) appendFileSync(logFile(), line(next));
-    await vi.waitFor(() => expect(readFileSync(`${logFile()}.1`, "utf8") === before).toBe(false), PATIENTLY);
+    await until(() => expect(readFileSync(`${logFile()}.1`, "utf8") === before).toBe(false));
   }
   appendFileSync(logFile(), line(next));
-  await vi.waitFor(() => expect(follower.stdout().includes(line(next))).toBe(true), PATIENTLY);
+  await until(() => expect(follower.stdout().includes(line(next))).toBe(true));
   const expected = Array.from({ length: next + 1 }, (_, index) => line(index)).join("");
   expect(follower.stdout().replaceAll("begin\n", "") === expected).toBe(true);
   expect(follower.stderr()).toBe("");
@@ -105,12 +105,12 @@ test("only a token of the right account, of the replica's namespace and for this
   ];
   // As many reviews as there are rows are more than the host asks for at once.
   for (const [what, status, ...ask] of rows)
-    await vi.waitFor(async () => expect([what, await statusOf(...ask)]).toEqual([what, status]), PATIENTLY);
+    await until(async () => expect([what, await statusOf(...ask)]).toEqual([what, status]));
   await kubectl("delete", "serviceaccount", LOGS_ACCOUNT, "-n", "team-a");
   onTestFinished(async () => {
     await kubectl("create", "serviceaccount", LOGS_ACCOUNT, "-n", "team-a");
   });
-  await vi.waitFor(async () => expect(await statusOf(right)).toBe(401), PATIENTLY);
+  await until(async () => expect(await statusOf(right)).toBe(401));
 });
 
 test("the API server issues the token only to users whom a role allows", async () => {
@@ -136,13 +136,13 @@ test("the API server issues the token only to users whom a role allows", async (
   onTestFinished(async () => {
     await kubectl("delete", "rolebinding", "bob", "-n", "team-a");
   });
-  await vi.waitFor(async () => {
+  await until(async () => {
     const { stderr } = await logs("bob", "one", "-n", "team-a");
     expect(stderr).toMatch(/^RemoteAccessForbidden: cannot use the tunnel to hosts/);
     expect(stderr).toContain(
       "kubectl auth can-i get services/metalbridge-tunnel --subresource=proxy -n metalbridge-system",
     );
-  }, PATIENTLY);
+  });
   expect(await logs("bob", "one", "-n", "team-a", "--direct", "--tail", "0")).toEqual({
     code: 0,
     stdout: "",
@@ -152,12 +152,12 @@ test("the API server issues the token only to users whom a role allows", async (
 
 test("doctor runs on hosts by their agents: one in full, several for scripts, and each failure with its reason", async () => {
   // The tests before may have used up the reviews of this moment.
-  await vi.waitFor(async () => {
+  await until(async () => {
     const one = await run("olga", "doctor", "--host", hostName());
     expect(one.stdout, one.stderr).toMatch(
       /checked there by its agent[\s\S]* passed, [\s\S]*not run remotely: --fix, .*\n {2}sudo metalbridge doctor\n$/,
     );
-  }, PATIENTLY);
+  });
   await addHost(cluster(), "silent", ["192.0.2.1"]);
   const json = await run("olga", "doctor", "--all-hosts", "-o", "json");
   expect(json.code).toBe(1);
@@ -258,16 +258,16 @@ test("a tunnel keeps its place while its lookup is in progress, also where its u
   proxy.stall(true);
   const left = connectTcp({ host: "127.0.0.1", port });
   left.write(upgradeOf(`/hosts/${hostName()}`));
-  await vi.waitFor(() => expect(proxy.open()).toBe(1), PATIENTLY);
+  await until(() => expect(proxy.open()).toBe(1));
   left.resetAndDestroy();
   for (let times = 0; times < 3; times += 1) expect(await open()).toBe(429);
   proxy.stall(false);
   proxy.cut();
-  await vi.waitFor(async () => {
+  await until(async () => {
     const next = await open();
     expect(next).toBeInstanceOf(Duplex);
     if (next instanceof Duplex) next.destroy();
-  }, PATIENTLY);
+  });
 });
 
 test("tunnels to a host are limited in number and in duration, and a client that was refused takes up no place", async () => {
@@ -288,10 +288,10 @@ test("tunnels to a host are limited in number and in duration, and a client that
   refused.write(upgradeOf("/nothing"));
   await once(refused.resume(), "end");
   const reset = once(refused, "error");
-  await vi.waitFor(() => {
+  await until(() => {
     refused.write("more");
     expect(refused.destroyed).toBe(true);
-  }, PATIENTLY);
+  });
   expect((await reset)[0]).toMatchObject({ syscall: "write" });
 });
 
@@ -312,8 +312,8 @@ test("the API server is asked about few tokens at once, and no token is admitted
   expect((await authorize("e")).at).toBe("unknown");
 
   await kubectl("delete", "clusterrolebinding", "metalbridge-remote-hosts");
-  await vi.waitFor(async () => {
+  await until(async () => {
     const { stderr } = await logs("alice", "one", "-n", "team-a");
     expect(stderr).toMatch(/^RemoteRequestRefused: .*the cluster does not let hosts review tokens/);
-  }, PATIENTLY);
+  });
 });

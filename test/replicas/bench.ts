@@ -2,7 +2,7 @@
 import { chmodSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { createEngineDrivers } from "../../agent/engines/registry.ts";
 import {
   ANNOTATION_ADDRESSES,
@@ -22,6 +22,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import { ONE_THREAD } from "../bed/agent.ts";
 import { kubectlFor } from "../bed/kubectl.ts";
 import { enginePorts } from "../bed/ports.ts";
+import { until } from "../bed/until.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type Agent, type AgentChanges, type AgentPlace, startAgentAt } from "./agent.ts";
@@ -113,7 +114,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       if (!answer.ok) throw new Error(answer.error.message);
     },
     untilPhase: (name, phase, timeoutMs = 60_000) =>
-      vi.waitFor(
+      until(
         async () => {
           const found = await get(name);
           if (found?.status?.phase === phase) return found;
@@ -121,26 +122,20 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
             `${name} is ${found?.status?.phase} (${found?.status?.reason}): ${found?.status?.message}`,
           );
         },
-        { timeout: timeoutMs, interval: 20 },
+        { timeoutMs: timeoutMs },
       ),
     untilReason: (name, reason) =>
-      vi.waitFor(
-        async () => {
-          const found = await get(name);
-          if (found?.status?.reason === reason) return found;
-          throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
-        },
-        { timeout: 60_000, interval: 20 },
-      ),
+      until(async () => {
+        const found = await get(name);
+        if (found?.status?.reason === reason) return found;
+        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+      }),
     untilExit: (name, reason) =>
-      vi.waitFor(
-        async () => {
-          const found = await get(name);
-          if (found?.status?.lastExit?.reason === reason) return found;
-          throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
-        },
-        { timeout: 60_000, interval: 20 },
-      ),
+      until(async () => {
+        const found = await get(name);
+        if (found?.status?.lastExit?.reason === reason) return found;
+        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+      }),
     program: (script, path = join(root, `engine-${Math.random().toString(36).slice(2)}`)) => {
       const ask = 'case "$*" in *--help*|*--version*|*--list-devices*) exec "$REAL" "$@";; esac';
       writeFileSync(path, `#!/bin/sh\nREAL=${findLlamaServer() ?? "false"}\n${ask}\n${script}\n`);
@@ -150,26 +145,20 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     drivers: (path, searchPath) => (options) =>
       createEngineDrivers({ ...options, env: { PATH: searchPath }, config: { llamaServer: [path] } }),
     lines: (file, count) =>
-      vi.waitFor(
-        () => {
-          const found = readFileSync(join(root, file), "utf8")
-            .split("\n")
-            .filter((line) => line !== "");
-          if (found.length < count) throw new Error(`${found.length} of ${count} lines`);
-          return found.map(Number);
-        },
-        { timeout: 60_000, interval: 20 },
-      ),
+      until(() => {
+        const found = readFileSync(join(root, file), "utf8")
+          .split("\n")
+          .filter((line) => line !== "");
+        if (found.length < count) throw new Error(`${found.length} of ${count} lines`);
+        return found.map(Number);
+      }),
     [Symbol.asyncDispose]: async () => {
       try {
         await removeAll(client, namespace);
         if (agents.size === 0) await startAgent();
-        await vi.waitFor(
-          () => {
-            for (const { runner } of agents) expect(runner.snapshot()).toEqual([]);
-          },
-          { timeout: 60_000, interval: 50 },
-        );
+        await until(() => {
+          for (const { runner } of agents) expect(runner.snapshot()).toEqual([]);
+        });
       } finally {
         // Also after a failure: an agent left behind would keep running beside the following tests.
         for (const agent of [...agents]) await agent.end().catch(() => undefined);

@@ -1,11 +1,12 @@
 /** What a thief with the join token of a group tries, and what the real API server answers. */
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type JoinGroup, joinAccess, joinAccount } from "../../src/api/access/join-group.ts";
 import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/group.ts";
 import { createJoinKey } from "../../src/crypto/join-seal.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity, writeAccountKubeconfig } from "../bed/identity.ts";
+import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
@@ -58,15 +59,12 @@ beforeAll(async () => {
   await writeAccountKubeconfig({ kubeconfig }, { name: GROUP, namespace: NAMESPACE_JOIN, file });
   thief = await connect({ kubeconfigPath: file });
   // Roles and policies hold a moment after they were created.
-  await vi.waitFor(
-    async () => {
-      expect(
-        await send(post(requests, request(OWN, { group: OTHER }, {}, createJoinKey().publicKey))),
-      ).toMatch(/its own group only/);
-      expect(await send(post(requests, request(OWN)))).toMatch(/^ok$|already exists/);
-    },
-    { timeout: 60_000, interval: 100 },
-  );
+  await until(async () => {
+    expect(await send(post(requests, request(OWN, { group: OTHER }, {}, createJoinKey().publicKey)))).toMatch(
+      /its own group only/,
+    );
+    expect(await send(post(requests, request(OWN)))).toMatch(/^ok$|already exists/);
+  });
 });
 
 afterAll(async () => {

@@ -3,7 +3,7 @@
  * in one namespace, those who run hosts. What is allowed by design has its reason in docs/security.md.
  */
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ACCOUNT_PREFIX, HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import {
   FINALIZER_ENGINE,
@@ -16,6 +16,7 @@ import {
 } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity } from "../bed/identity.ts";
+import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
@@ -110,16 +111,13 @@ beforeAll(async () => {
   evil = await connect({ kubeconfigPath: file });
   people = await asUsers(cluster, folder.path);
   // Roles, bindings and policies hold a moment after they were created.
-  await vi.waitFor(
-    async () => {
-      expect(await send(merge(`${hostPath(EVIL)}/status`, { status: { addresses: [] } }))).toBe("ok");
-      expect(await send(get(`${leasesPath()}/${EVIL}`))).toBe("ok");
-      expect(await send(merge(`${hostPath(VICTIM)}/status`, { status: { addresses: [] } }))).toMatch(
-        /may write/,
-      );
-    },
-    { timeout: 60_000, interval: 100 },
-  );
+  await until(async () => {
+    expect(await send(merge(`${hostPath(EVIL)}/status`, { status: { addresses: [] } }))).toBe("ok");
+    expect(await send(get(`${leasesPath()}/${EVIL}`))).toBe("ok");
+    expect(await send(merge(`${hostPath(VICTIM)}/status`, { status: { addresses: [] } }))).toMatch(
+      /may write/,
+    );
+  });
 });
 
 afterAll(async () => {

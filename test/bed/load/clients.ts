@@ -3,7 +3,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
+import { until } from "../until.ts";
 import type { Asked, ClientOrder, Orders } from "./protocol.ts";
 
 export interface Clients extends AsyncDisposable {
@@ -35,7 +36,7 @@ export function startClients(namespace: string, orders: Orders): Clients {
     untilEachAsked: async (more) => {
       const wanted = orders.clients.map(({ name }) => ({ name, count: count(name) + more }));
       const isDone = () => expect(wanted.filter((one) => count(one.name) < one.count)).toEqual([]);
-      await vi.waitFor(isDone, { timeout: 60_000, interval: 20 });
+      await until(isDone);
     },
     [Symbol.asyncDispose]: async () => {
       await stop();

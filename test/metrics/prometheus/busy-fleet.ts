@@ -3,13 +3,13 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { vi } from "vitest";
 import { testAddress } from "../../../agent/fixtures/agent.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { livingEngines } from "../../bed/engines.ts";
 import { type Part, startPart } from "../../bed/part.ts";
 import { freePort } from "../../bed/ports.ts";
 import { startFleet, type TestFleet } from "../../bed/test-fleet.ts";
+import { until } from "../../bed/until.ts";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
 import type { Job } from "./server.ts";
 
@@ -26,7 +26,6 @@ export interface BusyFleet extends AsyncDisposable {
   readonly killEngines: () => void;
 }
 
-const patiently = { timeout: 60_000, interval: 50 };
 const CLIENTS = 12;
 
 export async function startBusyFleet(kubeconfig: string): Promise<BusyFleet> {
@@ -82,13 +81,13 @@ export async function startBusyFleet(kubeconfig: string): Promise<BusyFleet> {
 }
 
 function portIn(part: Part, key: string): Promise<string> {
-  return vi.waitFor(() => {
+  return until(() => {
     const found = new RegExp(
       `"${key}":(\\d+),"msg":"(?:listening on loopback|controller started|server started)`,
     ).exec(part.log())?.[1];
     if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
     return found;
-  }, patiently);
+  });
 }
 
 async function apply(farm: TestFleet, name: string, file: string, spec: object): Promise<void> {

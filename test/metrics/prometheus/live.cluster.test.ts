@@ -1,6 +1,7 @@
 /** A real Prometheus scrapes a real farm: targets are up, rules are evaluated, and every panel of every dashboard shows something. */
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { until } from "../../bed/until.ts";
 import { startCluster } from "../../cluster/cluster.ts";
 import { root } from "../../docs/pages.ts";
 import { findLlamaServer } from "../../fixtures/llama-server.ts";
@@ -11,7 +12,6 @@ import { needsPrometheus, prometheusFolder, promtool } from "./promtool.ts";
 import { type Prometheus, startPrometheus } from "./server.ts";
 
 const canRun = prometheusFolder !== undefined && findLlamaServer() !== undefined;
-const patiently = { timeout: 60_000, interval: 250 };
 const rulesFile = path.join(root, "charts/metalbridge/rules.yaml");
 
 /** What this farm does not have, and why. */
@@ -67,12 +67,15 @@ test.skipIf(!canRun)(
     const from = Date.now() / 1_000;
     await using prometheus = await startPrometheus(rulesFile, busy.jobs);
     const untilKilled = (times: number) =>
-      vi.waitFor(async () => {
-        const query = `metalbridge_replica_exits_total{reason="EngineKilled", service=~"chat|brief"} == ${times}`;
-        // Two services, each seen by two jobs.
-        const { result } = (await prometheus.ask("query", { query })) as { result: readonly unknown[] };
-        expect(result).toHaveLength(4);
-      }, patiently);
+      until(
+        async () => {
+          const query = `metalbridge_replica_exits_total{reason="EngineKilled", service=~"chat|brief"} == ${times}`;
+          // Two services, each seen by two jobs.
+          const { result } = (await prometheus.ask("query", { query })) as { result: readonly unknown[] };
+          expect(result).toHaveLength(4);
+        },
+        { everyMs: 250 },
+      );
     await busy.apply("chat", "chat.gguf");
     await busy.apply("brief", "chat.gguf");
     await busy.apply("elsewhere", "chat.gguf", { placement: { hosts: ["mac-2"] } });
@@ -88,32 +91,33 @@ test.skipIf(!canRun)(
     await busy.untilReady("chat");
     const clients = await busy.keepBusy("chat");
 
-    await vi.waitFor(
-      async () =>
-        expect(await emptyPanels(prometheus, ["chat", "elsewhere"], from)).toEqual(Object.keys(EMPTY)),
-      patiently,
+    await until(async () =>
+      expect(await emptyPanels(prometheus, ["chat", "elsewhere"], from)).toEqual(Object.keys(EMPTY)),
     );
     for (const { where, label, selector } of variableQueries({ namespace: "default" })) {
       const values = await prometheus.ask(`label/${label}/values`, { "match[]": selector });
       expect(values, where).not.toEqual([]);
     }
 
-    await vi.waitFor(async () => {
-      const { activeTargets } = (await prometheus.ask("targets", { state: "active" })) as {
-        activeTargets: readonly Target[];
-      };
-      expect(
-        activeTargets.map(({ scrapePool, health, lastError }) => [scrapePool, health, lastError]).sort(),
-      ).toEqual(busy.jobs.map(({ job_name }) => [job_name, "up", ""]).sort());
-    }, patiently);
+    await until(
+      async () => {
+        const { activeTargets } = (await prometheus.ask("targets", { state: "active" })) as {
+          activeTargets: readonly Target[];
+        };
+        expect(
+          activeTargets.map(({ scrapePool, health, lastError }) => [scrapePool, health, lastError]).sort(),
+        ).toEqual(busy.jobs.map(({ job_name }) => [job_name, "up", ""]).sort());
+      },
+      { everyMs: 250 },
+    );
 
-    await vi.waitFor(async () => {
+    await until(async () => {
       const rules = await rulesOf(prometheus);
       expect(rules.map(({ name }) => name)).toEqual(alerts().map(({ alert }) => alert));
       expect(rules.filter(({ health, lastError = "" }) => health !== "ok" || lastError !== "")).toEqual([]);
       const active = rules.filter(({ state }) => state !== "inactive").map(({ name }) => name);
       expect(active.filter((name) => !POSSIBLE.includes(name)).sort()).toEqual(EXPECTED);
-    }, patiently);
+    });
 
     for (const address of Object.values(busy.open)) {
       const text = await (await fetch(`http://${address}/metrics`)).text();
@@ -122,10 +126,13 @@ test.skipIf(!canRun)(
 
     await clients[Symbol.asyncDispose]();
     await cluster.kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
-    await vi.waitFor(async () => {
-      const query = 'count by (__name__) ({service=~"chat|brief|elsewhere|gone"})';
-      expect(await prometheus.ask("query", { query })).toMatchObject({ result: [] });
-    }, patiently);
+    await until(
+      async () => {
+        const query = 'count by (__name__) ({service=~"chat|brief|elsewhere|gone"})';
+        expect(await prometheus.ask("query", { query })).toMatchObject({ result: [] });
+      },
+      { everyMs: 250 },
+    );
     expect(prometheus.complaints()).toEqual([]);
   },
   600_000,
